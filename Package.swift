@@ -1,0 +1,113 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// ThreadSanitizer on Linux does not see `Synchronization.Mutex`; `Locked` then uses a pthread mutex.
+let threadSanitizer: [SwiftSetting] =
+  Context.environment["LUPINE_SANITIZE"] == "thread" ? [.define("LUPINE_THREAD_SANITIZER")] : []
+
+// One set of settings for every target: see Docs/Architecture.md, "Settings".
+let settings: [SwiftSetting] =
+  [
+    .swiftLanguageMode(.v6),
+    .strictMemorySafety(),
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .enableUpcomingFeature("InferIsolatedConformances"),
+    .enableExperimentalFeature("Lifetimes"),
+  ] + threadSanitizer
+
+func library(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .target(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource] = []) -> Target {
+  .testTarget(name: name, dependencies: dependencies, resources: resources, swiftSettings: settings)
+}
+
+// Runners exist only for `FUZZ=1 swift build --sanitize=fuzzer`: libFuzzer brings their `main`.
+let fuzzRunners: [Target] =
+  Context.environment["FUZZ"] == nil
+  ? []
+  : [
+    "ResponseParser", "ChunkedDecoder", "RequestEncoder", "Redirect", "URLReader", "ContentDecoder", "PoolWalk",
+  ].map { name in
+    .executableTarget(
+      name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",
+      swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])])
+  }
+
+let package = Package(
+  name: "Lupine",
+  products: [
+    .library(name: "LupineSession", targets: ["LupineSession"]),
+    .library(name: "LupineWire", targets: ["LupineWire"]),
+    .library(name: "LupineTesting", targets: ["LupineTesting"]),
+    .executable(name: "lupine", targets: ["lupine"]),
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+  ],
+  targets: [
+    // C headers and one-line wrappers for macros; no logic.
+    .target(name: "CLupineLinux"),
+    .target(
+      name: "CLupineOpenSSL",
+      linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
+    .target(name: "CLupineZlib", linkerSettings: [.linkedLibrary("z")]),
+
+    // Bottom floor.
+    library("LupineBase", ["CLupineLinux"]),
+
+    // Bytes, decisions and effects: these four never import each other, except Rules -> Wire.
+    library("LupineWire", ["LupineBase"]),
+    library("LupineRules", ["LupineBase", "LupineWire"]),
+    library("LupineTLS", ["LupineBase", "CLupineOpenSSL"]),
+    library("LupineIO", ["LupineBase", "CLupineLinux"]),
+
+    // Composition.
+    library(
+      "LupineEngine",
+      ["LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineIO", "CLupineZlib"]),
+    library(
+      "LupineSession",
+      [
+        "LupineEngine", "LupineRules", "LupineWire", "LupineBase",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ]),
+
+    // Support for tests, demo and users' tests; no library target depends on it.
+    library("LupineTesting", ["CLupineLinux", "CLupineOpenSSL", "CLupineZlib", "LupineBase"]),
+
+    .executableTarget(
+      name: "lupine",
+      dependencies: [
+        "LupineSession", "LupineTesting",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
+      swiftSettings: settings),
+
+    // Fuzz bodies are library functions: the runners call them under libFuzzer, and `swift test` replays the corpora.
+    .target(
+      name: "LupineFuzzBodies",
+      dependencies: ["LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineEngine"],
+      path: "Fuzz/Bodies", swiftSettings: settings),
+
+    tests("LupineBaseTests", ["LupineBase"]),
+    tests("LupineWireTests", ["LupineWire", "LupineBase"], resources: [.copy("Cases")]),
+    tests("LupineRulesTests", ["LupineRules", "LupineWire", "LupineBase"]),
+    tests("LupineIOTests", ["LupineIO", "LupineBase", "CLupineLinux"]),
+    tests("LupineTLSTests", ["LupineTLS", "LupineBase", "LupineTesting"]),
+    tests("LupineTestingTests", ["LupineTesting"]),
+    tests(
+      "LupineEngineTests",
+      ["LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting"]),
+    tests("LupineSessionTests", ["LupineSession", "LupineTesting"]),
+    tests("FuzzReplayTests", ["LupineFuzzBodies"]),
+  ] + fuzzRunners
+)

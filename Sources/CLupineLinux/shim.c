@@ -1,0 +1,1 @@
+#include "CLupineLinux.h"

@@ -1,0 +1,100 @@
+import LupineBase
+import Testing
+
+@Suite struct ByteQueueTests {
+  @Test func bytesComeOutInTheOrderTheyWentIn() {
+    var queue = ByteQueue()
+    var expected: [UInt8] = []
+    var read: [UInt8] = []
+    for round in 0..<500 {
+      let chunk = (0..<(round % 37)).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ round) }
+      expected += chunk
+      queue.append(chunk)
+      let amount = min(queue.count, round % 23)
+      for index in 0..<amount { read.append(queue.span[index]) }
+      queue.consume(amount)
+    }
+    for index in 0..<queue.count { read.append(queue.span[index]) }
+    queue.consume(queue.count)
+    #expect(read == expected)
+    let isEmpty = queue.isEmpty
+    #expect(isEmpty)
+  }
+
+  @Test func partlyFilledTailCountsOnlyWhatWasWritten() {
+    var queue = ByteQueue(capacity: 4)
+    queue.append([1, 2])
+    let written = queue.append(upTo: 10) { output in
+      output.append(3)
+      output.append(4)
+      return output.count
+    }
+    #expect(written == 2)
+    let count4 = queue.count
+    #expect(count4 == 4)
+    let last = queue.span[3]
+    #expect(last == 4)
+  }
+
+  @Test func releaseFreesMemoryOnlyWhenEmpty() {
+    var queue = ByteQueue(capacity: 64)
+    queue.append([1])
+    queue.releaseIfEmpty()
+    let capacity64 = queue.capacity
+    #expect(capacity64 == 64)
+    queue.consume(1)
+    queue.releaseIfEmpty()
+    let capacity0 = queue.capacity
+    #expect(capacity0 == 0)
+    queue.append([9, 9])
+    let count2 = queue.count
+    #expect(count2 == 2)
+  }
+}
+
+@Suite struct RingBufferTests {
+  @Test func keepsOrderAcrossGrowthAndWrapping() {
+    var ring = RingBuffer<Int>()
+    var next = 0
+    var expected = 0
+    for round in 0..<300 {
+      for _ in 0..<(round % 13) {
+        ring.append(next)
+        next += 1
+      }
+      for _ in 0..<min(ring.count, round % 11) {
+        #expect(ring.popFirst() == expected)
+        expected += 1
+      }
+    }
+    while let value = ring.popFirst() {
+      #expect(value == expected)
+      expected += 1
+    }
+    #expect(expected == next)
+    #expect(ring.popFirst() == nil)
+  }
+}
+
+@Suite struct InstantTests {
+  @Test func arithmeticSaturates() {
+    let late = Instant(nanoseconds: .max - 5)
+    #expect(late.advanced(byNanoseconds: 10) == .distantFuture)
+    #expect(Instant(nanoseconds: .min + 5).advanced(byNanoseconds: -10).nanoseconds == .min)
+    #expect(Instant(nanoseconds: 7).nanoseconds(since: Instant(nanoseconds: 5)) == 2)
+    #expect(Duration.seconds(Int64.max).saturatedNanoseconds == .max)
+    #expect(Duration.milliseconds(1500).saturatedNanoseconds == 1_500_000_000)
+  }
+}
+
+@Suite struct LockedTests {
+  @Test func concurrentIncrementsAreNotLost() async {
+    let counter = Locked(0)
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<8 {
+        group.addTask { for _ in 0..<1_000 { counter.withLock { $0 += 1 } } }
+      }
+    }
+    #expect(counter.withLock { $0 } == 8_000)
+  }
+}
