@@ -106,7 +106,10 @@ let package = Package(
     tests("LupineTestingTests", ["LupineTesting"]),
     tests(
       "LupineEngineTests",
-      ["LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting"]),
+      [
+        "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting",
+        "LupineFuzzBodies",
+      ]),
     tests("LupineSessionTests", ["LupineSession", "LupineTesting"]),
     tests("FuzzReplayTests", ["LupineFuzzBodies"]),
   ] + fuzzRunners

@@ -1,0 +1,162 @@
+internal import LupineBase
+internal import LupineEngine
+
+/// Drives a `PoolMachine` by bytes and checks its invariants after every step: shared by the tests and the fuzz target `PoolWalk`.
+package enum PoolWalk {
+  private typealias Machine = PoolMachine<UInt8, Int>
+
+  /// The world around the machine, as a driver would know it.
+  private struct World {
+    var machine: Machine
+    var opening: [Machine.ConnectionIdentifier] = []
+    var leased: [Machine.ConnectionIdentifier: Int] = [:]
+    var idle: Set<Machine.ConnectionIdentifier> = []
+    var waiting: [(waiter: Int, key: UInt8, token: Machine.WaiterToken)] = []
+    var answered: Set<Int> = []
+    var keyOf: [Machine.ConnectionIdentifier: UInt8] = [:]
+    var nextWaiter = 0
+    var now = Instant(nanoseconds: 0)
+
+    mutating func answer(_ waiter: Int) {
+      precondition(answered.insert(waiter).inserted, "waiter \(waiter) was answered twice")
+    }
+
+    mutating func dequeue(_ waiter: Int, inOrder: Bool) {
+      guard let position = waiting.firstIndex(where: { $0.waiter == waiter }) else {
+        preconditionFailure("waiter \(waiter) was answered but did not wait")
+      }
+      let key = waiting[position].key
+      precondition(!waiting[..<position].contains { $0.key == key } || !inOrder, "waiter \(waiter) jumped the queue")
+      waiting.remove(at: position)
+      answer(waiter)
+    }
+
+    mutating func gone(_ connection: Machine.ConnectionIdentifier) {
+      precondition(idle.remove(connection) != nil || leased.removeValue(forKey: connection) != nil)
+      keyOf[connection] = nil
+    }
+
+    mutating func perform(_ steps: Machine.Steps) {
+      if let close = steps.close { gone(close.connection) }
+      if let open = steps.open {
+        opening.append(open.connection)
+        keyOf[open.connection] = open.key
+      }
+      if let lease = steps.lease {
+        leased[lease.connection] = lease.waiter
+        idle.remove(lease.connection)
+        let key = waiting.first { $0.waiter == lease.waiter }?.key
+        precondition(key == keyOf[lease.connection], "a connection was leased under another key")
+        dequeue(lease.waiter, inOrder: true)
+      }
+      if let waiter = steps.fail { dequeue(waiter, inOrder: true) }
+    }
+
+    func check() {
+      let limits = machine.limits
+      let all = opening.count + leased.count + idle.count
+      precondition(all == machine.live, "the machine counts \(machine.live) connections, the driver \(all)")
+      precondition(all <= limits.total, "more connections than the total limit")
+      precondition(waiting.count == machine.waiting && waiting.count <= limits.waiters)
+      precondition(idle.count == machine.idleCount)
+      for key in Set(keyOf.values) {
+        precondition(keyOf.values.count { $0 == key } <= limits.perHost, "more connections than the limit per host")
+        if waiting.contains(where: { $0.key == key }) {
+          precondition(!idle.contains { keyOf[$0] == key }, "a request waits although a connection is idle")
+        }
+      }
+      // Nobody waits for nothing: with waiters, something is opening or leased, somewhere.
+      precondition(waiting.isEmpty || !opening.isEmpty || !leased.isEmpty, "requests wait and nothing is under way")
+    }
+  }
+
+  /// Oracle: no byte sequence breaks an invariant of the pool or answers a waiter twice.
+  package static func run(bytes: [UInt8]) {
+    var limits = PoolLimits()
+    limits.perHost = 1 + Int(bytes.first ?? 0) % 3
+    limits.total = 1 + Int(bytes.dropFirst().first ?? 0) % 5
+    limits.waiters = 8
+    limits.idleNanoseconds = 20
+    limits.lifetimeNanoseconds = 100
+    limits.uses = 5
+    var world = World(machine: Machine(limits: limits))
+    for byte in bytes.dropFirst(2) {
+      step(&world, verb: byte & 7, operand: Int(byte >> 3))
+      world.check()
+    }
+  }
+
+  private static func step(_ world: inout World, verb: UInt8, operand: Int) {
+    switch verb {
+    case 0, 1: ask(&world, key: UInt8(operand % 4))
+    case 2:
+      guard !world.opening.isEmpty else { return }
+      let connection = world.opening.remove(at: operand % world.opening.count)
+      let steps = world.machine.opened(connection, now: world.now)
+      if steps.lease == nil { world.idle.insert(connection) }
+      world.perform(steps)
+    case 3:
+      guard !world.opening.isEmpty else { return }
+      let connection = world.opening.remove(at: operand % world.opening.count)
+      world.keyOf[connection] = nil
+      world.perform(world.machine.openFailed(connection, now: world.now))
+    case 4:
+      guard let connection = pick(world.leased.keys, operand) else { return }
+      world.leased[connection] = nil
+      world.idle.insert(connection)
+      world.perform(world.machine.release(connection, now: world.now))
+    case 5:
+      guard let connection = pick(world.leased.keys, operand) ?? pick(world.idle, operand) else { return }
+      let steps = world.machine.closed(connection, .failed, now: world.now)
+      world.gone(connection)
+      world.perform(steps)
+    case 6:
+      guard !world.waiting.isEmpty else { return }
+      let waiter = world.waiting.remove(at: operand % world.waiting.count)
+      precondition(world.machine.cancel(waiter.token) == waiter.waiter)
+      precondition(world.machine.cancel(waiter.token) == nil)
+      world.answer(waiter.waiter)
+    default:
+      world.now = world.now.advanced(byNanoseconds: Int64(operand))
+      while let steps = world.machine.expireOne(now: world.now) { world.perform(steps) }
+    }
+  }
+
+  private static func ask(_ world: inout World, key: UInt8) {
+    let waiter = world.nextWaiter
+    world.nextWaiter += 1
+    var expired: [Machine.ConnectionIdentifier] = []
+    let answer = world.machine.acquire(key, waiter, now: world.now) { connection, _ in expired.append(connection) }
+    for connection in expired { world.gone(connection) }
+    switch answer {
+    case .lease(let connection):
+      precondition(world.idle.remove(connection) != nil, "leased a connection that was not idle")
+      precondition(world.keyOf[connection] == key, "leased a connection of another key")
+      world.leased[connection] = waiter
+      world.answer(waiter)
+    case .wait(let token, let steps):
+      world.waiting.append((waiter, key, token))
+      world.perform(steps)
+    case .tooManyWaiters:
+      precondition(world.waiting.count == world.machine.limits.waiters)
+    }
+  }
+
+  private static func pick(_ all: some Collection<Machine.ConnectionIdentifier>, _ operand: Int) -> Machine
+    .ConnectionIdentifier?
+  {
+    all.isEmpty ? nil : all.sorted { $0.index < $1.index }[operand % all.count]
+  }
+
+  /// Reproducible bytes for tests (SplitMix64).
+  package static func randomBytes(seed: UInt64, count: Int) -> [UInt8] {
+    var state = seed
+    return (0..<count).map { _ in
+      state &+= 0x9E37_79B9_7F4A_7C15
+      var mixed = state
+      mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+      mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+      return UInt8(truncatingIfNeeded: mixed >> 24)
+    }
+  }
+}

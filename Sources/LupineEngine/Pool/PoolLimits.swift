@@ -1,0 +1,51 @@
+/// The numbers of a pool; each is configurable and each has a test.
+package struct PoolLimits: Equatable, Sendable {
+  /// Connections to one key, opening ones included. Default 6.
+  package var perHost = 6
+  /// Connections in all, opening ones included. Default 256.
+  package var total = 256
+  /// Requests that may wait for a connection. Default 10,000.
+  package var waiters = 10_000
+  /// Nanoseconds after which an idle connection is closed. Default 60 s.
+  package var idleNanoseconds: Int64 = 60_000_000_000
+  /// Nanoseconds after which a connection takes no new request. Default unlimited.
+  package var lifetimeNanoseconds: Int64 = .max
+  /// Requests that one connection may serve. Default unlimited.
+  package var uses = Int.max
+
+  package init() {}
+}
+
+/// Why a pool closed a connection, or why a driver told it that one is gone; reasons are data for metrics, logs and tests.
+package enum ConnectionCloseReason: Hashable, Sendable {
+  /// The response or the request forbade another use.
+  case notReusable
+  /// It sat idle for `PoolLimits.idleNanoseconds`.
+  case idleTimeout
+  /// It reached `PoolLimits.lifetimeNanoseconds`.
+  case lifetime
+  /// It served `PoolLimits.uses` requests.
+  case uses
+  /// It was idle, and another key needed its place under `PoolLimits.total`.
+  case evicted
+  /// The peer closed it while it was idle.
+  case closedByPeer
+  /// The peer sent bytes while no request was under way.
+  case unsolicitedBytes
+  /// The exchange on it failed or was cancelled.
+  case failed
+  /// It could not be opened.
+  case openFailed
+  /// It was being opened, and nobody waited for it any more when its place was needed.
+  case unneeded
+  /// The pool was closed.
+  case shutdown
+}
+
+/// What a pool has done since it was made.
+package struct PoolCounters: Equatable, Sendable {
+  package var opened = 0
+  package var reused = 0
+  package var waits = 0
+  package var closes: [ConnectionCloseReason: Int] = [:]
+}

@@ -1,0 +1,339 @@
+package import LupineBase
+
+/// The rules of a connection pool, pure: who gets which connection, when one is opened, when one must go.
+///
+/// States of a connection, and their legal successors:
+///
+///     opening -> leased (a waiter was there) | idle (late binding: nobody needed it) | gone (`openFailed`, `unneeded`)
+///     leased  -> leased (to the first waiter) | idle | gone
+///     idle    -> leased | gone (time-out, eviction, hang-up)
+///
+/// Invariants, checked by the walk in the tests and by the fuzz target `PoolWalk`:
+/// 1. per key, opening + leased + idle <= `limits.perHost`; in all <= `limits.total`;
+/// 2. a key with waiters has no idle connection;
+/// 3. a waiter is answered exactly once: by a lease, by a failure, or by its own cancellation;
+/// 4. waiters of a key are answered in the order of their arrival.
+///
+/// `Key` is the whole identity of a connection, `Waiter` whatever the driver wants back with a lease.
+package struct PoolMachine<Key: Hashable, Waiter> {
+  /// Names a connection of this pool; the index is reused after the connection is gone.
+  package struct ConnectionIdentifier: Hashable, Sendable {
+    package let index: Int
+  }
+
+  /// Names a waiting request, so that it can be cancelled in O(1).
+  package struct WaiterToken: Hashable, Sendable {
+    let host: Int
+    let token: SlotList<Waiter>.Token
+  }
+
+  /// The answer to `acquire`.
+  package enum Acquired {
+    /// Use this idle connection.
+    case lease(ConnectionIdentifier)
+    /// Wait; a lease or a failure follows. Carry out the steps.
+    case wait(WaiterToken, Steps)
+    /// The limit of waiting requests is reached.
+    case tooManyWaiters
+  }
+
+  /// What the driver must do now, in this order: close, open, lease.
+  package struct Steps {
+    package var close: (connection: ConnectionIdentifier, reason: ConnectionCloseReason)?
+    package var open: (connection: ConnectionIdentifier, key: Key)?
+    package var lease: (connection: ConnectionIdentifier, waiter: Waiter, isReused: Bool)?
+    /// The waiter that a failed opening fails.
+    package var fail: Waiter?
+
+    init() {}
+  }
+
+  enum State { case free, opening, leased, idle }
+
+  struct Connection {
+    var state = State.free
+    var host = 0
+    var openedAt = Instant(nanoseconds: 0)
+    var idleSince = Instant(nanoseconds: 0)
+    var uses = 0
+    var idleInHost: SlotList<Int>.Token?
+    var idleInAll: SlotList<Int>.Token?
+  }
+
+  struct Host {
+    var key: Key?
+    var live = 0
+    var opening = 0
+    var isStarved = false
+    var idle = SlotList<Int>.List()
+    var waiters = SlotList<Waiter>.List()
+  }
+
+  package private(set) var limits: PoolLimits
+  package private(set) var counters = PoolCounters()
+  /// Connections in all, opening ones included.
+  package private(set) var live = 0
+  package private(set) var waiting = 0
+
+  var connections: [Connection] = []
+  private var freeConnections: [Int] = []
+  var hosts: [Host] = []
+  private var freeHosts: [Int] = []
+  private var hostOfKey: [Key: Int] = [:]
+  private var hostIdle = SlotList<Int>()
+  private var allIdle = SlotList<Int>()
+  private var allIdleList = SlotList<Int>.List()
+  var waiters = SlotList<Waiter>()
+  /// Keys with waiters that only the total limit holds back, in the order in which they ran into it.
+  private var starved = RingBuffer<Int>()
+
+  package init(limits: PoolLimits) {
+    self.limits = limits
+  }
+
+  package var idleCount: Int { allIdleList.count }
+
+  // MARK: Asking and giving up
+
+  /// A request wants a connection for `key`. An idle connection that has run out of time or uses never serves it: such a one is
+  /// given to `expired`, and the driver must close it.
+  package mutating func acquire(
+    _ key: Key, _ waiter: @autoclosure () -> Waiter, now: Instant,
+    expired: (ConnectionIdentifier, ConnectionCloseReason) -> Void
+  ) -> Acquired {
+    let host = hostIndex(of: key)
+    while let index = hostIdle.last(of: hosts[host].idle) {
+      removeFromIdle(index)
+      if let reason = expiry(of: index, now: now) {
+        gone(index, reason, releasingHost: false)
+        expired(ConnectionIdentifier(index: index), reason)
+      } else {
+        lease(index)
+        counters.reused += 1
+        return .lease(ConnectionIdentifier(index: index))
+      }
+    }
+    guard waiting < limits.waiters else {
+      releaseHostIfEmpty(host)
+      return .tooManyWaiters
+    }
+    waiting += 1
+    counters.waits += 1
+    let token = WaiterToken(host: host, token: waiters.append(waiter(), to: &hosts[host].waiters))
+    var steps = Steps()
+    openIfUseful(host, now: now, &steps)
+    return .wait(token, steps)
+  }
+
+  /// A waiting request gives up. Returns its waiter, or nil if it was answered before.
+  package mutating func cancel(_ token: WaiterToken) -> Waiter? {
+    guard let waiter = waiters.remove(token.token, from: &hosts[token.host].waiters) else { return nil }
+    waiting -= 1
+    releaseHostIfEmpty(token.host)
+    return waiter
+  }
+
+  // MARK: What became of connections
+
+  /// A connection that was to be opened is ready for its first request.
+  package mutating func opened(_ connection: ConnectionIdentifier, now: Instant) -> Steps {
+    let host = connections[connection.index].host
+    precondition(connections[connection.index].state == .opening, "opened a connection that was not opening")
+    hosts[host].opening -= 1
+    connections[connection.index].openedAt = now
+    counters.opened += 1
+    return offer(connection.index, now: now, isReused: false)
+  }
+
+  /// A connection could not be opened. The first waiter fails, unless enough other openings are under way for all who wait.
+  package mutating func openFailed(_ connection: ConnectionIdentifier, now: Instant) -> Steps {
+    let host = connections[connection.index].host
+    precondition(connections[connection.index].state == .opening, "failed to open a connection that was not opening")
+    hosts[host].opening -= 1
+    gone(connection.index, .openFailed, releasingHost: false)
+    var steps = Steps()
+    if hosts[host].waiters.count > hosts[host].opening {
+      steps.fail = waiters.popFirst(of: &hosts[host].waiters)
+      if steps.fail != nil { waiting -= 1 }
+    }
+    openIfUseful(host, now: now, &steps)
+    if steps.open == nil { openForStarved(now: now, &steps) }
+    releaseHostIfEmpty(host)
+    return steps
+  }
+
+  /// The exchange on a leased connection is over, and the connection may serve again.
+  package mutating func release(_ connection: ConnectionIdentifier, now: Instant) -> Steps {
+    precondition(connections[connection.index].state == .leased, "released a connection that was not leased")
+    if let reason = expiry(ofLeased: connection.index, now: now) {
+      return closed(connection, reason, now: now, tellDriver: true)
+    }
+    return offer(connection.index, now: now, isReused: true)
+  }
+
+  /// A connection is gone, or about to be closed by the driver, for `reason`.
+  package mutating func closed(_ connection: ConnectionIdentifier, _ reason: ConnectionCloseReason, now: Instant)
+    -> Steps
+  {
+    closed(connection, reason, now: now, tellDriver: false)
+  }
+
+  /// The next idle connection that has run out of time, if any; call again until nil.
+  package mutating func expireOne(now: Instant) -> Steps? {
+    guard let index = allIdle.first(of: allIdleList), let reason = expiry(of: index, now: now) else { return nil }
+    return closed(ConnectionIdentifier(index: index), reason, now: now, tellDriver: true)
+  }
+
+  /// When `expireOne` should be called next.
+  package var nextExpiry: Instant? {
+    allIdle.first(of: allIdleList).map {
+      connections[$0].idleSince.advanced(byNanoseconds: limits.idleNanoseconds)
+    }
+  }
+
+  /// The most recently used idle connection of `key`, without leasing it. For "close what is likely dead" and for tests.
+  package func idleConnection(of key: Key) -> ConnectionIdentifier? {
+    hostOfKey[key].flatMap { hostIdle.last(of: hosts[$0].idle) }.map { ConnectionIdentifier(index: $0) }
+  }
+
+  /// Any idle connection; for closing a pool.
+  package var anyIdle: ConnectionIdentifier? {
+    allIdle.first(of: allIdleList).map { ConnectionIdentifier(index: $0) }
+  }
+
+  // MARK: Inside
+
+  private mutating func closed(
+    _ connection: ConnectionIdentifier, _ reason: ConnectionCloseReason, now: Instant, tellDriver: Bool
+  ) -> Steps {
+    let host = connections[connection.index].host
+    switch connections[connection.index].state {
+    case .free: preconditionFailure("closed a connection that was gone")
+    case .idle: removeFromIdle(connection.index)
+    case .opening: hosts[host].opening -= 1
+    case .leased: break
+    }
+    gone(connection.index, reason, releasingHost: false)
+    var steps = Steps()
+    if tellDriver { steps.close = (connection, reason) }
+    openIfUseful(host, now: now, &steps)
+    if steps.open == nil { openForStarved(now: now, &steps) }
+    releaseHostIfEmpty(host)
+    return steps
+  }
+
+  /// A connection is free: the first waiter gets it; else it idles, unless its place is wanted elsewhere.
+  private mutating func offer(_ index: Int, now: Instant, isReused: Bool) -> Steps {
+    let host = connections[index].host
+    var steps = Steps()
+    if let waiter = waiters.popFirst(of: &hosts[host].waiters) {
+      waiting -= 1
+      lease(index)
+      if isReused { counters.reused += 1 }
+      steps.lease = (ConnectionIdentifier(index: index), waiter, isReused)
+      return steps
+    }
+    connections[index].state = .idle
+    connections[index].idleSince = now
+    connections[index].idleInHost = hostIdle.append(index, to: &hosts[host].idle)
+    connections[index].idleInAll = allIdle.append(index, to: &allIdleList)
+    openForStarved(now: now, &steps)
+    return steps
+  }
+
+  private mutating func lease(_ index: Int) {
+    connections[index].state = .leased
+    connections[index].uses += 1
+  }
+
+  private mutating func removeFromIdle(_ index: Int) {
+    let host = connections[index].host
+    if let token = connections[index].idleInHost { _ = hostIdle.remove(token, from: &hosts[host].idle) }
+    if let token = connections[index].idleInAll { _ = allIdle.remove(token, from: &allIdleList) }
+    connections[index].idleInHost = nil
+    connections[index].idleInAll = nil
+  }
+
+  private mutating func gone(_ index: Int, _ reason: ConnectionCloseReason, releasingHost: Bool = true) {
+    let host = connections[index].host
+    connections[index] = Connection()
+    freeConnections.append(index)
+    hosts[host].live -= 1
+    live -= 1
+    counters.closes[reason, default: 0] += 1
+    if releasingHost { releaseHostIfEmpty(host) }
+  }
+
+  private func expiry(of index: Int, now: Instant) -> ConnectionCloseReason? {
+    if now.nanoseconds(since: connections[index].idleSince) >= limits.idleNanoseconds { return .idleTimeout }
+    return expiry(ofLeased: index, now: now)
+  }
+
+  private func expiry(ofLeased index: Int, now: Instant) -> ConnectionCloseReason? {
+    if now.nanoseconds(since: connections[index].openedAt) >= limits.lifetimeNanoseconds { return .lifetime }
+    return connections[index].uses >= limits.uses ? .uses : nil
+  }
+
+  /// Opens one more connection if more requests wait than openings are under way and both limits allow it; makes room by closing
+  /// the connection that has been idle for longest.
+  private mutating func openIfUseful(_ host: Int, now: Instant, _ steps: inout Steps) {
+    guard hosts[host].waiters.count > hosts[host].opening, hosts[host].live < limits.perHost,
+      let key = hosts[host].key
+    else { return }
+    if live >= limits.total {
+      guard steps.close == nil, let victim = allIdle.first(of: allIdleList) else {
+        if !hosts[host].isStarved {
+          hosts[host].isStarved = true
+          starved.append(host)
+        }
+        return
+      }
+      removeFromIdle(victim)
+      gone(victim, .evicted)
+      steps.close = (ConnectionIdentifier(index: victim), .evicted)
+    }
+    let index = freeConnections.popLast() ?? connections.count
+    if index == connections.count { connections.append(Connection()) }
+    connections[index].state = .opening
+    connections[index].host = host
+    connections[index].openedAt = now
+    hosts[host].live += 1
+    hosts[host].opening += 1
+    live += 1
+    steps.open = (ConnectionIdentifier(index: index), key)
+  }
+
+  /// The total limit has room again, or an idle connection can make some: serve the key that has waited for that longest.
+  private mutating func openForStarved(now: Instant, _ steps: inout Steps) {
+    while steps.open == nil, let host = starved.first {
+      guard live < limits.total || (!allIdleList.isEmpty && steps.close == nil) else { return }
+      _ = starved.popFirst()
+      hosts[host].isStarved = false
+      openIfUseful(host, now: now, &steps)
+      if hosts[host].waiters.count > hosts[host].opening, hosts[host].live < limits.perHost, !hosts[host].isStarved {
+        hosts[host].isStarved = true
+        starved.append(host)
+      }
+      releaseHostIfEmpty(host)
+    }
+  }
+
+  private mutating func hostIndex(of key: Key) -> Int {
+    if let known = hostOfKey[key] { return known }
+    let index = freeHosts.popLast() ?? hosts.count
+    if index == hosts.count { hosts.append(Host()) }
+    hosts[index].key = key
+    hostOfKey[key] = index
+    return index
+  }
+
+  /// Forgets a key that nothing refers to, so that memory does not grow with the number of hosts ever visited.
+  private mutating func releaseHostIfEmpty(_ host: Int) {
+    guard hosts[host].live == 0, hosts[host].waiters.isEmpty, !hosts[host].isStarved, let key = hosts[host].key else {
+      return
+    }
+    hostOfKey[key] = nil
+    hosts[host] = Host()
+    freeHosts.append(host)
+  }
+}

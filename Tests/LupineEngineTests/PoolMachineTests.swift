@@ -1,0 +1,212 @@
+import LupineBase
+import LupineFuzzBodies
+import Testing
+
+@testable import LupineEngine
+
+private typealias Machine = PoolMachine<String, Int>
+
+private func limits(perHost: Int = 2, total: Int = 4, waiters: Int = 100) -> PoolLimits {
+  var limits = PoolLimits()
+  limits.perHost = perHost
+  limits.total = total
+  limits.waiters = waiters
+  limits.idleNanoseconds = 60
+  return limits
+}
+
+private let start = Instant(nanoseconds: 0)
+
+/// A machine behind a reference, so that the expectations may call what changes it.
+private final class Pool {
+  typealias Identifier = Machine.ConnectionIdentifier
+  private(set) var machine: Machine
+
+  init(limits: PoolLimits) { machine = Machine(limits: limits) }
+
+  func ask(_ key: String, _ waiter: Int, now: Instant = start) -> (leased: Int?, Machine.Steps, Machine.WaiterToken?) {
+    switch machine.acquire(key, waiter, now: now, expired: { _, _ in }) {
+    case .lease(let connection): (connection.index, Machine.Steps(), nil)
+    case .wait(let token, let steps): (nil, steps, token)
+    case .tooManyWaiters: (-1, Machine.Steps(), nil)
+    }
+  }
+
+  /// Asks, opens, and returns the connection that serves.
+  func openOne(_ key: String, _ waiter: Int, now: Instant = start) -> Identifier? {
+    guard let opening = ask(key, waiter, now: now).1.open else { return nil }
+    return opened(opening.connection, now: now).lease?.connection
+  }
+
+  func opened(_ connection: Identifier, now: Instant) -> Machine.Steps { machine.opened(connection, now: now) }
+  func openFailed(_ connection: Identifier, now: Instant) -> Machine.Steps { machine.openFailed(connection, now: now) }
+  func release(_ connection: Identifier, now: Instant) -> Machine.Steps { machine.release(connection, now: now) }
+  func closed(_ connection: Identifier, _ reason: ConnectionCloseReason, now: Instant) -> Machine.Steps {
+    machine.closed(connection, reason, now: now)
+  }
+  func cancel(_ token: Machine.WaiterToken) -> Int? { machine.cancel(token) }
+  func expireOne(now: Instant) -> Machine.Steps? { machine.expireOne(now: now) }
+}
+
+@Suite struct PoolMachineTests {
+  @Test func idleConnectionIsReusedMostRecentFirst() throws {
+    let machine = Pool(limits: limits())
+    let first = try #require(machine.openOne("a", 1))
+    let second = try #require(machine.openOne("a", 2))
+    _ = machine.release(first, now: Instant(nanoseconds: 1))
+    _ = machine.release(second, now: Instant(nanoseconds: 2))
+    #expect(machine.ask("a", 3, now: Instant(nanoseconds: 3)).leased == second.index)
+    #expect(machine.machine.counters.reused == 1)
+    #expect(machine.machine.counters.opened == 2)
+  }
+
+  @Test func perHostLimitMakesRequestsWaitInOrder() throws {
+    let machine = Pool(limits: limits(perHost: 1))
+    let only = try #require(machine.openOne("a", 1))
+    #expect(machine.ask("a", 2).1.open == nil)
+    #expect(machine.ask("a", 3).1.open == nil)
+    #expect(machine.release(only, now: start).lease?.waiter == 2)
+    #expect(machine.release(only, now: start).lease?.waiter == 3)
+    #expect(machine.release(only, now: start).lease == nil)
+    #expect(machine.machine.idleCount == 1)
+  }
+
+  @Test func lateBindingFreedConnectionServesTheWaiterOfAnOpeningOne() throws {
+    let machine = Pool(limits: limits())
+    let first = try #require(machine.openOne("a", 1))
+    let opening = try #require(machine.ask("a", 2).1.open?.connection)
+    #expect(machine.release(first, now: start).lease?.waiter == 2)
+    // The opening connection finds nobody waiting, and idles.
+    #expect(machine.opened(opening, now: start).lease == nil)
+    #expect(machine.machine.idleCount == 1)
+  }
+
+  @Test func refusedConnectionFailsItsWaiterAtOnce() throws {
+    let machine = Pool(limits: limits())
+    let opening = try #require(machine.ask("a", 1).1.open?.connection)
+    #expect(machine.openFailed(opening, now: start).fail == 1)
+    #expect(machine.machine.live == 0)
+    #expect(machine.machine.waiting == 0)
+  }
+
+  @Test func failedOpeningFailsNobodyWhenTheWaiterWasServedOtherwise() throws {
+    let machine = Pool(limits: limits())
+    let first = try #require(machine.openOne("a", 1))
+    let opening = try #require(machine.ask("a", 2).1.open?.connection)
+    #expect(machine.release(first, now: start).lease?.waiter == 2)
+    #expect(machine.openFailed(opening, now: start).fail == nil)
+  }
+
+  @Test func failedOpeningOpensForWhoWaitsBehindTheLimit() throws {
+    let machine = Pool(limits: limits(perHost: 1))
+    let opening = try #require(machine.ask("a", 1).1.open?.connection)
+    _ = machine.ask("a", 2)
+    let steps = machine.openFailed(opening, now: start)
+    #expect(steps.fail == 1)
+    #expect(steps.open != nil)
+  }
+
+  @Test func cancelledWaiterIsSkipped() throws {
+    let machine = Pool(limits: limits(perHost: 1))
+    let only = try #require(machine.openOne("a", 1))
+    let token = try #require(machine.ask("a", 2).2)
+    _ = machine.ask("a", 3)
+    #expect(machine.cancel(token) == 2)
+    #expect(machine.cancel(token) == nil)
+    #expect(machine.release(only, now: start).lease?.waiter == 3)
+  }
+
+  @Test func totalLimitEvictsTheLongestIdleOfAnotherKey() throws {
+    let machine = Pool(limits: limits(perHost: 2, total: 2))
+    let a = try #require(machine.openOne("a", 1))
+    let b = try #require(machine.openOne("b", 2))
+    _ = machine.release(b, now: Instant(nanoseconds: 1))
+    _ = machine.release(a, now: Instant(nanoseconds: 2))
+    let steps = machine.ask("c", 3, now: Instant(nanoseconds: 3)).1
+    #expect(steps.close?.connection == b)
+    #expect(steps.close?.reason == .evicted)
+    #expect(steps.open?.key == "c")
+  }
+
+  @Test func totalLimitServesStarvedKeyWhenAConnectionEnds() throws {
+    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let a = try #require(machine.openOne("a", 1))
+    #expect(machine.ask("b", 2).1.open == nil)
+    #expect(machine.closed(a, .notReusable, now: start).open?.key == "b")
+  }
+
+  @Test func totalLimitTakesAnIdleConnectionForAStarvedKey() throws {
+    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let a = try #require(machine.openOne("a", 1))
+    #expect(machine.ask("b", 2).1.open == nil)
+    let steps = machine.release(a, now: start)
+    #expect(steps.close?.connection == a)
+    #expect(steps.open?.key == "b")
+  }
+
+  @Test func waitersAreLimited() {
+    let machine = Pool(limits: limits(perHost: 1, waiters: 2))
+    _ = machine.ask("a", 1)
+    _ = machine.ask("a", 2)
+    #expect(machine.ask("a", 3).leased == -1)
+  }
+
+  @Test func idleConnectionsExpireOldestFirst() throws {
+    let machine = Pool(limits: limits())
+    let a = try #require(machine.openOne("a", 1))
+    let b = try #require(machine.openOne("b", 2))
+    _ = machine.release(a, now: Instant(nanoseconds: 10))
+    _ = machine.release(b, now: Instant(nanoseconds: 20))
+    #expect(machine.machine.nextExpiry == Instant(nanoseconds: 70))
+    #expect(machine.expireOne(now: Instant(nanoseconds: 69))?.close == nil)
+    #expect(machine.expireOne(now: Instant(nanoseconds: 70))?.close?.connection == a)
+    #expect(machine.expireOne(now: Instant(nanoseconds: 70))?.close == nil)
+    #expect(machine.machine.counters.closes[.idleTimeout] == 1)
+  }
+
+  @Test func lifetimeAndUsesEndAConnection() throws {
+    var few = limits()
+    few.uses = 2
+    few.lifetimeNanoseconds = 50
+    let machine = Pool(limits: few)
+    let a = try #require(machine.openOne("a", 1))
+    #expect(machine.release(a, now: start).close == nil)
+    #expect(machine.ask("a", 2).leased == a.index)
+    #expect(machine.release(a, now: start).close?.reason == .uses)
+    let b = try #require(machine.openOne("a", 3))
+    #expect(machine.release(b, now: Instant(nanoseconds: 50)).close?.reason == .lifetime)
+  }
+
+  @Test func expiredIdleConnectionsAreHandedOverWhenAsked() throws {
+    var machine = Machine(limits: limits())
+    guard case .wait(_, let first) = machine.acquire("a", 1, now: start, expired: { _, _ in }) else { return }
+    let a = try #require(first.open?.connection)
+    _ = machine.opened(a, now: start)
+    _ = machine.release(a, now: start)
+    var expired: [Int] = []
+    guard
+      case .wait(_, let steps) = machine.acquire(
+        "a", 2, now: Instant(nanoseconds: 60), expired: { id, _ in expired.append(id.index) })
+    else {
+      Issue.record("leased an expired connection")
+      return
+    }
+    #expect(expired == [a.index])
+    #expect(steps.open != nil)
+  }
+
+  @Test func keysThatNothingRefersToAreForgotten() throws {
+    let machine = Pool(limits: limits())
+    for index in 0..<1_000 {
+      let connection = try #require(machine.openOne("host\(index)", index))
+      _ = machine.closed(connection, .notReusable, now: start)
+    }
+    #expect(machine.machine.hosts.count == 1)
+    #expect(machine.machine.connections.count == 1)
+  }
+
+  /// Bytes choose verbs; after each, the invariants of the machine's header must hold.
+  @Test(arguments: 0..<200) func randomWalkKeepsTheInvariants(seed: UInt64) {
+    PoolWalk.run(bytes: PoolWalk.randomBytes(seed: seed, count: 600))
+  }
+}
