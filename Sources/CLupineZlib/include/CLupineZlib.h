@@ -9,11 +9,11 @@
 
 #include <zlib.h>
 
-static inline int CLupineZlib_inflateInit2(z_streamp stream, int windowBits) {
+static inline int CLupineZlib_inflateInit2(z_stream *stream, int windowBits) {
   return inflateInit2(stream, windowBits);
 }
 
-static inline int CLupineZlib_deflateInit2(z_streamp stream, int level, int windowBits) {
+static inline int CLupineZlib_deflateInit2(z_stream *stream, int level, int windowBits) {
   return deflateInit2(stream, level, Z_DEFLATED, windowBits, 8, Z_DEFAULT_STRATEGY);
 }
 

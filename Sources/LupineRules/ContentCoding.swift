@@ -1,0 +1,55 @@
+/// A content coding that can be decoded (RFC 9110 section 8.4.1). `identity` is no coding: it disappears when a list is read.
+package enum ContentCoding: UInt8, Hashable, Sendable {
+  /// `gzip`, also spelled `x-gzip` (RFC 1952).
+  case gzip
+  /// `deflate`: zlib (RFC 1950), or raw deflate (RFC 1951), which some servers send under the same name.
+  case deflate
+
+  package var name: String { self == .gzip ? "gzip" : "deflate" }
+}
+
+/// Why a `Content-Encoding` cannot be decoded.
+package enum ContentCodingRefusal: Error, Hashable, Sendable {
+  /// More codings than a chain may have (curl CVE-2022-32206, urllib3 CVE-2025-66418).
+  case tooMany(limit: Int)
+  /// A coding that is not known here; the body is passed as it came. The name is the peer's text.
+  case unknown(String)
+  /// Something that is not a token stands where a coding should.
+  case malformed
+}
+
+/// The lists of `Content-Encoding` and `Accept-Encoding`.
+package enum ContentCodings {
+  /// Codings in a chain, `identity` not counted.
+  package static let maximumCount = 5
+
+  /// What `Accept-Encoding` offers when the caller says nothing.
+  package static let acceptEncoding = "gzip, deflate"
+
+  /// The codings of every `Content-Encoding` field in the order in which they were applied; a decoder undoes the last one first.
+  ///
+  /// Empty list elements are ignored (RFC 9110 section 5.6.1.2).
+  package static func parse(_ values: some Sequence<String>) throws(ContentCodingRefusal) -> [ContentCoding] {
+    var codings: [ContentCoding] = []
+    for value in values {
+      for element in value.utf8.split(separator: UInt8(ascii: ",")) {
+        let token = FieldScanner.trimmed(element)
+        guard !token.isEmpty else { continue }
+        guard token.allSatisfy(FieldScanner.isToken) else { throw ContentCodingRefusal.malformed }
+        guard let coding = try coding(String(decoding: token, as: UTF8.self)) else { continue }
+        guard codings.count < maximumCount else { throw ContentCodingRefusal.tooMany(limit: maximumCount) }
+        codings.append(coding)
+      }
+    }
+    return codings
+  }
+
+  private static func coding(_ name: String) throws(ContentCodingRefusal) -> ContentCoding? {
+    switch name.lowercased() {
+    case "gzip", "x-gzip": return .gzip
+    case "deflate": return .deflate
+    case "identity": return nil
+    default: throw ContentCodingRefusal.unknown(name)
+    }
+  }
+}

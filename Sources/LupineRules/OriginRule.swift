@@ -1,0 +1,56 @@
+/// The one rule for what may follow a request to another origin.
+package enum OriginRule {
+  /// Which fields of a request must not be sent any more.
+  package struct Strip: OptionSet, Hashable, Sendable {
+    package let rawValue: UInt8
+
+    package init(rawValue: UInt8) {
+      self.rawValue = rawValue
+    }
+
+    /// The origin changed: credentials, and whatever the caller marked sensitive.
+    package static let sensitive = Strip(rawValue: 1)
+    /// The body was dropped: the fields that describe it (RFC 9110 section 15.4, urllib3 CVE-2023-45803).
+    package static let content = Strip(rawValue: 2)
+    /// A hop was made at all: fields that name the old target. `Host` is always made from the current URL (curl CVE-2026-6276).
+    package static let target = Strip(rawValue: 4)
+  }
+
+  /// Whether the two URLs have the same scheme, host and port (curl CVE-2022-27774: a port or scheme is enough to differ).
+  package static func isSame(_ left: ParsedURL, _ right: ParsedURL) -> Bool {
+    left.origin == right.origin
+  }
+
+  /// Whether a field has to go.
+  ///
+  /// - Parameter isMarkedSensitive: the caller said that the field is a secret, whatever its name.
+  package static func strips(_ name: some StringProtocol, _ strip: Strip, isMarkedSensitive: Bool = false) -> Bool {
+    guard !strip.isEmpty else { return false }
+    let lower = name.lowercased()
+    if strip.contains(.sensitive), isMarkedSensitive || isSensitive(lowercased: lower) { return true }
+    if strip.contains(.content), describesContent(lowercased: lower) { return true }
+    return strip.contains(.target) && lower == "host"
+  }
+
+  private static func isSensitive(lowercased name: String) -> Bool {
+    switch name {
+    case "authorization", "cookie", "cookie2", "www-authenticate", "origin": true
+    default: name.hasPrefix("proxy-")
+    }
+  }
+
+  private static func describesContent(lowercased name: String) -> Bool {
+    switch name {
+    case "transfer-encoding", "trailer", "expect", "digest", "repr-digest", "last-modified": true
+    default: name.hasPrefix("content-")
+    }
+  }
+
+  /// What `Referer` may say of `previous` in a request to `next`: all but userinfo and fragment to the same origin, the origin to another
+  /// one, nothing from https to http. Made anew for every hop (curl CVE-2021-22876, CVE-2026-9546).
+  package static func referrer(leaving previous: ParsedURL, entering next: ParsedURL) -> String? {
+    if isSame(previous, next) { return previous.requestString }
+    if previous.scheme == .https, next.scheme == .http { return nil }
+    return previous.origin.serialized + "/"
+  }
+}

@@ -1,0 +1,146 @@
+/// The schemes that are fetched.
+package enum URLScheme: UInt8, Hashable, Sendable {
+  case http
+  case https
+
+  package var defaultPort: UInt16 { self == .http ? 80 : 443 }
+
+  /// As it stands in a URL, without the colon.
+  package var text: String { self == .http ? "http" : "https" }
+}
+
+/// Scheme, host and port: what decides whether two requests are addressed to the same party (RFC 9110 section 4.3.1).
+package struct Origin: Hashable, Sendable {
+  package let scheme: URLScheme
+  package let host: URLHost
+  /// The port that is connected to, default or not.
+  package let port: UInt16
+
+  package init(scheme: URLScheme, host: URLHost, port: UInt16) {
+    self.scheme = scheme
+    self.host = host
+    self.port = port
+  }
+
+  /// What stands in `Host` (RFC 9110 section 7.2): no userinfo, no zone, no default port.
+  package var authority: String {
+    port == scheme.defaultPort ? host.bracketed : "\(host.bracketed):\(port)"
+  }
+
+  /// `https://host:port`, the default port left out: the value of an `Origin` field.
+  package var serialized: String { "\(scheme.text)://\(authority)" }
+}
+
+/// An http or https URL in the form that decides where bytes go (RFC 3986).
+///
+/// Two values are equal if they have the same parts; the empty path and `/` are one path, a default port written out is no port.
+/// Percent-encoding and dot segments are kept as given: they belong to the server.
+package struct ParsedURL: Hashable, Sendable {
+  package let origin: Origin
+  /// The part before `@`, still percent-encoded; never sent in `Host`, SNI or `Referer`.
+  package let userinfo: String?
+  /// What stands in the request line (origin form): path and query, at least `/`.
+  package let target: String
+  /// How many UTF-8 bytes of the target are path.
+  private let pathLength: Int
+  /// The part after `#`, never sent.
+  package let fragment: String?
+
+  init(origin: Origin, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
+    self.origin = origin
+    self.userinfo = userinfo
+    self.target = target
+    self.pathLength = pathLength
+    self.fragment = fragment
+  }
+
+  package var scheme: URLScheme { origin.scheme }
+  package var host: URLHost { origin.host }
+
+  /// The port that is connected to, default or not.
+  package var port: UInt16 { origin.port }
+
+  /// The port if it is not the scheme's default.
+  package var explicitPort: UInt16? { origin.port == origin.scheme.defaultPort ? nil : origin.port }
+
+  /// What stands in `Host`.
+  package var authority: String { origin.authority }
+
+  /// What goes into SNI and is compared with the certificate.
+  package var serverName: String { origin.host.serverName }
+
+  /// The path, percent-encoded, at least `/`.
+  package var path: String {
+    String(target.utf8.prefix(pathLength)) ?? "/"
+  }
+
+  /// The query without its `?`; an empty query is not a missing one.
+  package var query: String? {
+    let bytes = target.utf8
+    guard bytes.count > pathLength else { return nil }
+    return String(bytes.dropFirst(pathLength + 1))
+  }
+
+  /// The whole URL for people, errors and logs: without userinfo.
+  package var absoluteString: String {
+    let location = requestString
+    guard let fragment else { return location }
+    return "\(location)#\(fragment)"
+  }
+
+  /// The URL without userinfo and fragment: the absolute form of a request line, and what may stand in `Referer`.
+  package var requestString: String { "\(scheme.text)://\(authority)\(target)" }
+
+  /// The user name and password of the userinfo, percent-decoded; `nil` if there is none or it is not UTF-8.
+  package var credentials: (user: String, password: String?)? {
+    guard let userinfo else { return nil }
+    let parts = userinfo.utf8.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
+    guard let first = parts.first, let user = PercentCoding.decode(first) else { return nil }
+    guard parts.count == 2 else { return (user, nil) }
+    guard let password = PercentCoding.decode(parts[1]) else { return nil }
+    return (user, password)
+  }
+
+  /// The same URL with another fragment.
+  package func replacingFragment(_ fragment: String?) -> ParsedURL {
+    ParsedURL(origin: origin, userinfo: userinfo, target: target, pathLength: pathLength, fragment: fragment)
+  }
+
+  /// The same URL without userinfo.
+  package var withoutUserinfo: ParsedURL {
+    ParsedURL(origin: origin, userinfo: nil, target: target, pathLength: pathLength, fragment: fragment)
+  }
+}
+
+/// Percent-encoding (RFC 3986 section 2.1).
+enum PercentCoding {
+  /// Decodes every `%XX`; anything else stays. `nil` if the result is not UTF-8.
+  static func decode(_ bytes: some Collection<UInt8>) -> String? {
+    String(validating: decodedBytes(bytes), as: UTF8.self)
+  }
+
+  static func decodedBytes(_ bytes: some Collection<UInt8>) -> [UInt8] {
+    let source = Array(bytes)
+    var result: [UInt8] = []
+    result.reserveCapacity(source.count)
+    var index = 0
+    while index < source.count {
+      if source[index] == UInt8(ascii: "%"), index + 2 < source.count,
+        let high = URLByteClass.hexValue(source[index + 1]), let low = URLByteClass.hexValue(source[index + 2])
+      {
+        result.append(high << 4 | low)
+        index += 3
+      } else {
+        result.append(source[index])
+        index += 1
+      }
+    }
+    return result
+  }
+
+  static func append(_ byte: UInt8, to bytes: inout [UInt8]) {
+    bytes.append(UInt8(ascii: "%"))
+    bytes.append(URLByteClass.hexDigit(byte >> 4))
+    bytes.append(URLByteClass.hexDigit(byte & 15))
+  }
+}
