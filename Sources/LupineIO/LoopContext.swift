@@ -1,0 +1,219 @@
+internal import CLupineLinux
+package import LupineBase
+
+/// The inside of a loop: descriptors, timers and the read buffer. Not `Sendable`; it lives and dies on the loop's thread.
+///
+/// A turn: wait for events → tell the handlers → run the mailbox → fire due timers → tell whoever was requeued. What any of them
+/// submits or requeues runs in the next turn, which then does not sleep.
+@safe
+package final class LoopContext {
+  package let loop: EventLoop
+  private let epoll: Descriptor
+  private let isPrecise: Bool
+  private let events: UnsafeMutableBufferPointer<epoll_event>
+  private let buffer: UnsafeMutableRawBufferPointer
+
+  private var registrations = RegistrationTable()
+  private var timers = TimerQueue()
+  private var requeued: [Registration] = []
+  private var mail: [Mailbox.Item] = []
+  private var clock: Instant?
+
+  /// How many times the loop has asked epoll. A connection that became idle at the same count has not been watched since.
+  package private(set) var polls: UInt64 = 0
+  /// Bytes in the read buffer: what the last `read` gave.
+  private var filled = 0
+
+  /// The size of the read buffer that all connections of a loop share.
+  package static let readBufferSize = 256 * 1024
+  private static let eventCapacity = 512
+
+  /// Makes the context. Call it on the loop's thread, once.
+  package init(of loop: EventLoop) throws(IOError) {
+    precondition(loop.isCurrent, "a context is made on its loop's thread")
+    self.loop = loop
+    epoll = try SystemCalls.makeEpoll()
+    isPrecise = SystemCalls.hasPreciseEpollWait(epoll)
+    try SystemCalls.epollAdd(epoll, loop.mailbox.eventNumber, events: EPOLLIN.rawValue | EPOLLET.rawValue, token: 0)
+    unsafe events = .allocate(capacity: Self.eventCapacity)
+    unsafe buffer = .allocate(byteCount: Self.readBufferSize, alignment: 4096)
+  }
+
+  deinit {
+    unsafe events.deallocate()
+    unsafe buffer.deallocate()
+  }
+
+  // MARK: Time
+
+  /// The time, read at most once a turn.
+  package var now: Instant {
+    if let clock { return clock }
+    return refreshNow()
+  }
+
+  /// Reads the clock again, after work that took long.
+  @discardableResult
+  package func refreshNow() -> Instant {
+    let now = EventLoop.monotonicNow()
+    clock = now
+    return now
+  }
+
+  /// Calls `handler` once it is `deadline`, or in the next turn if it is already. Holds the handler until then.
+  package func schedule(at deadline: Instant, _ handler: any TimerHandler) -> TimerIdentifier {
+    timers.schedule(at: deadline, handler)
+  }
+
+  /// Forgets a timer at once; one that has fired or was cancelled before is fine.
+  package func cancel(_ identifier: TimerIdentifier) {
+    timers.cancel(identifier)
+  }
+
+  /// Moves a timer to another deadline; false if it has fired or was cancelled before.
+  @discardableResult
+  package func reschedule(_ identifier: TimerIdentifier, at deadline: Instant) -> Bool {
+    timers.reschedule(identifier, at: deadline)
+  }
+
+  /// Timers that are scheduled.
+  package var timerCount: Int { timers.count }
+
+  // MARK: Descriptors
+
+  /// Watches a descriptor until `deregister`, edge-triggered, for everything. What it is ready for already is reported too. Holds the handler.
+  package func register(
+    _ descriptor: borrowing Descriptor, _ handler: any ReadinessHandler
+  ) throws(IOError) -> Registration {
+    let registration = registrations.insert(descriptor.number, handler)
+    let events = EPOLLIN.rawValue | EPOLLOUT.rawValue | EPOLLRDHUP.rawValue | EPOLLET.rawValue
+    do throws(IOError) {
+      try SystemCalls.epollAdd(epoll, descriptor.number, events: events, token: registration.token)
+    } catch {
+      _ = registrations.remove(registration)
+      throw error
+    }
+    return registration
+  }
+
+  /// Stops watching. Call it before the descriptor is closed. No event of it is reported any more, not even one already received.
+  package func deregister(_ registration: Registration) {
+    if let number = registrations.remove(registration) { SystemCalls.epollRemove(epoll, number) }
+  }
+
+  /// Gives a registration to another handler, and reports `readiness` to it in the next turn: events that the former handler saw
+  /// will not come again.
+  package func transfer(
+    _ registration: Registration, to handler: any ReadinessHandler, readiness: Readiness = [.readable, .writable]
+  ) {
+    registrations.setHandler(registration, handler)
+    requeue(registration, readiness)
+  }
+
+  /// Calls the handler again in the next turn, without waiting for an event: for whoever stops reading although more may wait.
+  package func requeue(_ registration: Registration, _ readiness: Readiness = .readable) {
+    if registrations.requeue(registration, readiness) { requeued.append(registration) }
+  }
+
+  /// Descriptors that are watched.
+  package var registrationCount: Int { registrations.count }
+
+  // MARK: Reading
+
+  /// Reads from a socket into the loop's buffer, over what was there.
+  @inline(__always)
+  package func read(_ socket: borrowing Descriptor) throws(IOError) -> ReadResult {
+    try read(socket, atMost: Self.readBufferSize)
+  }
+
+  /// Reads at most `limit` bytes from a socket into the loop's buffer, over what was there.
+  package func read(_ socket: borrowing Descriptor, atMost limit: Int) throws(IOError) -> ReadResult {
+    filled = 0
+    let size = min(limit, Self.readBufferSize)
+    precondition(size > 0, "a read needs room")
+    let result = try unsafe SystemCalls.receive(socket, UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]))
+    if case .bytes(let count) = result { filled = count }
+    return result
+  }
+
+  /// What the last `read` gave. The next `read` writes over it.
+  package var bytes: Span<UInt8> {
+    @_lifetime(borrow self)
+    get {
+      let readable = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<filled])
+      let span = unsafe Span<UInt8>(_unsafeBytes: readable)
+      return unsafe _overrideLifetime(span, borrowing: self)
+    }
+  }
+
+  // MARK: Turns
+
+  /// Runs turns until the loop is stopped and its mailbox is empty. Then registrations, timers and requeued handlers are let go.
+  package func run() {
+    precondition(loop.isCurrent, "a loop runs on its own thread")
+    while runMailbox() {
+      fireTimers()
+      runRequeued()
+      poll()
+    }
+    timers.removeAll()
+    requeued.removeAll()
+    for number in registrations.removeAll() { SystemCalls.epollRemove(epoll, number) }
+  }
+
+  private func poll() {
+    var timeout: Int64 = 0
+    if requeued.isEmpty {
+      timeout = timers.earliest.map { max($0.nanoseconds(since: now), 0) } ?? -1
+      if timeout != 0, !loop.mailbox.prepareSleep() { timeout = 0 }
+    }
+    let count = unsafe SystemCalls.epollWait(epoll, events, nanoseconds: timeout, precise: isPrecise)
+    loop.mailbox.didWake()
+    clock = nil
+    polls &+= 1
+    for index in 0..<count {
+      let event = unsafe events[index]
+      let registration = unsafe Registration(token: event.data.u64)
+      // Nobody, if it was deregistered by a handler earlier in this turn, or if it is the mailbox's.
+      guard let handler = registrations.handler(of: registration) else { continue }
+      handler.ready(unsafe Readiness(epoll: event.events))
+    }
+  }
+
+  /// Runs what waited when it was called; false if the loop has to end.
+  private func runMailbox() -> Bool {
+    switch loop.mailbox.take(&mail) {
+    case .closed: return false
+    case .empty: return true
+    case .items:
+      for item in mail {
+        switch item {
+        case .work(let work): work()
+        case .job(let job): loop.run(job)
+        }
+      }
+      mail.removeAll(keepingCapacity: true)
+      return true
+    }
+  }
+
+  private func fireTimers() {
+    guard let earliest = timers.earliest, earliest <= now else { return }
+    let now = now
+    // Timers that a handler schedules for now or the past wait for the next turn, lest they keep the loop from everything else.
+    var due = timers.count
+    while due > 0, let (handler, identifier) = timers.popDue(now) {
+      due -= 1
+      handler.timerFired(identifier)
+    }
+  }
+
+  private func runRequeued() {
+    guard !requeued.isEmpty else { return }
+    let batch = requeued
+    requeued.removeAll(keepingCapacity: true)
+    for registration in batch {
+      if let (handler, readiness) = registrations.takeRequeued(registration) { handler.ready(readiness) }
+    }
+  }
+}

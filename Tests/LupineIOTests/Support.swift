@@ -1,0 +1,100 @@
+import CLupineLinux
+import LupineBase
+import Testing
+
+@testable import LupineIO
+
+/// A blocking listener on loopback, or at a Unix address, for the other end of a test.
+final class Listener: Sendable {
+  let socket: Descriptor
+  let address: SocketAddress
+
+  init(_ wanted: SocketAddress = .v4(.loopback, port: 0), backlog: Int32 = 16) throws {
+    socket = Descriptor(
+      adopting: CLupineLinux.socket(wanted.systemFamily, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0))
+    try SystemCalls.bind(socket, to: wanted)
+    let code = listen(socket.number, backlog)
+    let bound = SystemCalls.localAddress(socket)
+    address = try #require(code == 0 ? bound : nil)
+  }
+
+  /// Waits for a client. The accepted socket blocks.
+  func accept() throws -> Descriptor {
+    let number = clupine_accept4(socket.number, Int32(SOCK_CLOEXEC.rawValue))
+    try #require(number >= 0)
+    return Descriptor(adopting: number)
+  }
+}
+
+/// Counts what has happened, and lets one thread wait until it has happened often enough.
+final class Signal: Sendable {
+  private let event: Descriptor
+
+  init() {
+    let number = eventfd(0, Int32(EFD_CLOEXEC | EFD_SEMAPHORE))
+    event = Descriptor(adopting: number)
+  }
+
+  func raise() { SystemCalls.signal(event) }
+
+  /// Waits for one `raise`; false after ten seconds.
+  func wait() -> Bool {
+    SystemCalls.waitReadable(event, milliseconds: 10_000) && SystemCalls.take(event)
+  }
+}
+
+/// A handler made of a closure.
+final class Handler: ReadinessHandler {
+  var body: (Readiness) -> Void
+
+  init(_ body: @escaping (Readiness) -> Void = { _ in }) { self.body = body }
+
+  func ready(_ readiness: Readiness) { body(readiness) }
+}
+
+final class Alarm: TimerHandler {
+  let body: (TimerIdentifier) -> Void
+
+  init(_ body: @escaping (TimerIdentifier) -> Void) { self.body = body }
+
+  func timerFired(_ identifier: TimerIdentifier) { body(identifier) }
+}
+
+/// Runs `body` with a context on the thread of a loop of its own, then turns until `stop`, and waits for the end.
+func onLoop(_ body: @escaping @Sendable (LoopContext) -> Void) throws {
+  let loop = try EventLoop(name: "test")
+  try loop.start {
+    do {
+      let context = try LoopContext(of: loop)
+      body(context)
+      context.run()
+    } catch {
+      Issue.record(error)
+    }
+  }
+  loop.join()
+}
+
+/// A pair of connected nonblocking sockets, as numbers.
+func socketPair() throws -> (Int32, Int32) {
+  var pair: (Int32, Int32) = (-1, -1)
+  let code = unsafe withUnsafeMutablePointer(to: &pair) { pointer in
+    unsafe pointer.withMemoryRebound(to: Int32.self, capacity: 2) {
+      unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0, $0)
+    }
+  }
+  try #require(code == 0)
+  return pair
+}
+
+/// The bytes of a span, copied.
+func copy(_ span: Span<UInt8>) -> [UInt8] {
+  var bytes: [UInt8] = []
+  for index in span.indices { bytes.append(span[index]) }
+  return bytes
+}
+
+/// Reads one byte, waiting for it.
+func recvByte(_ number: Int32, _ byte: UnsafeMutablePointer<UInt8>) -> Int {
+  unsafe recv(number, byte, 1, 0)
+}
