@@ -1,0 +1,205 @@
+/// What the parser of a response must know of its request.
+public struct RequestContext: Sendable, Equatable {
+  /// The method is HEAD: the response has no body, whatever its fields say.
+  public var isHead: Bool
+  /// The method is CONNECT: a 2xx response turns the connection into a tunnel.
+  public var isConnect: Bool
+  /// The request offered an upgrade: a 101 response hands the connection over. Without it, 101 is an error.
+  public var offersUpgrade: Bool
+
+  /// The context of a plain request, or of the given kind.
+  public init(isHead: Bool = false, isConnect: Bool = false, offersUpgrade: Bool = false) {
+    self.isHead = isHead
+    self.isConnect = isConnect
+    self.offersUpgrade = offersUpgrade
+  }
+}
+
+/// How the end of a response body is found (RFC 9112 section 6.3).
+public enum BodyFraming: Equatable, Hashable, Sendable {
+  /// No body.
+  case none
+  /// So many bytes.
+  case length(Int64)
+  /// Chunks, then trailers.
+  case chunked
+  /// Everything until the peer closes.
+  case untilClose
+}
+
+/// Why a connection cannot carry another request.
+public enum CloseReason: Equatable, Hashable, Sendable {
+  /// The response has not ended yet.
+  case responseUnfinished
+  /// The peer said `Connection: close`.
+  case peerRequestedClose
+  /// HTTP/1.0 without `Connection: keep-alive`.
+  case notPersistent
+  /// The body ends with the connection.
+  case bodyUntilClose
+  /// The connection became a tunnel (CONNECT) or another protocol (101).
+  case protocolSwitched
+  /// A response that can have no body (1xx, 204) announced one: what follows may be that body.
+  case bodyAnnouncedWhereNoneIsAllowed
+  /// A leniency accepted framing that other readers of the same bytes may understand otherwise.
+  case ambiguousFraming
+  /// Bytes came after the end of the response.
+  case bytesAfterResponse
+  /// The response was malformed.
+  case failed
+}
+
+/// Whether a connection may be used again after a response, as far as the response decides.
+public enum ReuseVerdict: Equatable, Hashable, Sendable {
+  case reusable
+  case close(CloseReason)
+}
+
+/// What a head says about the body and about the connection.
+public struct FramingDecision: Equatable, Sendable {
+  /// How the end of the body is found.
+  public var body: BodyFraming
+  /// Whether the connection may be used again once the body has ended.
+  public var reuse: ReuseVerdict
+
+  /// The one decision about framing (RFC 9112 sections 6.3 and 9.3): a pure function of what the head says and of the request.
+  ///
+  /// The fields are judged first, whatever the status: a malformed Content-Length, or Content-Length together with
+  /// Transfer-Encoding, is refused in a 204 and in the answer to a HEAD too.
+  ///
+  /// - Returns: the framing of the body. A 101 and a 2xx to CONNECT have none: the bytes after the head are not HTTP.
+  /// - Throws: ``WireError`` with an offset inside the storage of `fields`.
+  public static func decide(
+    status: Int, version: HTTPVersion, fields: FieldSection, request: RequestContext = RequestContext(),
+    leniency: WireLeniency = []
+  ) throws(WireError) -> FramingDecision {
+    let length = try contentLength(fields)
+    let isChunked = try transferEncoding(fields)
+    var close: CloseReason? = nil
+
+    if isChunked, let index = fields.known[.transferEncoding] {
+      let offset = Int(fields.entries[index].valueStart)
+      if version < .http11 {
+        guard leniency.contains(.transferEncodingOnHTTP10) else {
+          throw WireError(.transferEncodingOnHTTP10, at: offset)
+        }
+        close = .ambiguousFraming
+      }
+      if length != nil {
+        guard leniency.contains(.contentLengthWithTransferEncoding) else {
+          throw WireError(.contentLengthWithTransferEncoding, at: offset)
+        }
+        close = .ambiguousFraming
+      }
+    }
+
+    if status == 101 || (request.isConnect && (200...299).contains(status)) {
+      return FramingDecision(body: .none, reuse: .close(.protocolSwitched))
+    }
+    if status < 200 || status == 204 {
+      if isChunked || (length ?? 0) > 0 { close = close ?? .bodyAnnouncedWhereNoneIsAllowed }
+      return FramingDecision(body: .none, reuse: reuse(version, fields, close))
+    }
+    if request.isHead || status == 304 {
+      return FramingDecision(body: .none, reuse: reuse(version, fields, close))
+    }
+    if isChunked {
+      return FramingDecision(body: .chunked, reuse: reuse(version, fields, close))
+    }
+    if let length {
+      return FramingDecision(body: .length(length), reuse: reuse(version, fields, close))
+    }
+    return FramingDecision(body: .untilClose, reuse: .close(.bodyUntilClose))
+  }
+
+  /// The value of Content-Length: digits only, below 2^63; lists and repeated fields only if every value is the same.
+  static func contentLength(_ fields: FieldSection) throws(WireError) -> Int64? {
+    guard let first = fields.known[.contentLength] else { return nil }
+    var result: Int64? = nil
+    var index: Int? = first
+    while let field = index {
+      let value = fields.valueBytes(at: field)
+      let offset = Int(fields.entries[field].valueStart)
+      var position = 0
+      repeat {
+        let number = try decimal(value, &position, offset)
+        if let result, result != number { throw WireError(.conflictingContentLengths, at: offset) }
+        result = number
+      } while position <= value.count
+      index = fields.nextIndex(.contentLength, after: field)
+    }
+    return result
+  }
+
+  /// Reads one list member and moves `position` past the comma behind it, or past the end if it was the last one.
+  private static func decimal(_ value: Span<UInt8>, _ position: inout Int, _ offset: Int) throws(WireError) -> Int64 {
+    while position < value.count, value[position].isWhitespace { position += 1 }
+    var number: Int64 = 0
+    let start = position
+    while position < value.count, value[position].isDigit {
+      let (product, overflow) = number.multipliedReportingOverflow(by: 10)
+      let (sum, carry) = product.addingReportingOverflow(Int64(value[position] &- 0x30))
+      if overflow || carry { throw WireError(.contentLengthTooLarge, at: offset) }
+      number = sum
+      position += 1
+    }
+    if position == start { throw WireError(.invalidContentLength, at: offset) }
+    while position < value.count, value[position].isWhitespace { position += 1 }
+    if position < value.count, value[position] != .comma { throw WireError(.invalidContentLength, at: offset) }
+    position += 1
+    return number
+  }
+
+  /// Whether there is a Transfer-Encoding; it must be exactly one `chunked`.
+  private static func transferEncoding(_ fields: FieldSection) throws(WireError) -> Bool {
+    guard let first = fields.known[.transferEncoding] else { return false }
+    if let second = fields.nextIndex(.transferEncoding, after: first) {
+      throw WireError(.unsupportedTransferEncoding, at: Int(fields.entries[second].valueStart))
+    }
+    guard isToken(fields.valueBytes(at: first), "chunked") else {
+      throw WireError(.unsupportedTransferEncoding, at: Int(fields.entries[first].valueStart))
+    }
+    return true
+  }
+
+  private static func reuse(_ version: HTTPVersion, _ fields: FieldSection, _ close: CloseReason?) -> ReuseVerdict {
+    if let close { return .close(close) }
+    guard fields.known[.connection] != nil || version < .http11 else { return .reusable }
+    let (hasClose, hasKeepAlive) = connectionOptions(fields)
+    if hasClose { return .close(.peerRequestedClose) }
+    if version < .http11, !hasKeepAlive { return .close(.notPersistent) }
+    return .reusable
+  }
+
+  /// Whether the connection options hold `close` and `keep-alive` (RFC 9110 section 7.6.1).
+  private static func connectionOptions(_ fields: FieldSection) -> (close: Bool, keepAlive: Bool) {
+    var result = (close: false, keepAlive: false)
+    var index = fields.known[.connection]
+    while let field = index {
+      let value = fields.valueBytes(at: field)
+      var position = 0
+      while position < value.count {
+        while position < value.count, value[position].isWhitespace || value[position] == .comma { position += 1 }
+        let start = position
+        while position < value.count, value[position] != .comma { position += 1 }
+        var end = position
+        while end > start, value[end - 1].isWhitespace { end -= 1 }
+        let option = value.extracting(start..<end)
+        if isToken(option, "close") { result.close = true }
+        if isToken(option, "keep-alive") { result.keepAlive = true }
+      }
+      index = fields.nextIndex(.connection, after: field)
+    }
+    return result
+  }
+
+  private static func isToken(_ bytes: Span<UInt8>, _ token: String) -> Bool {
+    guard bytes.count == token.utf8.count else { return false }
+    var index = 0
+    for unit in token.utf8 {
+      if bytes[index].lowercased != unit { return false }
+      index += 1
+    }
+    return true
+  }
+}

@@ -1,0 +1,86 @@
+/// Reads one head after another: the status line, then field lines, into storage that is used again once its heads are gone.
+///
+/// Invariant: `base + buffer.filled` bytes of the response have been taken; offsets in errors are `base` + position.
+struct HeadParser {
+  private var buffer = HeadBuffer()
+  private var fields: FieldScanner
+  private var line = StatusLineScanner()
+  private var lineEnded = false
+  /// Bytes of this response before this head.
+  private(set) var base = 0
+  private var fieldsBefore = 0
+
+  private let limits: WireLimits
+  private let leniency: WireLeniency
+
+  init(limits: WireLimits, leniency: WireLeniency) {
+    self.limits = limits
+    self.leniency = leniency
+    fields = FieldScanner(
+      lineLimit: limits.fieldLine, fieldLimit: limits.fields, section: .head, leniency: leniency)
+  }
+
+  /// Whether not one byte of this head has come.
+  var isUntouched: Bool { buffer.filled == 0 }
+
+  /// Bytes of this response taken so far, all heads together.
+  var consumed: Int { base + buffer.filled }
+
+  /// Makes ready for the next head of the same response if `continuing`, else for the next response.
+  mutating func begin(continuing: Bool) {
+    base = continuing ? consumed : 0
+    fieldsBefore = continuing ? fieldsBefore + fields.count : 0
+    buffer.reset()
+    line = StatusLineScanner()
+    lineEnded = false
+    fields.phase = .lineStart
+    fields.count = 0
+    fields.known = KnownFields()
+    fields.fieldLimit = limits.fields - fieldsBefore
+    fields.statedFieldLimit = limits.fields
+  }
+
+  /// Lets go of storage that no head is in.
+  mutating func releaseStorage() {
+    if isUntouched { buffer.release() }
+  }
+
+  /// Takes bytes from `offset` on. Returns the head once it is complete; nil means that everything was taken.
+  @inline(__always)
+  mutating func next(_ input: Span<UInt8>, _ offset: inout Int) throws(WireError) -> ResponseHead? {
+    while true {
+      offset &+= buffer.fill(input, offset, limit: limits.head &- base &- buffer.filled)
+      if try scan() {
+        offset &-= buffer.filled &- fields.position
+        buffer.filled = fields.position
+        return ResponseHead(
+          status: line.status, version: HTTPVersion(minor: line.minor), fields: buffer.section(fields),
+          reasonRange: UInt32(truncatingIfNeeded: line.reasonStart)..<UInt32(truncatingIfNeeded: line.reasonEnd))
+      }
+      if offset == input.count { return nil }
+      if consumed >= limits.head { throw WireError(.headTooLarge(limit: limits.head), at: limits.head) }
+    }
+  }
+
+  /// Scans what was filled in; true once the head has ended.
+  @inline(__always)
+  private mutating func scan() throws(WireError) -> Bool {
+    do throws(WireError) {
+      if !lineEnded {
+        guard try Self.scan(&line, buffer.bytes, buffer.filled, limits.statusLine, leniency) else { return false }
+        lineEnded = true
+        fields.position = line.position
+      }
+      return try buffer.scan(&fields) == .ended
+    } catch {
+      throw WireError(error.reason, at: base + error.offset)
+    }
+  }
+
+  @inline(__always)
+  private static func scan(
+    _ line: inout StatusLineScanner, _ bytes: [UInt8], _ filled: Int, _ limit: Int, _ leniency: WireLeniency
+  ) throws(WireError) -> Bool {
+    try line.scan(bytes.span, filled: filled, limit: limit, leniency)
+  }
+}

@@ -1,0 +1,111 @@
+/// How the body of a request is framed.
+public enum RequestFraming: Equatable, Hashable, Sendable {
+  /// No body and no framing field.
+  case none
+  /// `Content-Length` of so many bytes, 0 included.
+  case length(Int64)
+  /// `Transfer-Encoding: chunked`; the body goes through ``ChunkEncoder``.
+  case chunked
+}
+
+/// Writes request heads (RFC 9112 section 3), and refuses at that moment whatever would break the framing.
+public enum RequestEncoder {
+  /// Appends one head, its empty line included, to `output`. Appends nothing if it throws.
+  ///
+  /// The framing field is written last, by the encoder. A Content-Length or Transfer-Encoding among `fields` is accepted only if it
+  /// says what `framing` says, and is then left out.
+  ///
+  /// - Parameters:
+  ///   - method: a token, case kept.
+  ///   - target: visible ASCII: a path with query, an absolute URL, an authority or `*`.
+  ///   - fields: names must be tokens; values hold no control byte but HTAB and no white space at their ends. Exactly one Host.
+  ///   - framing: how the body is framed.
+  ///   - output: what the head is appended to.
+  /// - Throws: ``WireError``: `invalidMethod`, `invalidTarget`, `invalidFieldName`, `invalidFieldValue`, `invalidHost`,
+  ///   `contradictoryFraming`, `lengthMismatch` (a negative length); the offset counts inside the part named.
+  public static func head(
+    method: String, target: String, fields: some Sequence<(name: String, value: String)>,
+    framing: RequestFraming = .none,
+    into output: inout [UInt8]
+  ) throws(WireError) {
+    let start = output.count
+    do throws(WireError) {
+      try append(method, ByteClass.token, .invalidMethod, &output)
+      output.append(.space)
+      try append(target, ByteClass.target, .invalidTarget, &output)
+      append(" HTTP/1.1\r\n", &output)
+      var hosts = 0
+      for (name, value) in fields {
+        if try isFraming(name, value, framing) { continue }
+        if equalsIgnoringCase(name, "host") { hosts += 1 }
+        try field(name, value, &output)
+      }
+      if hosts != 1 { throw WireError(.invalidHost, at: 0) }
+      switch framing {
+      case .none: break
+      case .length(let length):
+        if length < 0 { throw WireError(.lengthMismatch, at: 0) }
+        append("Content-Length: \(length)\r\n", &output)
+      case .chunked: append("Transfer-Encoding: chunked\r\n", &output)
+      }
+      output.append(.carriageReturn)
+      output.append(.lineFeed)
+    } catch {
+      output.removeSubrange(start...)
+      throw error
+    }
+  }
+
+  /// Appends one field line after checking it.
+  static func field(_ name: String, _ value: String, _ output: inout [UInt8]) throws(WireError) {
+    try append(name, ByteClass.token, .invalidFieldName, &output)
+    output.append(.colon)
+    output.append(.space)
+    let start = output.count
+    if !value.isEmpty { try append(value, ByteClass.fieldValue, .invalidFieldValue, &output) }
+    if let first = output[start...].first, first.isWhitespace { throw WireError(.invalidFieldValue, at: 0) }
+    if let last = output[start...].last, last.isWhitespace {
+      throw WireError(.invalidFieldValue, at: output.count - start - 1)
+    }
+    output.append(.carriageReturn)
+    output.append(.lineFeed)
+  }
+
+  /// Whether the field frames the body; then it must say what `framing` says.
+  private static func isFraming(_ name: String, _ value: String, _ framing: RequestFraming) throws(WireError) -> Bool {
+    if equalsIgnoringCase(name, "content-length") {
+      // `Int64` alone would also read a sign.
+      guard case .length(let length) = framing, value == String(length) else {
+        throw WireError(.contradictoryFraming, at: 0)
+      }
+      return true
+    }
+    if equalsIgnoringCase(name, "transfer-encoding") {
+      guard framing == .chunked, equalsIgnoringCase(value, "chunked") else {
+        throw WireError(.contradictoryFraming, at: 0)
+      }
+      return true
+    }
+    return false
+  }
+
+  private static func append(
+    _ text: String, _ property: UInt8, _ reason: WireError.Reason, _ output: inout [UInt8]
+  ) throws(WireError) {
+    let start = output.count
+    for byte in text.utf8 {
+      if !ByteClass.has(byte, property) { throw WireError(reason, at: output.count - start) }
+      output.append(byte)
+    }
+    if output.count == start { throw WireError(reason, at: 0) }
+  }
+
+  static func append(_ text: String, _ output: inout [UInt8]) {
+    output.append(contentsOf: text.utf8)
+  }
+
+  static func equalsIgnoringCase(_ text: String, _ lowercase: String) -> Bool {
+    guard text.utf8.count == lowercase.utf8.count else { return false }
+    return zip(text.utf8, lowercase.utf8).allSatisfy { $0.lowercased == $1 }
+  }
+}
