@@ -192,7 +192,7 @@ package enum SystemCalls {
   {
     let number = socket.number
     let code = try unsafe address.withSystemAddress { pointer, length in
-      unsafe clupine_connect(number, pointer, length) == 0 ? 0 : clupine_errno()
+      unsafe CLupineLinux.connect(number, pointer, length) == 0 ? 0 : clupine_errno()
     }
     switch code {
     case 0, EISCONN: return .connected
@@ -206,7 +206,7 @@ package enum SystemCalls {
   static func bind(_ socket: borrowing Descriptor, to address: SocketAddress) throws(IOError) {
     let number = socket.number
     let code = try unsafe address.withSystemAddress { pointer, length in
-      unsafe clupine_bind(number, pointer, length) == 0 ? 0 : clupine_errno()
+      unsafe CLupineLinux.bind(number, pointer, length) == 0 ? 0 : clupine_errno()
     }
     guard code == 0 else { throw failure(.bind, code, invalidArgumentTraps: false) }
   }
@@ -232,7 +232,7 @@ package enum SystemCalls {
   package static func localAddress(_ socket: borrowing Descriptor) -> SocketAddress? {
     let number = socket.number
     return unsafe SocketAddress.reading { pointer, length in
-      let result = unsafe clupine_getsockname(number, pointer, length)
+      let result = unsafe getsockname(number, pointer, length)
       precondition(result == 0 || clupine_errno() == ENOBUFS, "getsockname: errno \(clupine_errno())")
       return result == 0
     }

@@ -129,7 +129,7 @@ final class Listener: Sendable {
     while true {
       let ready = SystemCalls.readable([descriptor, stop.descriptor])
       if ready[1] { return }
-      let accepted = unsafe accept4(descriptor, __SOCKADDR_ARG(), nil, Int32(SOCK_CLOEXEC.rawValue))
+      let accepted = accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
       guard accepted >= 0 else { continue }  // the peer gave up before we came to it, or descriptors ran out
       SystemCalls.setOption(accepted, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
       start(accepted, state, stop, body)
@@ -181,7 +181,7 @@ enum BoundSocket {
 
   private static func bind(_ descriptor: Int32, _ address: LoopbackAddress) throws(LoopbackError) {
     let code = try unsafe SocketName.with(address, port: 0) { pointer, length in
-      unsafe CLupineLinux.bind(descriptor, __CONST_SOCKADDR_ARG(__sockaddr__: pointer), length)
+      unsafe CLupineLinux.bind(descriptor, pointer, length)
     }
     guard code == 0 else { throw .system(call: "bind", code: errno) }
   }
@@ -192,7 +192,7 @@ enum BoundSocket {
     if case .unix = address { return 0 }
     _ = unsafe withUnsafeMutablePointer(to: &name) { pointer in
       unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        unsafe getsockname(descriptor, __SOCKADDR_ARG(__sockaddr__: $0), &length)
+        unsafe getsockname(descriptor, $0, &length)
       }
     }
     return UInt16(bigEndian: name.sin6_port)
@@ -257,7 +257,7 @@ enum OutgoingSocket {
   static func connect(_ address: LoopbackAddress, port: UInt16) throws(LoopbackError) -> Int32 {
     let descriptor = try SocketName.socket(address)
     let code = try unsafe SocketName.with(address, port: port) { pointer, length in
-      unsafe CLupineLinux.connect(descriptor, __CONST_SOCKADDR_ARG(__sockaddr__: pointer), length)
+      unsafe CLupineLinux.connect(descriptor, pointer, length)
     }
     guard code == 0 else {
       let code = errno

@@ -20,7 +20,7 @@ final class Listener: Sendable {
 
   /// Waits for a client. The accepted socket blocks.
   func accept() throws -> Descriptor {
-    let number = clupine_accept4(socket.number, Int32(SOCK_CLOEXEC.rawValue))
+    let number = accept4(socket.number, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
     try #require(number >= 0)
     return Descriptor(adopting: number)
   }

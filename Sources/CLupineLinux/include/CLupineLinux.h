@@ -2,10 +2,6 @@
 #ifndef CLUPINE_LINUX_H
 #define CLUPINE_LINUX_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -32,10 +28,11 @@
 #include <time.h>
 #include <unistd.h>
 
-// The calls of Linux that only `_GNU_SOURCE` declares: module maps hide that macro from Swift, so they are declared again here.
-ssize_t splice(int, off64_t *, int, off64_t *, size_t, unsigned int);
-int pipe2(int[2], int);
+// What only `_GNU_SOURCE` declares. No header of this package defines that macro: Swift's own Glibc module is built without it,
+// and a program that sees both flavours of one system type does not compile.
 int accept4(int, struct sockaddr *, socklen_t *, int);
+ssize_t splice(int, __off64_t *, int, __off64_t *, size_t, unsigned int);
+int pipe2(int[2], int);
 int pthread_setname_np(pthread_t, const char *);
 #ifndef SPLICE_F_MOVE
 #define SPLICE_F_MOVE 1
@@ -52,18 +49,6 @@ static inline int clupine_epoll_pwait2(int epoll, struct epoll_event *events, in
 
 // `open` is variadic.
 static inline int clupine_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
-
-// With `_GNU_SOURCE`, glibc declares these with a transparent union that Swift cannot pass.
-static inline int clupine_connect(int socket, const struct sockaddr *address, socklen_t length) {
-  return connect(socket, address, length);
-}
-static inline int clupine_bind(int socket, const struct sockaddr *address, socklen_t length) {
-  return bind(socket, address, length);
-}
-static inline int clupine_getsockname(int socket, struct sockaddr *address, socklen_t *length) {
-  return getsockname(socket, address, length);
-}
-static inline int clupine_accept4(int socket, int flags) { return accept4(socket, NULL, NULL, flags); }
 
 // Whether the executable was linked without a dynamic loader.
 static inline int clupine_is_static_executable(void) { return getauxval(AT_BASE) == 0; }

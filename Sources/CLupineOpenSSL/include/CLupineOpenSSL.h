@@ -2,11 +2,6 @@
 #ifndef CLUPINE_OPENSSL_H
 #define CLUPINE_OPENSSL_H
 
-// The same feature macro as in CLupineLinux: a module that imports both must see one definition of the system's types.
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>

@@ -2,11 +2,6 @@
 #ifndef CLUPINE_ZLIB_H
 #define CLUPINE_ZLIB_H
 
-// The same feature macro as in CLupineLinux: a module that imports both must see one definition of the system's types.
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <zlib.h>
 
 static inline int CLupineZlib_inflateInit2(z_stream *stream, int windowBits) {
