@@ -17,9 +17,10 @@ struct RequestReader {
 
   /// Reads the next request's head; nil when the peer ended the stream before its first byte.
   mutating func readHead(
-    _ stream: ConnectionStream, connection: Int, request: Int
+    _ stream: ConnectionStream, connection: Int, request: Int, note: ((ArraySlice<UInt8>) -> Void)? = nil
   ) throws(LoopbackError) -> ServerRequest? {
     guard let head = try Self.readRawHead(stream) else { return nil }
+    note?(head[...])
     let lines = try Self.lines(head)
     guard let first = lines.first else { throw .malformedRequest("empty head") }
     let words = head[first].split(separator: 0x20, omittingEmptySubsequences: false)

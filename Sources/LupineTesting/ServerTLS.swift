@@ -1,5 +1,3 @@
-internal import CLupineOpenSSL
-
 /// The server's side of TLS: its identity and what it allows.
 public struct ServerTLS: Sendable, Equatable {
   /// A TLS version.
@@ -35,6 +33,20 @@ public struct ServerTLS: Sendable, Equatable {
     self.certificateChain = certificateChain
     self.privateKey = privateKey
   }
+
+  /// Makes a configuration from a minted certificate, its intermediates and its key.
+  public init(_ identity: MintedCertificate) {
+    self.init(certificateChain: identity.chainPEM, privateKey: identity.privateKeyPEM)
+  }
+
+  /// A configuration with a certificate for `localhost`, 127.0.0.1 and ::1 (or what the order says), issued on the spot.
+  ///
+  /// Throws `MintError` when OpenSSL refuses the order.
+  public static func minted(
+    by authority: CertificateAuthority, _ order: CertificateOrder = .loopback
+  ) throws(MintError) -> ServerTLS {
+    ServerTLS(try authority.issue(order))
+  }
 }
 
 /// What TLS negotiated on one connection.
@@ -51,23 +63,4 @@ public struct TLSSummary: Sendable, Equatable {
   public var applicationProtocol: String?
   /// The subject of the client's certificate in OpenSSL's one-line form, for example `/CN=client`.
   public var clientSubject: String?
-}
-
-/// The shared context of a TLS server, made once when the server starts.
-@safe
-final class TLSServerContext: @unchecked Sendable {
-  init(_ configuration: ServerTLS) throws(LoopbackError) {
-    throw .tls("not built yet")
-  }
-}
-
-/// The server's side of TLS on one socket.
-final class TLSEndpoint {
-  let summary: TLSSummary
-  init(_ context: TLSServerContext, _ descriptor: Int32) throws(LoopbackError) {
-    throw .tls("not built yet")
-  }
-  func receive(into buffer: UnsafeMutableRawBufferPointer) throws(LoopbackError) -> Int { 0 }
-  func send(_ bytes: UnsafeRawBufferPointer) throws(LoopbackError) {}
-  func notifyClose() {}
 }

@@ -64,6 +64,21 @@ final class RawClient {
     }
   }
 
+  /// Segments with data that the peer sent, from the kernel's own count (TCP_INFO).
+  func segmentsReceived() -> Int {
+    var information = [UInt8](repeating: 0, count: 256)
+    var length = socklen_t(information.count)
+    _ = unsafe getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_INFO, &information, &length)
+    return Int(information[152])  // the low byte of tcpi_data_segs_in in linux/tcp.h
+  }
+
+  /// Waits for the first event, and says whether data and the peer's end were reported together.
+  func dataAndEndArriveTogether() -> Bool {
+    var entry = pollfd(fd: descriptor, events: Int16(POLLIN) | 0x2000, revents: 0)  // POLLRDHUP
+    _ = unsafe poll(&entry, 1, -1)
+    return entry.revents & (Int16(POLLIN) | 0x2000) == Int16(POLLIN) | 0x2000
+  }
+
   struct Response {
     var status: Int
     var fields = ServerFields()
