@@ -25,6 +25,7 @@ static inline void lupine_bio_clear_retry_flags(BIO *bio) { BIO_clear_retry_flag
 static inline long lupine_bio_mem_data(BIO *bio, char **data) { return BIO_get_mem_data(bio, data); }
 
 // SSL_CTX
+static inline void lupine_ctx_set_hygiene(SSL_CTX *ctx) { SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION); }
 static inline long lupine_ctx_set_min_version(SSL_CTX *ctx, int version) { return SSL_CTX_set_min_proto_version(ctx, version); }
 static inline long lupine_ctx_set_max_version(SSL_CTX *ctx, int version) { return SSL_CTX_set_max_proto_version(ctx, version); }
 static inline long lupine_ctx_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
@@ -38,6 +39,8 @@ static inline long lupine_ssl_set_host_name(SSL *ssl, const char *name) { return
 static inline int lupine_ssl_set_retry_verify(SSL *ssl) { return SSL_set_retry_verify(ssl) > 0; }
 static inline const char *lupine_ssl_cipher_name(const SSL *ssl) { return SSL_get_cipher_name(ssl); }
 static inline long lupine_ssl_negotiated_group(SSL *ssl) { return SSL_get_negotiated_group(ssl); }
+
+static inline int lupine_ssl_is_handshaking(const SSL *ssl) { return SSL_in_init(ssl); }
 
 // Errors
 static inline int lupine_err_library(unsigned long code) { return ERR_GET_LIB(code); }

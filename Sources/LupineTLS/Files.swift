@@ -1,0 +1,50 @@
+internal import Glibc
+
+/// What tells one version of a file from another.
+struct FileIdentity: Hashable, Sendable {
+  private let numbers: [Int64]
+
+  /// The identities of all files that a policy names, in a fixed order.
+  static func all(of policy: TLSPolicy) -> [FileIdentity] {
+    var paths: [String] = []
+    switch policy.roots {
+    case .file(let path), .directory(let path): paths.append(path)
+    case .system, .certificates: break
+    }
+    if let path = policy.revocationListPath { paths.append(path) }
+    if case .files(let chain, let privateKey) = policy.clientIdentity?.source { paths += [chain, privateKey] }
+    return paths.map(FileIdentity.init(path:))
+  }
+
+  private init(path: String) {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else {
+      numbers = []
+      return
+    }
+    numbers = [
+      Int64(bitPattern: UInt64(status.st_dev)), Int64(bitPattern: UInt64(status.st_ino)), Int64(status.st_size),
+      Int64(status.st_mtim.tv_sec), Int64(status.st_mtim.tv_nsec),
+    ]
+  }
+}
+
+/// A file in NSS key-log format. Each line is one `write` to a descriptor opened for appending, so lines of several threads and
+/// processes do not mix. What cannot be written is lost: an analyser's file never breaks a connection.
+final class KeyLog: Sendable {
+  private let descriptor: Int32
+
+  init(path: String) throws(TLSError) {
+    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw .keyLogUnwritable(path: path, code: errno) }
+  }
+
+  deinit {
+    close(descriptor)
+  }
+
+  func append(_ line: String) {
+    let bytes = Array((line + "\n").utf8)
+    _ = unsafe write(descriptor, bytes, bytes.count)
+  }
+}

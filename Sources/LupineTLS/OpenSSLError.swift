@@ -1,0 +1,46 @@
+internal import CLupineOpenSSL
+
+/// OpenSSL's error queue of this thread. Cleared before each call and drained after each failure, so that no call is ever
+/// judged by what an earlier one left behind.
+enum OpenSSLError {
+  static func clear() {
+    ERR_clear_error()
+  }
+
+  /// The first, most specific reason in the queue, in OpenSSL's words; empties the queue.
+  static func drain() -> String {
+    let code = ERR_get_error()
+    ERR_clear_error()
+    return text(of: code)
+  }
+
+  /// The reason of a failed call on a connection as a typed error; empties the queue.
+  static func drainConnectionFailure() -> TLSError {
+    let code = ERR_get_error()
+    ERR_clear_error()
+    guard code != 0 else { return .protocolViolation(reason: "unknown") }
+    guard lupine_err_library(code) == ERR_LIB_SSL else { return .protocolViolation(reason: text(of: code)) }
+    let reason = lupine_err_reason(code)
+    switch reason {
+    case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_NO_PROTOCOLS_AVAILABLE, SSL_R_VERSION_TOO_LOW, SSL_R_UNKNOWN_PROTOCOL,
+      SSL_R_INAPPROPRIATE_FALLBACK, SSL_AD_REASON_OFFSET + 70:
+      return .noCommonVersion
+    case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
+      return .badRecord
+    case SSL_R_EXCESSIVE_MESSAGE_SIZE:
+      return .handshakeMessageTooLarge
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+      return .untrusted(.missing)
+    case SSL_AD_REASON_OFFSET...(SSL_AD_REASON_OFFSET + 255):
+      return .alert(TLSAlert(rawValue: UInt8(reason - SSL_AD_REASON_OFFSET)))
+    default:
+      return .protocolViolation(reason: text(of: code))
+    }
+  }
+
+  private static func text(of code: UInt) -> String {
+    guard code != 0 else { return "no reason given" }
+    guard let reason = unsafe ERR_reason_error_string(code) else { return "error \(code)" }
+    return unsafe String(cString: reason)
+  }
+}

@@ -1,0 +1,90 @@
+internal import CLupineOpenSSL
+internal import Glibc
+internal import LupineBase
+
+/// A set of trust anchors. Immutable once made (but for OpenSSL's own locked cache of a hashed directory), so contexts share it.
+@safe
+final class RootStore: Sendable {
+  nonisolated(unsafe) let pointer: OpaquePointer
+
+  /// Where distributions keep their bundle, in the order they are tried. A program linked statically finds them here too.
+  static let systemFiles = [
+    "/etc/ssl/certs/ca-certificates.crt",  // Debian, Ubuntu, Arch, Alpine
+    "/etc/pki/tls/certs/ca-bundle.crt",  // Fedora, RHEL
+    "/etc/ssl/ca-bundle.pem",  // SUSE
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // RHEL 7 and later
+    "/etc/ssl/cert.pem",  // Alpine, OpenSSL's default on many
+    "/usr/lib/ssl/cert.pem",  // OpenSSL's default on Debian
+    "/usr/local/ssl/cert.pem",  // OpenSSL's default when built by hand
+  ]
+
+  /// Hashed directories, tried when there is no bundle.
+  static let systemDirectories = ["/etc/ssl/certs", "/etc/pki/tls/certs", "/usr/lib/ssl/certs"]
+
+  private static let system = Locked<RootStore?>(nil)
+
+  private init() throws(TLSError) {
+    guard let made = unsafe X509_STORE_new() else { throw .internalFailure("X509_STORE_new") }
+    unsafe pointer = made
+  }
+
+  deinit {
+    unsafe X509_STORE_free(pointer)
+  }
+
+  /// The anchors of `roots`. Those of the system are loaded once per process: it takes milliseconds.
+  static func make(_ roots: TLSPolicy.Roots, revocationListPath: String? = nil) throws(TLSError) -> RootStore {
+    // A store that also holds revocation lists belongs to one policy.
+    if case .system = roots, revocationListPath == nil {
+      if let shared = system.withLock({ $0 }) { return shared }
+      let loaded = try load(roots)
+      system.withLock { $0 = loaded }
+      return loaded
+    }
+    let store = try load(roots)
+    if let path = revocationListPath {
+      OpenSSLError.clear()
+      // Lists only: a certificate in this file must not become an anchor.
+      guard let lookup = unsafe X509_STORE_add_lookup(store.pointer, X509_LOOKUP_file()),
+        unsafe X509_load_crl_file(lookup, path, X509_FILETYPE_PEM) > 0
+      else { throw .revocationListUnreadable(path: path, reason: OpenSSLError.drain()) }
+      OpenSSLError.clear()
+    }
+    return store
+  }
+
+  private static func load(_ roots: TLSPolicy.Roots) throws(TLSError) -> RootStore {
+    let store = try RootStore()
+    OpenSSLError.clear()
+    switch roots {
+    case .system: try store.loadSystem()
+    case .file(let path):
+      guard unsafe X509_STORE_load_file(store.pointer, path) == 1 else {
+        throw .rootsUnreadable(path: path, reason: OpenSSLError.drain())
+      }
+    case .directory(let path):
+      guard unsafe access(path, R_OK | X_OK) == 0, unsafe X509_STORE_load_path(store.pointer, path) == 1 else {
+        throw .rootsUnreadable(path: path, reason: "not a readable directory")
+      }
+    case .certificates(let list):
+      for (index, der) in list.enumerated() {
+        guard let certificate = Certificate(der: der) else { throw .invalidPolicy(setting: "roots[\(index)]") }
+        guard unsafe X509_STORE_add_cert(store.pointer, certificate.pointer) == 1 else {
+          throw .invalidPolicy(setting: "roots[\(index)]: \(OpenSSLError.drain())")
+        }
+      }
+    }
+    OpenSSLError.clear()
+    return store
+  }
+
+  private func loadSystem() throws(TLSError) {
+    for path in Self.systemFiles where unsafe access(path, R_OK) == 0 {
+      if unsafe X509_STORE_load_file(pointer, path) == 1 { return }
+    }
+    for path in Self.systemDirectories where unsafe access(path, R_OK | X_OK) == 0 {
+      if unsafe X509_STORE_load_path(pointer, path) == 1 { return }
+    }
+    throw .noSystemRoots
+  }
+}

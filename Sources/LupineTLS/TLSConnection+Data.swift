@@ -1,0 +1,180 @@
+internal import CLupineOpenSSL
+internal import LupineBase
+
+extension TLSConnection {
+  /// Takes in ciphertext, all of it, drives the handshake while there is one, and hands out every plaintext that comes of it.
+  ///
+  /// While trust is pending the bytes are kept; after `resolveTrust` call this again (an empty span will do).
+  ///
+  /// - Parameter sink: called with up to 16 KiB at a time, valid during the call only. It may `send` and `close`; it must not feed
+  ///   this connection.
+  /// - Throws: the reason of the failure. What was decrypted before it has been handed out.
+  package func receive(
+    _ ciphertext: Span<UInt8>, _ sink: (Span<UInt8>) -> Void
+  ) throws(TLSError) -> ReceiveResult {
+    if case .failed(let error) = state { throw error }
+    guard !isReceiving else { throw .notNow }
+    if isClosedByPeer { return .closedByPeer }
+    if state == .trustPending, decision == nil {
+      try hold(ciphertext)
+      return .trustPending
+    }
+    try checkFirstByte(ciphertext)
+    isReceiving = true
+    defer { isReceiving = false }
+    return try unsafe ciphertext.withUnsafeBytes { (bytes) throws(TLSError) in
+      unsafe input = bytes
+      inputOffset = 0
+      defer { unsafe input = UnsafeRawBufferPointer(start: nil, count: 0) }
+      let result = try pump(sink)
+      if result == .trustPending { try holdRest() }
+      return result
+    }
+  }
+
+  /// Encrypts everything into `output`.
+  ///
+  /// - Throws: `.notNow` before the handshake has ended, `.closed` after `close()`, or the reason of an earlier failure.
+  package func send(_ plaintext: Span<UInt8>) throws(TLSError) {
+    switch state {
+    case .failed(let error): throw error
+    case .handshaking, .trustPending: throw .notNow
+    case .open: break
+    }
+    guard !isClosed else { throw .closed }
+    try unsafe plaintext.withUnsafeBytes { (bytes) throws(TLSError) in
+      var offset = 0
+      while offset < bytes.count {
+        OpenSSLError.clear()
+        var written = 0
+        let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset...])
+        guard unsafe SSL_write_ex(ssl, rest.baseAddress, rest.count, &written) == 1 else { throw fail() }
+        offset += written
+      }
+    }
+  }
+
+  /// The transport ended. Nothing is wrong if the peer had sent `close_notify`.
+  ///
+  /// - Throws: `.truncated` if it had not: somebody may have cut the connection short. The reason of an earlier failure stays.
+  package func endOfInput() throws(TLSError) {
+    if case .failed(let error) = state { throw error }
+    guard !isClosedByPeer else { return }
+    state = .failed(.truncated)
+    throw .truncated
+  }
+
+  /// Queues `close_notify`, once. Receiving goes on. Before the end of the handshake and after a failure there is nothing to say.
+  package func close() {
+    guard !isClosed else { return }
+    isClosed = true
+    guard state == .open else { return }
+    OpenSSLError.clear()
+    // 0: sent, the peer's has not come. A failure leaves a connection that is closed all the same.
+    unsafe SSL_shutdown(ssl)
+    OpenSSLError.clear()
+  }
+
+  // MARK: Inside
+
+  private func pump(_ sink: (Span<UInt8>) -> Void) throws(TLSError) -> ReceiveResult {
+    if state != .open {
+      switch try advanceHandshake() {
+      case .needsInput: return .handshaking
+      case .trustPending: return .trustPending
+      case .done: break
+      }
+    }
+    let buffer = scratch.take()
+    defer { scratch.give(buffer) }
+    while true {
+      OpenSSLError.clear()
+      let count = unsafe SSL_read(ssl, buffer.start, Int32(TLSScratch.size))
+      guard count > 0 else { return try endOfRead(count) }
+      receivedPlaintext &+= Int(count)
+      sink(unsafe Span<UInt8>(_unsafeBytes: UnsafeRawBufferPointer(start: buffer.start, count: Int(count))))
+      // The sink may have failed us by a send.
+      if case .failed(let error) = state { throw error }
+      if isInputExhausted, unsafe SSL_has_pending(ssl) == 0 { return .open }
+    }
+  }
+
+  private func endOfRead(_ result: Int32) throws(TLSError) -> ReceiveResult {
+    switch unsafe SSL_get_error(ssl, result) {
+    case SSL_ERROR_WANT_READ:
+      OpenSSLError.clear()
+      return .open
+    case SSL_ERROR_ZERO_RETURN:
+      OpenSSLError.clear()
+      isClosedByPeer = true
+      return .closedByPeer
+    default: throw fail()
+    }
+  }
+
+  /// Every answer to a client starts with a handshake record or an alert (RFC 8446, 5.1). One byte decides, so that the error is
+  /// the same however the bytes were split: OpenSSL's own depends on it.
+  private func checkFirstByte(_ ciphertext: Span<UInt8>) throws(TLSError) {
+    guard !sawFirstByte, ciphertext.count > 0 else { return }
+    sawFirstByte = true
+    let byte = ciphertext[0]
+    guard byte == UInt8(SSL3_RT_HANDSHAKE) || byte == UInt8(SSL3_RT_ALERT) else {
+      throw fail(.notTLS(firstByte: byte))
+    }
+  }
+
+  // MARK: Input
+
+  private var isInputExhausted: Bool { unsafe held.isEmpty && inputOffset == input.count }
+
+  /// Moves bytes to OpenSSL: those that were held first, then those of the running call.
+  func takeInput(_ destination: UnsafeMutableRawBufferPointer) -> Int {
+    if !held.isEmpty {
+      let count = min(destination.count, held.count)
+      unsafe Self.copy(held, count, to: destination)
+      held.consume(count)
+      if held.isEmpty { held.releaseIfEmpty() }
+      return count
+    }
+    let count = unsafe min(destination.count, input.count - inputOffset)
+    guard count > 0 else { return 0 }
+    unsafe destination.copyMemory(from: UnsafeRawBufferPointer(rebasing: input[inputOffset..<inputOffset + count]))
+    inputOffset += count
+    return count
+  }
+
+  private static func copy(
+    _ queue: borrowing ByteQueue, _ count: Int, to destination: UnsafeMutableRawBufferPointer
+  ) {
+    unsafe queue.span.withUnsafeBytes { bytes in
+      unsafe destination.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+    }
+  }
+
+  private func hold(_ bytes: Span<UInt8>) throws(TLSError) {
+    guard held.count + bytes.count <= Self.heldInputLimit else {
+      throw fail(.tooMuchWhilePending(limit: Self.heldInputLimit))
+    }
+    held.append(bytes)
+  }
+
+  private func holdRest() throws(TLSError) {
+    let rest = unsafe UnsafeRawBufferPointer(rebasing: input[inputOffset...])
+    inputOffset = unsafe input.count
+    try hold(unsafe Span<UInt8>(_unsafeBytes: rest))
+  }
+
+  // MARK: Floods
+
+  /// Handshake messages that an established connection may have received: tickets, KeyUpdates, HelloRequests. A peer that sends
+  /// data may change keys along with it (Go CVE-2026-56862: KeyUpdate flood).
+  var handshakeMessageAllowance: Int { 32 + receivedPlaintext / (64 * 1024) }
+
+  /// Once true, the BIO reports an error, so that OpenSSL stops in the middle of the bytes it was given.
+  var isFlooded: Bool { postHandshakeMessages > handshakeMessageAllowance }
+
+  func countHandshakeMessage() {
+    guard state == .open else { return }
+    postHandshakeMessages += 1
+  }
+}

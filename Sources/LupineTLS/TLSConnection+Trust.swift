@@ -1,0 +1,80 @@
+internal import CLupineOpenSSL
+internal import Glibc
+
+extension TLSConnection {
+  /// Ends a pending decision; then call `handshake()` or `receive` to go on.
+  ///
+  /// - Throws: `.notNow` unless the decision is pending, or the reason of an earlier failure.
+  package func resolveTrust(_ decision: TrustDecision) throws(TLSError) {
+    if case .failed(let error) = state { throw error }
+    guard state == .trustPending, self.decision == nil else { throw .notNow }
+    self.decision = decision
+  }
+
+  /// Called by OpenSSL within the handshake. Returns 1 to go on, 0 to refuse.
+  func judge(_ store: OpaquePointer) -> Int32 {
+    if let decision { return unsafe conclude(decision, store) }
+    let report = unsafe evaluate(store)
+    trustReport = report
+    guard options?.trustEvaluation == .deferred else {
+      return unsafe conclude(report.verdict.map(TrustDecision.reject) ?? .accept, store)
+    }
+    guard unsafe lupine_ssl_set_retry_verify(ssl) == 1 else { return 0 }
+    return 1
+  }
+
+  private func conclude(_ decision: TrustDecision, _ store: OpaquePointer) -> Int32 {
+    switch decision {
+    case .accept:
+      unsafe X509_STORE_CTX_set_error(store, X509_V_OK)
+      return 1
+    case .reject(let problem):
+      trustProblem = problem
+      unsafe X509_STORE_CTX_set_error(store, Verifier.code(for: problem))
+      return 0
+    }
+  }
+
+  private func evaluate(_ store: OpaquePointer) -> TrustReport {
+    let policy = context.policy
+    let isDeferred = options?.trustEvaluation == .deferred
+    guard policy.verification == .full else { return unsafe unverifiedReport(store, wantsChains: isDeferred) }
+    let sent = unsafe lupine_certificates_count(X509_STORE_CTX_get0_untrusted(store))
+    // The leaf, the intermediates, a root. More would only be work for us.
+    guard sent <= Verifier.maximumDepth + 2 else {
+      var report = TrustReport(isVerified: true)
+      report.path = .chainTooLong(limit: Int(Verifier.maximumDepth))
+      return report
+    }
+    return unsafe Verifier.verify(
+      store, host: options?.serverName, pins: policy.pins, wantsChains: isDeferred)
+  }
+
+  /// Without verification nothing vouches for the rest of the chain, so a pin must be the leaf's.
+  private func unverifiedReport(_ store: OpaquePointer, wantsChains: Bool) -> TrustReport {
+    var report = TrustReport(isVerified: false)
+    if wantsChains { report.chainSent = unsafe CertificateReader.der(of: X509_STORE_CTX_get0_untrusted(store)) }
+    guard !context.policy.pins.isEmpty else { return report }
+    guard let leaf = unsafe X509_STORE_CTX_get0_cert(store) else {
+      report.pins = .missing
+      return report
+    }
+    let isPinned = unsafe context.policy.pins.contains(CertificateReader.publicKeyDigest(leaf))
+    report.pins = isPinned ? nil : .pinMismatch
+    return report
+  }
+
+  /// Called by OpenSSL with a session to keep; true: its reference is ours.
+  func keep(_ session: OpaquePointer) -> Bool {
+    guard let sessions = options?.sessions, let key = sessionKey, unsafe SSL_SESSION_is_resumable(session) == 1,
+      let report = trustReport ?? resumable?.report
+    else { return false }
+    let now = options?.now ?? Int64(time(nil))
+    var lifetime = Int64(unsafe SSL_SESSION_get_timeout(session))
+    if let leaf = unsafe SSL_SESSION_get0_peer(session), options?.now == nil, report.isVerified {
+      lifetime = min(lifetime, unsafe CertificateReader.secondsLeft(leaf))
+    }
+    sessions.insert(unsafe .init(taking: session, report: report, expires: now + lifetime), for: key)
+    return true
+  }
+}

@@ -1,0 +1,251 @@
+internal import CLupineOpenSSL
+internal import Glibc
+package import LupineBase
+
+/// Who decides whether the peer is trusted.
+package enum TLSTrustEvaluation: Hashable, Sendable {
+  /// The policy alone, within the handshake.
+  case automatic
+  /// The handshake stops at `trustPending` until `resolveTrust` is called; the policy's verdict is only reported.
+  case deferred
+}
+
+/// What a client says about one connection.
+package struct TLSClientOptions: Sendable {
+  /// The host as it stands in the URL: an ASCII DNS name or an IP literal.
+  package var serverName: ServerName
+  /// Part of a session's key only.
+  package var port: UInt16
+  package var applicationProtocols: [String] = ["http/1.1"]
+  /// nil: nothing is resumed or kept.
+  package var sessions: TLSSessionCache?
+  package var trustDomain = TLSTrustDomain.policy
+  package var trustEvaluation = TLSTrustEvaluation.automatic
+  /// Seconds since 1970; nil: the system's clock, read by OpenSSL.
+  package var now: Int64?
+
+  package init(serverName: ServerName, port: UInt16 = 443) {
+    self.serverName = serverName
+    self.port = port
+  }
+}
+
+/// How far a handshake is.
+package enum HandshakeStep: Equatable, Sendable {
+  /// Send `output`; feed what comes.
+  case needsInput
+  /// Somebody has to call `resolveTrust`.
+  case trustPending
+  case done
+}
+
+/// What a connection is after it took in some bytes.
+package enum ReceiveResult: Equatable, Sendable {
+  /// The handshake wants more.
+  case handshaking
+  /// As `HandshakeStep.trustPending`.
+  case trustPending
+  /// Established.
+  case open
+  /// The peer sent `close_notify`: everything it had to say has arrived. What followed is dropped.
+  case closedByPeer
+}
+
+/// TLS as bytes in, bytes out. Lives on one thread.
+///
+/// States and their successors:
+/// - `handshaking` → `trustPending`, `open`, `failed`
+/// - `trustPending` → `handshaking` (after `resolveTrust`), `failed`
+/// - `open` → `failed`
+/// - `failed`: for good; the same error is thrown again
+///
+/// Beside the state, each direction ends on its own: `isClosedByPeer` after the peer's `close_notify`, `isClosed` after ours.
+///
+/// Invariants: OpenSSL reads only while one of our methods runs; while trust is pending it is not called at all, so nothing
+/// reaches `output`; after an error `output` still holds the alert that the peer should get.
+@safe
+package final class TLSConnection {
+  enum State: Equatable {
+    case handshaking
+    case trustPending
+    case open
+    case failed(TLSError)
+  }
+
+  /// Bytes kept that arrive while a decision about trust is pending. A driver should not read then.
+  package static let heldInputLimit = 256 * 1024
+
+  package let context: TLSContext
+
+  /// Ciphertext for the peer. The driver reads it at the front and consumes it.
+  package var output = ByteQueue()
+
+  /// What is known about the peer's certificates; of a resumed connection, what the first one came to. nil before.
+  package internal(set) var trustReport: TrustReport?
+
+  /// Whether the peer sent `close_notify`.
+  package internal(set) var isClosedByPeer = false
+
+  /// Whether `close()` was called.
+  package internal(set) var isClosed = false
+
+  let ssl: OpaquePointer
+  let options: TLSClientOptions?
+  let sessionKey: TLSSessionKey?
+  var state = State.handshaking
+  var decision: TrustDecision?
+  var trustProblem: TrustProblem?
+  var held = ByteQueue()
+  /// The span of the running `receive`, and how much of it OpenSSL has taken.
+  var input = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+  var inputOffset = 0
+  var isReceiving = false
+  var sawFirstByte = false
+  var postHandshakeMessages = 0
+  var receivedPlaintext = 0
+  let scratch: TLSScratch
+
+  /// Makes a client. Nothing is sent before `handshake()`.
+  ///
+  /// - Throws: `.internalFailure` when memory is short, `.invalidPolicy` for protocols that cannot be offered.
+  package init(
+    client context: TLSContext, options: TLSClientOptions, scratch: TLSScratch = TLSScratch()
+  ) throws(TLSError) {
+    precondition(!context.isServer, "a client needs a client's context")
+    self.context = context
+    self.options = options
+    self.scratch = scratch
+    sessionKey = TLSSessionKey(
+      context: context.identifier, host: options.serverName.host, port: options.port, trustDomain: options.trustDomain,
+      isDeferred: options.trustEvaluation == .deferred)
+    unsafe ssl = try Self.makeSSL(context)
+    try attach()
+    try configure(options)
+    unsafe SSL_set_connect_state(ssl)
+  }
+
+  /// Makes a server.
+  package init(server context: TLSContext, scratch: TLSScratch = TLSScratch()) throws(TLSError) {
+    precondition(context.isServer, "a server needs a server's context")
+    self.context = context
+    self.scratch = scratch
+    options = nil
+    sessionKey = nil
+    unsafe ssl = try Self.makeSSL(context)
+    try attach()
+    unsafe SSL_set_accept_state(ssl)
+  }
+
+  deinit {
+    unsafe SSL_set_ex_data(ssl, 0, nil)
+    unsafe SSL_free(ssl)
+  }
+
+  private static func makeSSL(_ context: TLSContext) throws(TLSError) -> OpaquePointer {
+    OpenSSLError.clear()
+    guard let made = unsafe SSL_new(context.pointer) else {
+      throw .internalFailure("SSL_new: \(OpenSSLError.drain())")
+    }
+    return unsafe made
+  }
+
+  private func attach() throws(TLSError) {
+    guard let method = unsafe ConnectionBIO.method, let bio = unsafe BIO_new(method) else {
+      throw .internalFailure("BIO_new: \(OpenSSLError.drain())")
+    }
+    let box = unsafe Unmanaged.passUnretained(self).toOpaque()
+    unsafe BIO_set_data(bio, box)
+    unsafe BIO_set_init(bio, 1)
+    // One reference, which the SSL takes over for both directions.
+    unsafe SSL_set_bio(ssl, bio, bio)
+    unsafe SSL_set_ex_data(ssl, 0, box)
+    unsafe SSL_set_msg_callback(ssl, Callbacks.message)
+  }
+
+  private func configure(_ options: TLSClientOptions) throws(TLSError) {
+    if let name = options.serverName.indication {
+      guard unsafe lupine_ssl_set_host_name(ssl, name) == 1 else { throw .invalidServerName(name) }
+    }
+    if !options.applicationProtocols.isEmpty {
+      var list: [UInt8] = []
+      for name in options.applicationProtocols {
+        guard (1...255).contains(name.utf8.count) else { throw .invalidPolicy(setting: "applicationProtocols") }
+        list.append(UInt8(name.utf8.count))
+        list += Array(name.utf8)
+      }
+      // Returns 0 for success.
+      guard unsafe SSL_set_alpn_protos(ssl, list, UInt32(list.count)) == 0 else {
+        throw .invalidPolicy(setting: "applicationProtocols")
+      }
+    }
+    if let now = options.now { unsafe X509_VERIFY_PARAM_set_time(SSL_get0_param(ssl), Int(now)) }
+    if let key = sessionKey, let ticket = options.sessions?.take(for: key, now: options.now ?? Int64(time(nil))) {
+      if unsafe SSL_set_session(ssl, ticket.pointer) == 1 { resumable = ticket }
+      OpenSSLError.clear()
+    }
+  }
+
+  /// The session that is offered; its report counts if the server takes it.
+  var resumable: TLSSessionCache.Ticket?
+
+  // MARK: Handshake
+
+  /// Starts the handshake, or goes on with it; afterwards send `output`.
+  ///
+  /// - Throws: the reason of the failure, again at every later call.
+  package func handshake() throws(TLSError) -> HandshakeStep {
+    guard !isReceiving else { throw .notNow }
+    return try advanceHandshake()
+  }
+
+  func advanceHandshake() throws(TLSError) -> HandshakeStep {
+    switch state {
+    case .failed(let error): throw error
+    case .trustPending where decision == nil: return .trustPending
+    case .open: return .done
+    case .handshaking, .trustPending: break
+    }
+    state = .handshaking
+    OpenSSLError.clear()
+    let result = unsafe SSL_do_handshake(ssl)
+    if result == 1 {
+      try establish()
+      return .done
+    }
+    switch unsafe SSL_get_error(ssl, result) {
+    case SSL_ERROR_WANT_READ:
+      OpenSSLError.clear()
+      return .needsInput
+    case SSL_ERROR_WANT_RETRY_VERIFY:
+      OpenSSLError.clear()
+      state = .trustPending
+      return .trustPending
+    default: throw fail()
+    }
+  }
+
+  private func establish() throws(TLSError) {
+    OpenSSLError.clear()
+    if unsafe SSL_session_reused(ssl) == 1 { trustReport = resumable?.report }
+    resumable = nil
+    if let name = info.applicationProtocol, let options, !options.applicationProtocols.contains(name) {
+      throw fail(.protocolViolation(reason: "application protocol was not offered"))
+    }
+    state = .open
+  }
+
+  /// Records why the connection is dead. Without a reason it is found in the error queue.
+  func fail(_ reason: TLSError? = nil) -> TLSError {
+    let queued = OpenSSLError.drainConnectionFailure()
+    let error: TLSError
+    if isFlooded {
+      error = .postHandshakeFlood(limit: handshakeMessageAllowance)
+    } else if let problem = trustProblem {
+      error = .untrusted(problem)
+    } else {
+      error = reason ?? queued
+    }
+    state = .failed(error)
+    return error
+  }
+}

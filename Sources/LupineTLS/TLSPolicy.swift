@@ -1,0 +1,97 @@
+/// A protocol version that LupineTLS speaks.
+package enum TLSVersion: UInt16, Hashable, Sendable, Comparable, CaseIterable {
+  /// RFC 5246.
+  case tls12 = 0x0303
+  /// RFC 8446.
+  case tls13 = 0x0304
+
+  package static func < (left: TLSVersion, right: TLSVersion) -> Bool {
+    left.rawValue < right.rawValue
+  }
+}
+
+/// A certificate chain with its private key, by value or by path. Its descriptions never show the key.
+package struct TLSIdentity: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
+  package enum Source: Hashable, Sendable {
+    /// The chain, leaf first, and the key, as PEM text.
+    case pem(chain: [UInt8], privateKey: [UInt8])
+    /// The chain, leaf first, and the key (PKCS #8, SEC 1 or PKCS #1), as DER.
+    case der(chain: [[UInt8]], privateKey: [UInt8])
+    /// Paths of PEM files; both may be the same file.
+    case files(chain: String, privateKey: String)
+  }
+
+  package var source: Source
+
+  /// For an encrypted private key. Nobody is ever prompted for one.
+  package var passphrase: String?
+
+  package init(_ source: Source, passphrase: String? = nil) {
+    self.source = source
+    self.passphrase = passphrase
+  }
+
+  package var description: String {
+    switch source {
+    case .pem: "TLSIdentity(PEM)"
+    case .der: "TLSIdentity(DER)"
+    case .files(let chain, _): "TLSIdentity(\(chain))"
+    }
+  }
+
+  package var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+/// Everything that decides whom a connection trusts, what it offers and who it says it is.
+///
+/// A value compared by equality: connections and TLS sessions are shared only under equal policies, so an option added here
+/// cannot be forgotten in a key.
+package struct TLSPolicy: Hashable, Sendable {
+  /// Where the trust anchors come from. Never the environment: `SSL_CERT_FILE` and `SSL_CERT_DIR` are not read.
+  package enum Roots: Hashable, Sendable {
+    /// The system's: the first well-known bundle that exists (`RootStore.systemFiles`), else the well-known directories.
+    case system
+    /// A file of PEM certificates.
+    case file(String)
+    /// A directory with OpenSSL's hashed names (`openssl rehash`).
+    case directory(String)
+    /// DER certificates.
+    case certificates([[UInt8]])
+  }
+
+  package enum Verification: Hashable, Sendable {
+    /// Path, time, purpose and host name are all checked.
+    case full
+    /// Nothing but the pins is checked: anybody can read and change the traffic.
+    case none
+  }
+
+  package var roots: Roots = .system
+  package var verification: Verification = .full
+  package var minimumVersion: TLSVersion = .tls12
+  package var maximumVersion: TLSVersion = .tls13
+
+  /// What is shown to a server that asks for a client certificate.
+  package var clientIdentity: TLSIdentity?
+
+  /// SHA-256 digests of SubjectPublicKeyInfo, 32 bytes each. If any are given, one certificate of the verified chain must match
+  /// (with `verification == .none`, the leaf).
+  package var pins: Set<[UInt8]> = []
+
+  /// A PEM file of revocation lists. Every certificate of the chain must then be covered by a current list: fail closed.
+  package var revocationListPath: String?
+
+  /// Where secrets are appended in NSS key-log format, for packet analysers. Whoever reads this file reads the traffic.
+  package var keyLogPath: String?
+
+  /// OpenSSL's cipher list for TLS 1.2; nil: `TLSContext.defaultCipherList`.
+  package var cipherList: String?
+
+  /// OpenSSL's cipher suites for TLS 1.3; nil: OpenSSL's order.
+  package var cipherSuites: String?
+
+  /// OpenSSL's groups for key exchange; nil: `TLSContext.defaultGroups`.
+  package var groups: String?
+
+  package init() {}
+}

@@ -1,0 +1,32 @@
+/// Buffers that decrypted bytes pass through on their way to a sink: one per loop serves all its connections, so an idle
+/// connection holds none. Lives on one thread.
+package final class TLSScratch {
+  /// The largest plaintext of one record (RFC 8446, 5.1): OpenSSL hands out one record at a time.
+  static let size = 16 * 1024
+
+  @safe
+  final class Buffer {
+    let start: UnsafeMutableRawPointer
+
+    init() {
+      unsafe start = .allocate(byteCount: TLSScratch.size, alignment: 16)
+    }
+
+    deinit {
+      unsafe start.deallocate()
+    }
+  }
+
+  private var free: [Buffer] = []
+
+  package init() {}
+
+  /// A buffer nobody else has: a sink may feed another connection (TLS within TLS) that shares this object.
+  func take() -> Buffer {
+    free.popLast() ?? Buffer()
+  }
+
+  func give(_ buffer: Buffer) {
+    if free.count < 4 { free.append(buffer) }
+  }
+}

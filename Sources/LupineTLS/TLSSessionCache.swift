@@ -1,0 +1,149 @@
+internal import CLupineOpenSSL
+internal import LupineBase
+
+/// Who decided about trust, beside the policy.
+///
+/// A policy that is a value decides the same for everybody: `.policy`. Where a delegate or a closure decides trust or the client's
+/// identity, use an identifier unique to that session, and a new one after every reset: then nothing it accepted is ever resumed
+/// by somebody else.
+package struct TLSTrustDomain: Hashable, Sendable {
+  package let identifier: UInt64
+
+  package init(identifier: UInt64) {
+    self.identifier = identifier
+  }
+
+  /// Nobody but the policy decides.
+  package static let policy = TLSTrustDomain(identifier: 0)
+}
+
+/// Everything that must be equal for a session to be resumed.
+///
+/// The context's identifier stands for the whole policy and for the very anchors, keys and lists that were loaded for it: a
+/// context is made from one policy, once (Go CVE-2025-68121, curl CVE-2024-0853: resumption under changed roots).
+struct TLSSessionKey: Hashable, Sendable {
+  var context: UInt64
+  var host: String
+  var port: UInt16
+  var trustDomain: TLSTrustDomain
+  var isDeferred: Bool
+}
+
+/// Sessions to resume, shared by connections of any thread; locked inside.
+///
+/// A TLS 1.3 ticket is handed out once (RFC 8446, C.4). A TLS 1.2 session may serve again and is copied for each use, because
+/// OpenSSL writes to the session of a running handshake.
+package final class TLSSessionCache: Sendable {
+  /// One session, with the verdict that its first handshake came to.
+  @safe
+  final class Ticket: Sendable {
+    nonisolated(unsafe) let pointer: OpaquePointer
+    let report: TrustReport
+    /// Seconds since 1970 after which it is of no use: its own lifetime or the end of the leaf's validity.
+    let expires: Int64
+
+    /// Takes over one reference.
+    init(taking pointer: OpaquePointer, report: TrustReport, expires: Int64) {
+      unsafe self.pointer = pointer
+      self.report = report
+      self.expires = expires
+    }
+
+    deinit {
+      unsafe SSL_SESSION_free(pointer)
+    }
+
+    var isSingleUse: Bool { unsafe SSL_SESSION_get_protocol_version(pointer) >= TLS1_3_VERSION }
+  }
+
+  private struct Entry: Sendable {
+    /// Oldest first.
+    var tickets: [Ticket] = []
+    var stamp: UInt64
+  }
+
+  private struct State: Sendable {
+    var entries: [TLSSessionKey: Entry] = [:]
+    var clock: UInt64 = 0
+    var count = 0
+  }
+
+  /// Tickets kept for one key: as many connections can resume at the same time.
+  static let limitPerKey = 32
+
+  /// Tickets kept in all; beyond it, keys go in the order of least recent use.
+  package let limit: Int
+  private let state = Locked(State())
+
+  package init(limit: Int = 1024) {
+    self.limit = max(1, limit)
+  }
+
+  /// Tickets kept now.
+  package var count: Int { state.withLock { $0.count } }
+
+  /// Forgets every session.
+  package func removeAll() {
+    let dropped = state.withLock { state in
+      let entries = state.entries
+      state = State()
+      return entries
+    }
+    // Freed outside the lock.
+    withExtendedLifetime(dropped) {}
+  }
+
+  func insert(_ ticket: Ticket, for key: TLSSessionKey) {
+    state.withLock { state in
+      state.clock += 1
+      var entry = state.entries[key] ?? Entry(stamp: 0)
+      entry.stamp = state.clock
+      if !ticket.isSingleUse {
+        // The newest session of TLS 1.2 stands for the others.
+        state.count -= entry.tickets.count
+        entry.tickets.removeAll()
+      } else if entry.tickets.count >= Self.limitPerKey {
+        entry.tickets.removeFirst()
+        state.count -= 1
+      }
+      entry.tickets.append(ticket)
+      state.count += 1
+      state.entries[key] = entry
+      trim(&state)
+    }
+  }
+
+  /// The newest usable ticket, removed if it may be used only once.
+  func take(for key: TLSSessionKey, now: Int64) -> Ticket? {
+    state.withLock { state in
+      guard var entry = state.entries[key] else { return nil }
+      state.clock += 1
+      entry.stamp = state.clock
+      var found: Ticket?
+      while found == nil, let last = entry.tickets.popLast() {
+        state.count -= 1
+        guard last.expires > now else { continue }
+        if last.isSingleUse {
+          found = last
+        } else {
+          entry.tickets.append(last)
+          state.count += 1
+          guard let copy = unsafe SSL_SESSION_dup(last.pointer) else { break }
+          found = unsafe Ticket(taking: copy, report: last.report, expires: last.expires)
+        }
+      }
+      state.entries[key] = entry.tickets.isEmpty ? nil : entry
+      return found
+    }
+  }
+
+  private func trim(_ state: inout State) {
+    while state.count > limit, let oldest = state.entries.min(by: { $0.value.stamp < $1.value.stamp }) {
+      var entry = oldest.value
+      let dropped = min(entry.tickets.count, state.count - limit)
+      entry.tickets.removeFirst(dropped)
+      state.count -= dropped
+      state.entries[oldest.key] = entry.tickets.isEmpty ? nil : entry
+    }
+  }
+}

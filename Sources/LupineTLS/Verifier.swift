@@ -1,0 +1,206 @@
+internal import CLupineOpenSSL
+
+/// Checks a chain with OpenSSL's path builder and our own host check, and reports each fact apart.
+///
+/// OpenSSL is told to go on after every error, and every error is recorded: so an expired certificate of an unknown issuer
+/// reports both.
+final class Verifier {
+  /// Certificates below the anchor and above the leaf (RFC 5280, 6.1). OpenSSL's own default is 100.
+  static let maximumDepth: Int32 = 10
+
+  private var codes: [Int32] = []
+
+  /// Verifies what `store` was set up with.
+  ///
+  /// - Parameters:
+  ///   - host: nil: no host check (a server checking a client).
+  ///   - wantsChains: whether the report is to hold the chains.
+  static func verify(
+    _ store: OpaquePointer, host: ServerName?, pins: Set<[UInt8]>, wantsChains: Bool
+  ) -> TrustReport {
+    let verifier = Verifier()
+    var report = TrustReport(isVerified: true)
+    unsafe verifier.run(store)
+    for code in verifier.codes {
+      let problem = problem(for: code)
+      switch problem {
+      case .expired, .notYetValid: report.time = report.time ?? problem
+      // Revocation is the one fact that no other problem of the path may hide.
+      case .revoked: report.path = problem
+      default: report.path = report.path ?? problem
+      }
+    }
+    let leaf = unsafe X509_STORE_CTX_get0_cert(store)
+    if let leaf = unsafe leaf, let host { report.host = unsafe hostProblem(leaf: leaf, host: host) }
+    let built = unsafe X509_STORE_CTX_get0_chain(store)
+    if !pins.isEmpty { report.pins = unsafe pinProblem(chain: built, pins: pins) }
+    if wantsChains {
+      report.chainSent = unsafe CertificateReader.der(of: X509_STORE_CTX_get0_untrusted(store))
+      if let leaf = unsafe leaf {
+        let first = unsafe CertificateReader.der(leaf)
+        if report.chainSent.first != first { report.chainSent.insert(first, at: 0) }
+      }
+      report.chainBuilt = unsafe CertificateReader.der(of: built)
+    }
+    OpenSSLError.clear()
+    return report
+  }
+
+  private func run(_ store: OpaquePointer) {
+    unsafe X509_VERIFY_PARAM_set_depth(X509_STORE_CTX_get0_param(store), Self.maximumDepth)
+    unsafe X509_STORE_CTX_set_ex_data(store, 0, Unmanaged.passUnretained(self).toOpaque())
+    unsafe X509_STORE_CTX_set_verify_cb(store) { ok, store in
+      guard ok != 1, let box = unsafe X509_STORE_CTX_get_ex_data(store, 0) else { return 1 }
+      // A peer cannot make this list long: a path has at most twelve certificates.
+      unsafe Unmanaged<Verifier>.fromOpaque(box).takeUnretainedValue().codes.append(X509_STORE_CTX_get_error(store))
+      return 1
+    }
+    let result = unsafe X509_verify_cert(store)
+    if result <= 0 {
+      let code = unsafe X509_STORE_CTX_get_error(store)
+      codes.append(code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code)
+    }
+    unsafe X509_STORE_CTX_set_verify_cb(store, nil)
+    unsafe X509_STORE_CTX_set_ex_data(store, 0, nil)
+    withExtendedLifetime(self) {}
+  }
+
+  static func hostProblem(leaf: OpaquePointer, host: ServerName) -> TrustProblem? {
+    let names = unsafe CertificateReader.names(leaf)
+    if names.contains(where: host.matches) { return nil }
+    return .hostMismatch(host: host.host, names: names.prefix(16).map(\.readable))
+  }
+
+  static func pinProblem(chain: OpaquePointer?, pins: Set<[UInt8]>) -> TrustProblem? {
+    for index in 0..<max(0, unsafe lupine_certificates_count(chain)) {
+      guard let certificate = unsafe lupine_certificates_at(chain, index) else { continue }
+      if unsafe pins.contains(CertificateReader.publicKeyDigest(certificate)) { return nil }
+    }
+    return .pinMismatch
+  }
+
+  static func problem(for code: Int32) -> TrustProblem {
+    switch code {
+    case X509_V_ERR_CERT_HAS_EXPIRED: .expired
+    case X509_V_ERR_CERT_NOT_YET_VALID: .notYetValid
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT: .selfSigned
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
+      X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE,
+      X509_V_ERR_CERT_UNTRUSTED, X509_V_ERR_CERT_REJECTED, X509_V_ERR_SUBJECT_ISSUER_MISMATCH,
+      X509_V_ERR_AKID_SKID_MISMATCH, X509_V_ERR_AKID_ISSUER_SERIAL_MISMATCH:
+      .unknownIssuer
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE, X509_V_ERR_UNABLE_TO_DECRYPT_CERT_SIGNATURE: .badSignature
+    case X509_V_ERR_INVALID_CA, X509_V_ERR_INVALID_NON_CA, X509_V_ERR_PATH_LENGTH_EXCEEDED,
+      X509_V_ERR_KEYUSAGE_NO_CERTSIGN:
+      .invalidAuthority
+    case X509_V_ERR_INVALID_PURPOSE: .wrongPurpose
+    case X509_V_ERR_EE_KEY_TOO_SMALL, X509_V_ERR_CA_KEY_TOO_SMALL, X509_V_ERR_CA_MD_TOO_WEAK: .weak
+    case X509_V_ERR_PERMITTED_VIOLATION, X509_V_ERR_EXCLUDED_VIOLATION, X509_V_ERR_SUBTREE_MINMAX,
+      X509_V_ERR_UNSUPPORTED_CONSTRAINT_TYPE, X509_V_ERR_UNSUPPORTED_CONSTRAINT_SYNTAX,
+      X509_V_ERR_UNSUPPORTED_NAME_SYNTAX:
+      .nameConstraintViolated
+    case X509_V_ERR_CERT_REVOKED: .revoked
+    case X509_V_ERR_UNABLE_TO_GET_CRL, X509_V_ERR_CRL_NOT_YET_VALID, X509_V_ERR_CRL_HAS_EXPIRED,
+      X509_V_ERR_UNABLE_TO_DECRYPT_CRL_SIGNATURE, X509_V_ERR_CRL_SIGNATURE_FAILURE,
+      X509_V_ERR_ERROR_IN_CRL_LAST_UPDATE_FIELD, X509_V_ERR_ERROR_IN_CRL_NEXT_UPDATE_FIELD,
+      X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER, X509_V_ERR_KEYUSAGE_NO_CRL_SIGN, X509_V_ERR_DIFFERENT_CRL_SCOPE,
+      X509_V_ERR_CRL_PATH_VALIDATION_ERROR, X509_V_ERR_UNHANDLED_CRITICAL_CRL_EXTENSION:
+      .revocationUnknown
+    case X509_V_ERR_CERT_CHAIN_TOO_LONG: .chainTooLong(limit: Int(maximumDepth))
+    case X509_V_ERR_ERROR_IN_CERT_NOT_BEFORE_FIELD, X509_V_ERR_ERROR_IN_CERT_NOT_AFTER_FIELD,
+      X509_V_ERR_UNHANDLED_CRITICAL_EXTENSION, X509_V_ERR_INVALID_EXTENSION,
+      X509_V_ERR_UNABLE_TO_DECODE_ISSUER_PUBLIC_KEY:
+      .malformed
+    default: .other(code: code)
+    }
+  }
+
+  /// OpenSSL turns this into the alert for the peer.
+  static func code(for problem: TrustProblem?) -> Int32 {
+    switch problem {
+    case nil: X509_V_OK
+    case .expired: X509_V_ERR_CERT_HAS_EXPIRED
+    case .notYetValid: X509_V_ERR_CERT_NOT_YET_VALID
+    case .selfSigned: X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT
+    case .unknownIssuer: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+    case .badSignature: X509_V_ERR_CERT_SIGNATURE_FAILURE
+    case .invalidAuthority: X509_V_ERR_INVALID_CA
+    case .wrongPurpose: X509_V_ERR_INVALID_PURPOSE
+    case .weak: X509_V_ERR_EE_KEY_TOO_SMALL
+    case .nameConstraintViolated: X509_V_ERR_PERMITTED_VIOLATION
+    case .revoked: X509_V_ERR_CERT_REVOKED
+    case .revocationUnknown: X509_V_ERR_UNABLE_TO_GET_CRL
+    case .chainTooLong: X509_V_ERR_CERT_CHAIN_TOO_LONG
+    case .hostMismatch: X509_V_ERR_HOSTNAME_MISMATCH
+    case .pinMismatch, .missing, .rejected: X509_V_ERR_CERT_REJECTED
+    case .malformed: X509_V_ERR_INVALID_EXTENSION
+    case .other(let code): code
+    }
+  }
+}
+
+extension PresentedName {
+  /// For people: escaped, and cut to a bearable length.
+  var readable: String {
+    switch self {
+    case .dns(let bytes):
+      bytes.prefix(253).map { byte in
+        (0x21...0x7E).contains(byte) && byte != UInt8(ascii: "\\")
+          ? String(Unicode.Scalar(byte)) : "\\x" + String(byte, radix: 16)
+      }.joined()
+    case .address(let bytes) where bytes.count == 4:
+      bytes.map { String($0) }.joined(separator: ".")
+    case .address(let bytes):
+      stride(from: 0, to: bytes.count, by: 2).prefix(8).map { index in
+        String(bytes[index..<min(index + 2, bytes.count)].reduce(0) { $0 << 8 | Int($1) }, radix: 16)
+      }.joined(separator: ":")
+    }
+  }
+}
+
+/// Verifies a server's chain against `anchors`, outside of any connection.
+///
+/// - Parameters:
+///   - chain: DER, leaf first.
+///   - anchors: certificates to trust; any of them ends the path, also one that is no root.
+///   - host: nil: no host check.
+///   - now: seconds since 1970; nil: the system's clock.
+/// - Throws: `TLSError` when the anchors cannot be loaded or memory is short. A bad chain is a report, not an error.
+package func verify(
+  chain: [[UInt8]], anchors: TLSPolicy.Roots, host: ServerName?, now: Int64? = nil
+) throws(TLSError) -> TrustReport {
+  OpenSSLLibrary.start()
+  let roots = try RootStore.make(anchors)
+  var report = TrustReport(isVerified: true)
+  report.chainSent = chain
+  guard !chain.isEmpty else {
+    report.path = .missing
+    return report
+  }
+  let certificates = chain.compactMap(Certificate.init(der:))
+  guard certificates.count == chain.count else {
+    report.path = .malformed
+    return report
+  }
+  guard let stack = unsafe lupine_certificates_new(), let store = unsafe X509_STORE_CTX_new() else {
+    throw .internalFailure("X509_STORE_CTX_new")
+  }
+  defer {
+    unsafe X509_STORE_CTX_free(store)
+    unsafe lupine_certificates_free(stack)
+  }
+  for certificate in certificates {
+    unsafe X509_up_ref(certificate.pointer)
+    unsafe lupine_certificates_push(stack, certificate.pointer)
+  }
+  guard unsafe X509_STORE_CTX_init(store, roots.pointer, certificates[0].pointer, stack) == 1,
+    unsafe X509_STORE_CTX_set_default(store, "ssl_server") == 1
+  else { throw .internalFailure("X509_STORE_CTX_init") }
+  let parameters = unsafe X509_STORE_CTX_get0_param(store)
+  unsafe X509_VERIFY_PARAM_set_auth_level(parameters, TLSContext.securityLevel)
+  unsafe X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN))
+  if let now { unsafe X509_VERIFY_PARAM_set_time(parameters, Int(now)) }
+  report = unsafe Verifier.verify(store, host: host, pins: [], wantsChains: true)
+  report.chainSent = chain
+  return report
+}
