@@ -3,7 +3,8 @@ internal import LupineRules
 
 /// Undoes one coding of a chain, in pieces of any size.
 ///
-/// States: `start` → (`undecided` → ) `inflating` → `ended` → `padding`; from `ended`, gzip goes back to `inflating` with the next member.
+/// States: `start` → (`undecided` → ) `inflating` → `ended` → `padding`; from `ended`, gzip goes back to `inflating` with the next member;
+/// `inflating` → `failed`.
 /// Invariants: the output buffer is filled up to multiples of its size and nowhere beyond, so that limits are checked at the same places
 /// however the input was split; `consumed` never counts a byte that zlib has not taken.
 @safe
@@ -18,6 +19,8 @@ final class Inflater {
     case ended
     /// Zero bytes after the last gzip member: tapes and some servers pad with them.
     case padding
+    /// A fault was found behind output that is still to be taken.
+    case failed(DecodeError)
   }
 
   enum Step {
@@ -95,6 +98,8 @@ final class Inflater {
         guard input[offset] == 0 else { throw DecodeError.trailingGarbage(coding, offset: consumed) }
         offset += 1
         consumed += 1
+      case .failed(let error):
+        throw error
       }
     }
   }
@@ -103,6 +108,7 @@ final class Inflater {
   func finish() throws(DecodeError) {
     switch state {
     case .start, .ended, .padding: return  // An empty body is an empty body, whatever its codings.
+    case .failed(let error): throw error
     case .undecided, .inflating: throw DecodeError.truncated(coding, offset: consumed)
     }
   }
@@ -158,7 +164,11 @@ final class Inflater {
     case Z_STREAM_END: state = .ended
     case Z_NEED_DICT: throw DecodeError.dictionaryNeeded(offset: consumed)
     case Z_MEM_ERROR: throw DecodeError.outOfMemory
-    default: throw DecodeError.corrupt(coding, offset: consumed)
+    default:
+      // What came before the fault is handed out first, however large the piece was that it came in.
+      let error = DecodeError.corrupt(coding, offset: consumed)
+      guard count > 0 else { throw error }
+      state = .failed(error)
     }
     return count > 0
   }

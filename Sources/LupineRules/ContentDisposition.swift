@@ -1,0 +1,81 @@
+/// The value of `Content-Disposition` (RFC 6266).
+package struct ContentDisposition: Hashable, Sendable {
+  /// Lower-cased: `attachment`, `inline`, `form-data`.
+  package let type: String
+  /// The file name as a single safe path component: `filename*` if it is well-formed, else `filename`.
+  package let fileName: String?
+
+  /// Reads a field value; `nil` unless it begins with a token.
+  package init?(_ text: String) {
+    let bytes = FieldScanner.trimmed(text[...].utf8)
+    let type = bytes.prefix(while: FieldScanner.isToken)
+    let rest = bytes.dropFirst(type.count).drop(while: FieldScanner.isBlank)
+    guard !type.isEmpty, rest.isEmpty || rest.first == UInt8(ascii: ";") else { return nil }
+    self.type = String(decoding: type, as: UTF8.self).lowercased()
+    let list = ParameterList(rest)
+    let extended = list["filename*"].flatMap(Self.decodeExtended).flatMap(SafeFileName.component)
+    fileName = extended ?? list["filename"].flatMap(SafeFileName.component)
+  }
+
+  /// `charset'language'percent-encoded` of RFC 8187, in UTF-8 or ISO-8859-1.
+  private static func decodeExtended(_ value: String) -> String? {
+    let parts = value.utf8.split(separator: UInt8(ascii: "'"), maxSplits: 2, omittingEmptySubsequences: false)
+    guard parts.count == 3 else { return nil }
+    let bytes = PercentCoding.decodedBytes(parts[2])
+    switch String(decoding: parts[0], as: UTF8.self).lowercased() {
+    case "utf-8": return String(validating: bytes, as: UTF8.self)
+    case "iso-8859-1": return String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
+    default: return nil
+    }
+  }
+}
+
+/// File names that a peer suggests.
+package enum SafeFileName {
+  /// Bytes of a component on every file system of Linux.
+  package static let maximumLength = 255
+
+  /// The last component of `name` without control, invisible and bidirectional-control characters, without leading dots and spaces, without
+  /// trailing dots and spaces, cut to 255 bytes with its extension kept; `nil` if nothing is left.
+  ///
+  /// Both slashes separate, because some senders give Windows paths.
+  package static func component(_ name: String) -> String? {
+    let scalars = name.unicodeScalars
+    let start = scalars.lastIndex { $0 == "/" || $0 == "\\" }.map { scalars.index(after: $0) } ?? scalars.startIndex
+    var kept = scalars[start...].filter(isVisible)[...]
+    while let first = kept.first, first == "." || first.properties.isWhitespace { kept.removeFirst() }
+    while let last = kept.last, last == "." || last.properties.isWhitespace { kept.removeLast() }
+    guard !kept.isEmpty else { return nil }
+    return String(shortened(kept))
+  }
+
+  private static func isVisible(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.properties.generalCategory {
+    case .control, .format, .surrogate, .lineSeparator, .paragraphSeparator: false
+    default: !scalar.properties.isDefaultIgnorableCodePoint && scalar.value != 0xFFFD
+    }
+  }
+
+  private static func shortened(
+    _ scalars: Substring.UnicodeScalarView
+  ) -> Substring.UnicodeScalarView {
+    guard length(scalars) > maximumLength else { return scalars }
+    var ending = Substring.UnicodeScalarView()
+    if let dot = scalars.lastIndex(of: "."), dot > scalars.startIndex, length(scalars[dot...]) <= 32 {
+      ending = scalars[dot...]
+    }
+    var room = maximumLength - length(ending)
+    var result = Substring.UnicodeScalarView()
+    for scalar in scalars {
+      room -= UTF8.width(scalar)
+      guard room >= 0 else { break }
+      result.append(scalar)
+    }
+    result.append(contentsOf: ending)
+    return result
+  }
+
+  private static func length(_ scalars: Substring.UnicodeScalarView) -> Int {
+    scalars.reduce(0) { $0 + UTF8.width($1) }
+  }
+}
