@@ -145,9 +145,8 @@ import Testing
   }
 
   @Test func everyDayOfFourCenturiesSurvives() throws {
-    for day in stride(from: Int64(-135_140), to: 146_097, by: 1) {
+    for day in stride(from: Int64(-135_140), to: 146_097, by: 13) {
       let date = HTTPDate(seconds: day * 86_400 + 12_345)
-      guard day % 31 == 0 || day > 146_000 else { continue }
       #expect(HTTPDate(date.text, now: Self.now) == date)
     }
   }

@@ -27,11 +27,13 @@ package struct ContentDecoder: ~Copyable {
   /// Decoded bytes, those over a limit included.
   package var decodedBytes: UInt64 { stages.last?.produced ?? passed }
 
-  /// Decodes a piece of the body and hands every byte that comes of it to `sink`, in one or more spans that are valid during the call.
+  /// Decodes a piece of the body and hands every byte that comes of it to `sink`, in spans, never empty, that are valid
+  /// during the call.
   ///
   /// Throws `DecodeError`, or what the sink throws.
   package mutating func decode(_ input: Span<UInt8>, _ sink: (Span<UInt8>) throws -> Void) throws {
     guard !isAbandoned else { throw DecodeError.abandoned }
+    guard input.count > 0 else { return }
     isAbandoned = true
     if stages.isEmpty {
       passed += UInt64(input.count)
@@ -73,6 +75,7 @@ package struct ContentDecoder: ~Copyable {
       if before < limit { try sink(bytes.extracting(first: Int(limit - before))) }
       throw DecodeError.outputLimit(limit: limit)
     }
+    try sink(bytes)
     // Only at full buffers, so that the verdict does not depend on the split.
     if let ratio = limits.maximumRatio, total > limits.ratioFloor, total % UInt64(Inflater.bufferSize) == 0 {
       let (allowed, overflow) = encoded.multipliedReportingOverflow(by: ratio)
@@ -80,6 +83,5 @@ package struct ContentDecoder: ~Copyable {
         throw DecodeError.ratioLimit(limit: ratio, decoded: total, encoded: encoded)
       }
     }
-    try sink(bytes)
   }
 }
