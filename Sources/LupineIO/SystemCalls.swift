@@ -313,4 +313,42 @@ package enum SystemCalls {
     let index = unsafe if_nametoindex(name)
     return index == 0 ? nil : index
   }
+
+  // MARK: Names
+
+  /// Asks the system's name service. Blocks for as long as that likes.
+  static func lookUp(_ host: String, atMost limit: Int) -> Result<[SocketAddress], ResolveError> {
+    var hints = unsafe addrinfo()
+    unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+    var list: UnsafeMutablePointer<addrinfo>?
+    let code = unsafe getaddrinfo(host, nil, &hints, &list)
+    defer { if let list = unsafe list { unsafe freeaddrinfo(list) } }
+    guard code == 0 else { return .failure(resolveError(code, clupine_errno())) }
+    var addresses: [SocketAddress] = []
+    var next = unsafe list
+    while let entry = unsafe next, addresses.count < limit {
+      let bytes = unsafe UnsafeRawBufferPointer(start: entry.pointee.ai_addr, count: Int(entry.pointee.ai_addrlen))
+      if let address = unsafe SocketAddress(bytes), !addresses.contains(address) { addresses.append(address) }
+      unsafe next = entry.pointee.ai_next
+    }
+    return addresses.isEmpty ? .failure(.notFound) : .success(addresses)
+  }
+
+  /// A static executable has no name service modules to load, whatever the code says.
+  static func resolveError(
+    _ code: Int32, _ errno: Int32, isStatic: Bool = clupine_is_static_executable() != 0
+  ) -> ResolveError {
+    // EAI_NODATA (-5) is a GNU extension that Swift does not see.
+    switch code {
+    case EAI_NONAME, -5: isStatic ? .unavailable : .notFound
+    case EAI_AGAIN: isStatic ? .unavailable : .temporary
+    case EAI_FAIL where isStatic, EAI_SYSTEM where isStatic: .unavailable
+    case EAI_SYSTEM: .system(code: code, errno: errno)
+    default: .system(code: code, errno: 0)
+    }
+  }
+
+  static func resolverMessage(_ code: Int32) -> String {
+    unsafe gai_strerror(code).map { unsafe String(cString: $0) } ?? "getaddrinfo: \(code)"
+  }
 }

@@ -1,0 +1,212 @@
+package import LupineBase
+
+/// A socket that has just connected, watched already.
+package struct ConnectedSocket: ~Copyable {
+  private let descriptor: Descriptor
+  /// Give it to the new owner with `LoopContext.transfer`, or end it with `deregister`.
+  package let registration: Registration
+  /// What epoll has reported so far besides `writable`: pass it to `transfer`, because it will not come again.
+  package let seen: Readiness
+  package let remote: SocketAddress
+  package let local: SocketAddress?
+
+  init(
+    descriptor: consuming Descriptor, registration: Registration, seen: Readiness, remote: SocketAddress,
+    local: SocketAddress?
+  ) {
+    self.descriptor = descriptor
+    self.registration = registration
+    self.seen = seen
+    self.remote = remote
+    self.local = local
+  }
+
+  /// The socket itself.
+  package consuming func takeDescriptor() -> Descriptor { descriptor }
+}
+
+/// Why no connection was made.
+package struct ConnectError: Error, Hashable, Sendable {
+  package enum Reason: Hashable, Sendable {
+    /// There was no address to try.
+    case noAddress
+    /// Every address failed.
+    case exhausted
+    /// The deadline passed first.
+    case deadlinePassed
+  }
+
+  package var reason: Reason
+  /// Every address that was tried, in the order of failing; those cut off by the deadline come last.
+  package var attempts: [HappyEyeballs.Failure]
+
+  /// The error that says most: of the first attempt that got any further than "no route".
+  package var cause: IOError {
+    let telling = attempts.first {
+      switch $0.error {
+      case .unreachable, .addressNotAvailable: false
+      default: true
+      }
+    }
+    return (telling ?? attempts.first)?.error
+      ?? (reason == .deadlinePassed ? .deadlinePassed : .addressNotAvailable(code: 0))
+  }
+}
+
+/// How a `Connector` ended.
+package enum ConnectOutcome: ~Copyable {
+  case connected(ConnectedSocket)
+  case failed(ConnectError)
+}
+
+/// Races addresses as `HappyEyeballs` decides, until one connects. Lives on a loop; used once.
+///
+/// `start` may call the completion before it returns. It is called exactly once, or never after `cancel`. Whoever lets go of a connector
+/// that has not ended cancels it first.
+package final class Connector: TimerHandler {
+  private let context: LoopContext
+  private let options: SocketOptions
+  private var race: HappyEyeballs
+  private var attempts: [Int: Attempt] = [:]
+  private var timer: TimerIdentifier?
+  private var completion: ((consuming ConnectOutcome) -> Void)?
+
+  package init(
+    _ context: LoopContext, to addresses: [SocketAddress], options: SocketOptions = SocketOptions(),
+    settings: HappyEyeballs.Settings = HappyEyeballs.Settings(), deadline: Instant,
+    completion: @escaping (consuming ConnectOutcome) -> Void
+  ) {
+    self.context = context
+    self.options = options
+    self.completion = completion
+    race = HappyEyeballs(addresses, settings: settings, now: context.now, deadline: deadline)
+  }
+
+  /// Starts the race.
+  package func start() {
+    advance(context.now)
+  }
+
+  /// Closes everything; the completion is not called any more.
+  package func cancel() {
+    completion = nil
+    close()
+  }
+
+  package func timerFired(_ identifier: TimerIdentifier) {
+    timer = nil
+    advance(context.now)
+  }
+
+  private func advance(_ now: Instant) {
+    while completion != nil {
+      switch race.next(now) {
+      case .attempt(let index): begin(index, now)
+      case .abandon(let index): attempts.removeValue(forKey: index)?.close(context)
+      case .wait(let instant): return wait(until: instant)
+      case .exhausted:
+        return finish(
+          .failed(ConnectError(reason: race.addresses.isEmpty ? .noAddress : .exhausted, attempts: race.failures)))
+      case .deadlinePassed:
+        let cut = race.unfinished.map { HappyEyeballs.Failure(address: $0, error: .deadlinePassed) }
+        return finish(.failed(ConnectError(reason: .deadlinePassed, attempts: race.failures + cut)))
+      case .won(let index): return win(index)
+      }
+    }
+  }
+
+  private func begin(_ index: Int, _ now: Instant) {
+    let address = race.addresses[index]
+    do throws(IOError) {
+      let socket = try options.makeSocket(for: address)
+      let result = try SystemCalls.connect(socket, to: address)
+      if result == .backlogFull { return race.busy(index, now: now) }
+      let attempt = Attempt(self, index)
+      try attempt.watch(socket, context)
+      attempts[index] = attempt
+      if result == .connected { race.connected(index) }
+    } catch {
+      race.failed(index, error, now: now)
+    }
+  }
+
+  /// The kernel has decided about an attempt.
+  fileprivate func decided(_ index: Int, _ error: IOError?) {
+    if let error {
+      attempts.removeValue(forKey: index)?.close(context)
+      race.failed(index, error, now: context.now)
+    } else {
+      race.connected(index)
+    }
+    advance(context.now)
+  }
+
+  private func win(_ index: Int) {
+    guard let socket = attempts.removeValue(forKey: index)?.take(race.addresses[index]) else { return }
+    finish(.connected(socket))
+  }
+
+  private func wait(until instant: Instant) {
+    if let timer, context.reschedule(timer, at: instant) { return }
+    timer = instant == .distantFuture ? nil : context.schedule(at: instant, self)
+  }
+
+  private func finish(_ outcome: consuming ConnectOutcome) {
+    let completion = completion
+    self.completion = nil
+    close()
+    completion?(outcome)
+  }
+
+  private func close() {
+    if let timer { context.cancel(timer) }
+    timer = nil
+    let open = attempts
+    attempts = [:]
+    for attempt in open.values { attempt.close(context) }
+  }
+}
+
+/// One socket on its way.
+private final class Attempt: ReadinessHandler {
+  private weak let connector: Connector?
+  private let index: Int
+  private var descriptor: Descriptor?
+  private var registration: Registration?
+  private var seen: Readiness = []
+
+  init(_ connector: Connector, _ index: Int) {
+    self.connector = connector
+    self.index = index
+  }
+
+  func watch(_ socket: consuming Descriptor, _ context: LoopContext) throws(IOError) {
+    registration = try context.register(socket, self)
+    descriptor = consume socket
+  }
+
+  func ready(_ readiness: Readiness) {
+    seen.formUnion(readiness)
+    guard !readiness.isDisjoint(with: [.writable, .error, .hangUp]) else { return }
+    let error: IOError?
+    switch descriptor {
+    case .some(let socket): error = SystemCalls.pendingError(socket)
+    case .none: return
+    }
+    connector?.decided(index, error)
+  }
+
+  func close(_ context: LoopContext) {
+    if let registration { context.deregister(registration) }
+    registration = nil
+    descriptor = nil
+  }
+
+  func take(_ remote: SocketAddress) -> ConnectedSocket? {
+    guard let registration, let socket = descriptor.take() else { return nil }
+    self.registration = nil
+    let local = SystemCalls.localAddress(socket)
+    return ConnectedSocket(
+      descriptor: socket, registration: registration, seen: seen.subtracting(.writable), remote: remote, local: local)
+  }
+}

@@ -1,0 +1,199 @@
+package import LupineBase
+
+/// Resolves by getaddrinfo, on threads of its own.
+///
+/// One lookup per name is under way at a time, whoever asks for it joins; answers are kept for a while. getaddrinfo cannot be interrupted: a lookup
+/// that nobody waits for any more is left to itself and counted, and its answer, should it come, is kept for the next.
+package final class SystemResolver: HostResolver {
+  package struct Configuration: Hashable, Sendable {
+    /// Lookups at the same time, each on a thread made on demand.
+    package var maximumThreads = 16
+    /// Lookups that wait for a thread; more are refused as `overloaded`.
+    package var maximumWaiting = 1024
+    /// Addresses kept of an answer.
+    package var maximumAddresses = 16
+    /// How long an answer is kept, and how long the fact that there is none; nanoseconds.
+    package var lifetimeNanoseconds: Int64 = 30_000_000_000
+    package var negativeLifetimeNanoseconds: Int64 = 2_000_000_000
+    /// Names whose answers are kept; the one unused for longest goes first.
+    package var maximumCachedHosts = 1024
+    /// How long a thread waits for another lookup before it ends.
+    package var idleMilliseconds: Int32 = 10_000
+
+    package init() {}
+  }
+
+  package struct Counters: Hashable, Sendable {
+    /// Calls of getaddrinfo.
+    package var lookups = 0
+    /// Questions answered from the cache, and those that joined a lookup under way.
+    package var cached = 0
+    package var joined = 0
+    /// Lookups that were under way when the last who waited gave up.
+    package var abandoned = 0
+    /// Questions that were refused because too many lookups wait.
+    package var refused = 0
+  }
+
+  package typealias Answer = Result<[SocketAddress], ResolveError>
+
+  private struct Waiter {
+    var port: UInt16
+    var completion: @Sendable (Answer) -> Void
+  }
+
+  private struct Lookup {
+    var waiters: [UInt64: Waiter] = [:]
+    var isRunning = false
+  }
+
+  private struct State {
+    var cache: ResolverCache
+    var lookups: [String: Lookup] = [:]
+    var waiting = 0
+    var nextWaiter: UInt64 = 0
+    var counters = Counters()
+  }
+
+  private let configuration: Configuration
+  private let state: Locked<State>
+  private let threads: WorkerThreads
+  private let now: @Sendable () -> Instant
+  private let lookUp: @Sendable (String) -> Answer
+
+  /// Makes a resolver. `now` and `lookUp` are for tests; `lookUp` may block.
+  package init(
+    _ configuration: Configuration = Configuration(),
+    now: @escaping @Sendable () -> Instant = { EventLoop.monotonicNow() },
+    lookUp: (@Sendable (String) -> Answer)? = nil
+  ) throws(IOError) {
+    self.configuration = configuration
+    self.now = now
+    let limit = configuration.maximumAddresses
+    self.lookUp = lookUp ?? { SystemCalls.lookUp($0, atMost: limit) }
+    threads = try WorkerThreads(
+      name: "lupine-dns", maximum: configuration.maximumThreads, idleMilliseconds: configuration.idleMilliseconds)
+    state = Locked(
+      State(
+        cache: ResolverCache(
+          capacity: configuration.maximumCachedHosts, lifetime: configuration.lifetimeNanoseconds,
+          negativeLifetime: configuration.negativeLifetimeNanoseconds)))
+  }
+
+  package var counters: Counters { state.withLock { $0.counters } }
+
+  /// Threads that exist now.
+  package var threadCount: Int { threads.threadCount }
+
+  /// Forgets every answer: the network has changed.
+  package func flush() {
+    state.withLock { $0.cache.removeAll() }
+  }
+
+  /// Ends the threads that do nothing and waits for them. Those inside getaddrinfo end when it returns, and nobody waits for that. Who still
+  /// waits for an answer is told `stopped`.
+  package func stop() {
+    let waiters = state.withLock { state in
+      let waiters = state.lookups.values.flatMap(\.waiters.values)
+      state.counters.abandoned += state.lookups.values.count { $0.isRunning && !$0.waiters.isEmpty }
+      state.lookups = [:]
+      state.waiting = 0
+      return waiters
+    }
+    for waiter in waiters { waiter.completion(.failure(.stopped)) }
+    threads.stop(abandoningBusy: true)
+  }
+
+  package func immediateAnswer(host: String, port: UInt16) -> Answer? {
+    if let answer = HostLiteral.answer(host: host, port: port) { return answer }
+    let now = now()
+    let name = HostLiteral.canonical(host)
+    return state.withLock { state in
+      guard let answer = state.cache.answer(for: name, now: now) else { return nil }
+      state.counters.cached += 1
+      return Self.answer(answer, port)
+    }
+  }
+
+  package func resolve(
+    host: String, port: UInt16, completion: @escaping @Sendable (Answer) -> Void
+  ) -> ResolveToken {
+    if let answer = immediateAnswer(host: host, port: port) {
+      completion(answer)
+      return ResolveToken()
+    }
+    let name = HostLiteral.canonical(host)
+    let (number, step) = enter(name, Waiter(port: port, completion: completion))
+    switch step {
+    case .joined: break
+    case .refused:
+      completion(.failure(.overloaded))
+      return ResolveToken()
+    case .begun:
+      if !threads.submit({ self.run(name) }) { finish(name, .failure(.stopped)) }
+    }
+    return ResolveToken { self.cancel(name, number) }
+  }
+
+  private enum Step { case joined, begun, refused }
+
+  private func enter(_ name: String, _ waiter: Waiter) -> (UInt64, Step) {
+    state.withLock { state in
+      let number = state.nextWaiter
+      state.nextWaiter += 1
+      if state.lookups[name] != nil {
+        state.lookups[name]?.waiters[number] = waiter
+        state.counters.joined += 1
+        return (number, .joined)
+      }
+      guard state.waiting < configuration.maximumWaiting else {
+        state.counters.refused += 1
+        return (number, .refused)
+      }
+      state.waiting += 1
+      state.lookups[name] = Lookup(waiters: [number: waiter])
+      return (number, .begun)
+    }
+  }
+
+  private func cancel(_ name: String, _ number: UInt64) {
+    let waiter: Waiter? = state.withLock { state in
+      guard let waiter = state.lookups[name]?.waiters.removeValue(forKey: number) else { return nil }
+      if let lookup = state.lookups[name], lookup.waiters.isEmpty, lookup.isRunning { state.counters.abandoned += 1 }
+      return waiter
+    }
+    // Whatever the completion holds is let go outside the lock.
+    _ = waiter
+  }
+
+  /// On a thread of the pool.
+  private func run(_ name: String) {
+    let isWanted: Bool = state.withLock { state in
+      guard let lookup = state.lookups[name] else { return false }
+      state.waiting -= 1
+      guard !lookup.waiters.isEmpty else {
+        state.lookups[name] = nil
+        return false
+      }
+      state.lookups[name]?.isRunning = true
+      state.counters.lookups += 1
+      return true
+    }
+    if isWanted { finish(name, lookUp(name)) }
+  }
+
+  private func finish(_ name: String, _ answer: Answer) {
+    let now = now()
+    let waiters: [Waiter] = state.withLock { state in
+      state.cache.store(answer, for: name, now: now)
+      guard let lookup = state.lookups.removeValue(forKey: name) else { return [] }
+      if !lookup.isRunning { state.waiting -= 1 }
+      return Array(lookup.waiters.values)
+    }
+    for waiter in waiters { waiter.completion(Self.answer(answer, waiter.port)) }
+  }
+
+  private static func answer(_ answer: Answer, _ port: UInt16) -> Answer {
+    answer.map { $0.map { $0.withPort(port) } }
+  }
+}

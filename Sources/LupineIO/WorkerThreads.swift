@@ -1,0 +1,159 @@
+internal import LupineBase
+
+/// A bounded pool of threads for calls that block: made on demand, gone after a while of idleness.
+///
+/// States: open → stopped. Invariants: at most `maximum` threads; a job that waits always has a thread awake or on its way to it; every thread
+/// is in `threads` until it is joined or detached, and one that has ended is joined by whoever comes next.
+final class WorkerThreads: Sendable {
+  typealias Job = @Sendable () -> Void
+
+  private struct State {
+    var jobs = RingBuffer<Job>()
+    /// Threads that exist, by number.
+    var threads: [Int: Thread] = [:]
+    /// Threads that have left their loop and only have to be joined.
+    var ended: [Int] = []
+    var idle = 0
+    var busy: Set<Int> = []
+    var nextNumber = 0
+    var isStopped = false
+
+    /// A thread is about to return. One that was detached or is being joined is not here any more.
+    mutating func end(_ number: Int) {
+      if threads[number] != nil { ended.append(number) }
+    }
+  }
+
+  private let name: String
+  private let maximum: Int
+  private let idleMilliseconds: Int32
+  private let state = Locked(State())
+  /// A semaphore: raised once for each job that an idle thread is to take, and for each idle thread at the end.
+  private let wake: Descriptor
+
+  init(name: String, maximum: Int, idleMilliseconds: Int32 = 10_000) throws(IOError) {
+    precondition(maximum > 0, "a pool needs a thread")
+    self.name = name
+    self.maximum = maximum
+    self.idleMilliseconds = idleMilliseconds
+    wake = try SystemCalls.eventDescriptor(semaphore: true)
+  }
+
+  deinit {
+    // Threads hold the pool, so none is left in its loop: those not yet joined are at their very end.
+    state.withLock { state in
+      for thread in state.threads.values { thread.detach() }
+      state.threads = [:]
+    }
+  }
+
+  /// Threads that exist, for metrics and tests.
+  var threadCount: Int { state.withLock { $0.threads.count - $0.ended.count } }
+
+  /// Runs `job` on a thread of the pool, in the order of submission.
+  ///
+  /// - Returns: false if the pool is stopped, or no thread could be made and none exists; the job was let go without being run.
+  func submit(_ job: @escaping Job) -> Bool {
+    reap()
+    return state.withLock { state in
+      guard !state.isStopped else { return false }
+      state.jobs.append(job)
+      if state.idle >= state.jobs.count || state.threads.count - state.ended.count >= maximum {
+        if state.idle > 0 { SystemCalls.signal(wake) }
+        return true
+      }
+      let number = state.nextNumber
+      state.nextNumber += 1
+      do throws(IOError) {
+        state.threads[number] = try Thread.start(name: name) { self.run(number) }
+        return true
+      } catch {
+        // Too many threads in the process: those that exist will come to it.
+        guard state.threads.count > state.ended.count else {
+          state.jobs.removeAll()
+          return false
+        }
+        if state.idle > 0 { SystemCalls.signal(wake) }
+        return true
+      }
+    }
+  }
+
+  /// Takes no more jobs; those that wait are still run. Then waits until all threads are gone.
+  ///
+  /// - Parameter abandoningBusy: let go of threads that are inside a job, and of the jobs that wait: for jobs that nobody can interrupt.
+  func stop(abandoningBusy: Bool = false) {
+    let idle: Int = state.withLock { state in
+      state.isStopped = true
+      if abandoningBusy {
+        state.jobs.removeAll()
+        for number in state.busy { state.threads.removeValue(forKey: number)?.detach() }
+      }
+      return state.idle
+    }
+    if idle > 0 { SystemCalls.signal(wake, by: UInt64(idle)) }
+    let remaining: [Thread] = state.withLock { state in
+      let threads = Array(state.threads.values)
+      state.threads = [:]
+      state.ended = []
+      return threads
+    }
+    for thread in remaining { thread.isCurrent ? thread.detach() : thread.join() }
+  }
+
+  private func reap() {
+    let ended: [Thread] = state.withLock { state in
+      guard !state.ended.isEmpty else { return [] }
+      let threads = state.ended.compactMap { state.threads.removeValue(forKey: $0) }
+      state.ended = []
+      return threads
+    }
+    for thread in ended { thread.join() }
+  }
+
+  // MARK: On a thread of the pool
+
+  private enum Step {
+    case run(Job)
+    case wait
+    case end
+  }
+
+  private func run(_ number: Int) {
+    while true {
+      switch nextStep(number) {
+      case .run(let job): job()
+      case .end: return
+      case .wait:
+        let isWoken = SystemCalls.waitReadable(wake, milliseconds: idleMilliseconds) && SystemCalls.take(wake)
+        if endsAfterWait(number, isWoken) { return }
+      }
+    }
+  }
+
+  private func nextStep(_ number: Int) -> Step {
+    state.withLock { state in
+      if let job = state.jobs.popFirst() {
+        state.busy.insert(number)
+        return .run(job)
+      }
+      state.busy.remove(number)
+      if state.isStopped {
+        state.end(number)
+        return .end
+      }
+      state.idle += 1
+      return .wait
+    }
+  }
+
+  /// A thread that nobody woke goes, unless a job has come in between.
+  private func endsAfterWait(_ number: Int, _ isWoken: Bool) -> Bool {
+    state.withLock { state in
+      state.idle -= 1
+      guard !isWoken, state.jobs.isEmpty else { return false }
+      state.end(number)
+      return true
+    }
+  }
+}

@@ -1,0 +1,220 @@
+import CLupineLinux
+import Glibc
+import LupineBase
+import Testing
+
+@testable import LupineIO
+
+/// What a race came to, without the socket.
+private enum Outcome: Equatable, Sendable {
+  case connected(SocketAddress)
+  case failed(ConnectError)
+}
+
+/// Races `addresses` on a loop of its own and closes what connects.
+private func race(
+  _ addresses: [SocketAddress], options: SocketOptions = SocketOptions(), milliseconds: Int64 = 10_000,
+  inspect: @escaping @Sendable (borrowing Descriptor, SocketAddress?) -> Void = { _, _ in }
+) throws -> Outcome? {
+  let outcome = Locked<Outcome?>(nil)
+  try onLoop { context in
+    let connector = Connector(
+      context, to: addresses, options: options, deadline: context.now.advanced(byNanoseconds: milliseconds * 1_000_000)
+    ) { result in
+      switch consume result {
+      case .connected(let socket):
+        let remote = socket.remote
+        let local = socket.local
+        context.deregister(socket.registration)
+        let descriptor = socket.takeDescriptor()
+        inspect(descriptor, local)
+        outcome.withLock { $0 = .connected(remote) }
+      case .failed(let error): outcome.withLock { $0 = .failed(error) }
+      }
+      #expect(context.timerCount == 0)
+      #expect(context.registrationCount == 0)
+      context.loop.stop()
+    }
+    connector.start()
+  }
+  return outcome.withLock { $0 }
+}
+
+/// An address of loopback at which nobody listens.
+private func refusing() throws -> SocketAddress { try Listener().address }
+
+@Suite struct ConnectorTests {
+  @Test func connectsOverIPv4() throws {
+    let listener = try Listener()
+    #expect(try race([listener.address]) == .connected(listener.address))
+    _ = try listener.accept()
+  }
+
+  @Test func connectsOverIPv6WithItsScope() throws {
+    let listener = try Listener(.v6(.loopback, port: 0))
+    let port = try #require(listener.address.port)
+    let scoped = try #require(SocketAddress(literal: "[::1%lo]", port: port))
+    #expect(try race([scoped]) == .connected(scoped))
+    _ = try listener.accept()
+  }
+
+  @Test func connectsToAUnixSocketByPathAndByAbstractName() throws {
+    let path = "/tmp/lupine-\(getpid())-\(UInt32.random(in: 0...UInt32.max)).sock"
+    defer { unsafe unlink(path) }
+    for address in [SocketAddress.unix(path: path), .abstract(name: Array(path.utf8))] {
+      let listener = try Listener(address)
+      #expect(listener.address == address)
+      #expect(try race([address]) == .connected(address))
+      _ = try listener.accept()
+    }
+  }
+
+  @Test func aRefusedOnlyAddressSurfacesWithItsAddress() throws {
+    let address = try refusing()
+    let expected = ConnectError(
+      reason: .exhausted, attempts: [HappyEyeballs.Failure(address: address, error: .refused)])
+    #expect(try race([address]) == .failed(expected))
+    #expect(expected.cause == .refused)
+  }
+
+  @Test func theNextAddressIsTriedAfterARefusal() throws {
+    let listener = try Listener()
+    let started = EventLoop.monotonicNow()
+    #expect(try race([.v6(.loopback, port: 1), try refusing(), listener.address]) == .connected(listener.address))
+    // Well under the attempt delay: refusals do not wait for it.
+    #expect(EventLoop.monotonicNow().nanoseconds(since: started) < 200_000_000)
+    _ = try listener.accept()
+  }
+
+  @Test func everyErrorIsReportedWhenAllFail() throws {
+    let first = try refusing()
+    let missing = SocketAddress.unix(path: "/nonexistent/lupine.sock")
+    let outcome = try race([first, missing])
+    #expect(
+      outcome
+        == .failed(
+          ConnectError(
+            reason: .exhausted,
+            attempts: [
+              HappyEyeballs.Failure(address: first, error: .refused),
+              HappyEyeballs.Failure(address: missing, error: .notFound(code: ENOENT)),
+            ])))
+  }
+
+  @Test func noAddressIsAnErrorOfItsOwn() throws {
+    #expect(try race([]) == .failed(ConnectError(reason: .noAddress, attempts: [])))
+  }
+
+  @Test func aLinkLocalAddressWithoutScopeIsAnErrorNotATrap() throws {
+    let address = try #require(SocketAddress(literal: "fe80::1", port: 80))
+    guard case .failed(let error)? = try race([address]) else {
+      Issue.record("connected to a link-local address without a scope")
+      return
+    }
+    #expect(error.attempts.count == 1)
+  }
+
+  @Test func badUnixPathsAreTypedErrors() throws {
+    for path in ["", String(repeating: "x", count: 108), "a\0b"] {
+      let address = SocketAddress.unix(path: path)
+      #expect(
+        try race([address])
+          == .failed(
+            ConnectError(
+              reason: .exhausted, attempts: [HappyEyeballs.Failure(address: address, error: .badPath)])))
+    }
+  }
+
+  @Test func aFullUnixListenerIsWaitedForUntilTheDeadline() throws {
+    let name = "lupine-\(getpid())-\(UInt32.random(in: 0...UInt32.max))"
+    let address = SocketAddress.abstract(name: Array(name.utf8))
+    let listener = try Listener(address, backlog: 0)
+    // Fill the queue.
+    var clients: [Int32] = []
+    defer { for client in clients { close(client) } }
+    while clients.count < 64 {
+      let socket = try SocketOptions().makeSocket(for: address)
+      let result = try SystemCalls.connect(socket, to: address)
+      clients.append(socket.release())
+      if result == .backlogFull { break }
+    }
+    let cut = HappyEyeballs.Failure(address: address, error: .deadlinePassed)
+    #expect(
+      try race([address], milliseconds: 20) == .failed(ConnectError(reason: .deadlinePassed, attempts: [cut])))
+    // With room it connects.
+    while try race([address], milliseconds: 20) != .connected(address) { _ = try listener.accept() }
+  }
+
+  @Test func socketOptionsAreSet() throws {
+    let listener = try Listener()
+    let options = SocketOptions(
+      noDelay: true, keepAlive: SocketOptions.KeepAlive(idleSeconds: 7, intervalSeconds: 3, probes: 2),
+      localAddress: .v4(IPv4Address(127, 0, 0, 9), port: 0))
+    let seen = Locked<[Int32]>([])
+    let local = Locked<SocketAddress?>(nil)
+    let outcome = try race([listener.address], options: options) { socket, address in
+      local.withLock { $0 = address }
+      let number = socket.number
+      seen.withLock { seen in
+        seen = [
+          option(number, Int32(IPPROTO_TCP), TCP_NODELAY), option(number, SOL_SOCKET, SO_KEEPALIVE),
+          option(number, Int32(IPPROTO_TCP), TCP_KEEPIDLE), option(number, Int32(IPPROTO_TCP), TCP_KEEPINTVL),
+          option(number, Int32(IPPROTO_TCP), TCP_KEEPCNT), fcntl(number, F_GETFD) & FD_CLOEXEC,
+          fcntl(number, F_GETFL) & O_NONBLOCK,
+        ]
+      }
+    }
+    #expect(outcome == .connected(listener.address))
+    #expect(seen.withLock { $0 } == [1, 1, 7, 3, 2, FD_CLOEXEC, O_NONBLOCK])
+    guard case .v4(let address, let port)? = local.withLock({ $0 }) else {
+      Issue.record("no local address")
+      return
+    }
+    #expect(address == IPv4Address(127, 0, 0, 9))
+    #expect(port != 0)
+  }
+
+  @Test func aLocalAddressThatIsNotOursIsAnError() throws {
+    let listener = try Listener()
+    let options = SocketOptions(localAddress: .v4(IPv4Address(192, 0, 2, 1), port: 0))
+    let failure = HappyEyeballs.Failure(
+      address: listener.address, error: .addressNotAvailable(code: EADDRNOTAVAIL))
+    #expect(
+      try race([listener.address], options: options)
+        == .failed(ConnectError(reason: .exhausted, attempts: [failure])))
+  }
+
+  @Test func afterCancelNothingIsReportedAndNothingStaysOpen() throws {
+    let name = "lupine-\(getpid())-\(UInt32.random(in: 0...UInt32.max))"
+    let address = SocketAddress.abstract(name: Array(name.utf8))
+    let listener = try Listener(address, backlog: 0)
+    var clients: [Int32] = []
+    defer { for client in clients { close(client) } }
+    while clients.count < 64 {
+      let socket = try SocketOptions().makeSocket(for: address)
+      let result = try SystemCalls.connect(socket, to: address)
+      clients.append(socket.release())
+      if result == .backlogFull { break }
+    }
+    let calls = Locked(0)
+    try onLoop { context in
+      let connector = Connector(context, to: [address], deadline: .distantFuture) { _ in calls.withLock { $0 += 1 } }
+      connector.start()
+      #expect(context.timerCount == 1)
+      connector.cancel()
+      #expect(context.timerCount == 0)
+      #expect(context.registrationCount == 0)
+      connector.start()
+      context.loop.stop()
+    }
+    #expect(calls.withLock { $0 } == 0)
+    _ = listener
+  }
+}
+
+private func option(_ number: Int32, _ level: Int32, _ name: Int32) -> Int32 {
+  var value: Int32 = -1
+  var length = socklen_t(MemoryLayout<Int32>.size)
+  _ = unsafe getsockopt(number, level, name, &value, &length)
+  return value
+}
