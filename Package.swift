@@ -102,7 +102,7 @@ let package = Package(
     tests("LupineWireTests", ["LupineWire", "LupineBase"], resources: [.copy("Cases")]),
     tests("LupineRulesTests", ["LupineRules", "LupineWire", "LupineBase"]),
     tests("LupineIOTests", ["LupineIO", "LupineBase", "CLupineLinux"]),
-    tests("LupineTLSTests", ["LupineTLS", "LupineBase", "LupineTesting"]),
+    tests("LupineTLSTests", ["LupineTLS", "LupineBase", "LupineTesting", "CLupineOpenSSL"]),
     tests("LupineTestingTests", ["LupineTesting", "CLupineOpenSSL"]),
     tests(
       "LupineEngineTests",

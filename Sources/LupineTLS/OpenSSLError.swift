@@ -15,11 +15,21 @@ enum OpenSSLError {
   }
 
   /// The reason of a failed call on a connection as a typed error; empties the queue.
+  ///
+  /// The queue holds the same failure as seen from each layer, the cipher first. What the TLS layer calls it counts.
   static func drainConnectionFailure() -> TLSError {
-    let code = ERR_get_error()
-    ERR_clear_error()
-    guard code != 0 else { return .protocolViolation(reason: "unknown") }
-    guard lupine_err_library(code) == ERR_LIB_SSL else { return .protocolViolation(reason: text(of: code)) }
+    var first: UInt = 0
+    var firstOfTLS: UInt = 0
+    while true {
+      let code = ERR_get_error()
+      if code == 0 { break }
+      if first == 0 { first = code }
+      if firstOfTLS == 0, lupine_err_library(code) == ERR_LIB_SSL { firstOfTLS = code }
+    }
+    return firstOfTLS == 0 ? .protocolViolation(reason: text(of: first)) : typed(firstOfTLS)
+  }
+
+  private static func typed(_ code: UInt) -> TLSError {
     let reason = lupine_err_reason(code)
     switch reason {
     case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_NO_PROTOCOLS_AVAILABLE, SSL_R_VERSION_TOO_LOW, SSL_R_UNKNOWN_PROTOCOL,

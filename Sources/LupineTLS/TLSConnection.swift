@@ -138,6 +138,8 @@ package final class TLSConnection {
 
   deinit {
     unsafe SSL_set_ex_data(ssl, 0, nil)
+    // Otherwise OpenSSL spoils the session of a connection that did not say goodbye. After an error it may.
+    if state == .open { unsafe SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
     unsafe SSL_free(ssl)
   }
 

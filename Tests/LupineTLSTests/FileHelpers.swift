@@ -1,0 +1,53 @@
+import Foundation
+import LupineTesting
+
+/// Lists of the shared authorities that revoke nothing. In one file for the whole run, in the system's temporary folder.
+enum RevocationFile {
+  static let shared: String = {
+    do {
+      let files = try Mint.shared.root.writeRoot()
+      let text =
+        try Mint.shared.root.revocationListPEM(revoking: [])
+        + Mint.shared.middle.revocationListPEM(revoking: [])
+      return try files.add(text, name: "lists.pem")
+    } catch { fatalError("minting failed: \(error)") }
+  }()
+}
+
+/// Puts another file's contents in the place of a file, as a new inode.
+func replaceFile(_ path: String, with other: String) throws {
+  try FileManager.default.removeItem(atPath: path)
+  try FileManager.default.copyItem(atPath: other, toPath: path)
+}
+
+/// A path in a new private directory, for a file that does not exist yet.
+func withTemporaryPath<Result>(_ name: String, _ body: (String) throws -> Result) throws -> Result {
+  let files = try Mint.shared.root.writeRoot()
+  defer { files.remove() }
+  return try body(files.directory + "/" + name)
+}
+
+/// Makes `path` a symbolic link to `target`.
+func link(_ path: String, to target: String) throws {
+  try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: target)
+}
+
+/// Gives the certificates of a directory the names by which OpenSSL looks for them.
+func rehash(_ directory: String) throws {
+  let process = Process()
+  process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
+  process.arguments = ["rehash", directory]
+  process.standardOutput = FileHandle.nullDevice
+  process.standardError = FileHandle.nullDevice
+  try process.run()
+  process.waitUntilExit()
+}
+
+func permissions(of path: String) throws -> Int {
+  let attributes = try FileManager.default.attributesOfItem(atPath: path)
+  return (attributes[.posixPermissions] as? NSNumber)?.intValue ?? -1
+}
+
+func text(of path: String) throws -> String {
+  try String(contentsOfFile: path, encoding: .utf8)
+}

@@ -1,0 +1,115 @@
+import LupineTLS
+import LupineTesting
+import Testing
+
+@Suite("Policies and contexts")
+struct PolicyTests {
+  @Test("Equal policies share a context, others do not")
+  func shared() throws {
+    let one = try TLSContext.client(for: .trusting(Mint.shared.root, .tls12))
+    #expect(try TLSContext.client(for: .trusting(Mint.shared.root, .tls12)) === one)
+    let other = try TLSContext.client(for: .trusting(Mint.shared.root, .tls13))
+    #expect(other !== one)
+    #expect(other.identifier != one.identifier)
+  }
+
+  @Test("Roots from a file, a hashed directory, DER and the system")
+  func roots() throws {
+    let files = try Mint.shared.root.writeRoot()
+    defer { files.remove() }
+    var policy = TLSPolicy()
+    policy.roots = .file(files.certificatePath)
+    #expect(try connect(client: policy).client.failure == nil)
+    policy.roots = .directory(files.directory)
+    #expect(try connect(client: policy).client.failure == .untrusted(.unknownIssuer))
+    try rehash(files.directory)
+    let context = try TLSContext(client: policy)
+    let pair = Pair(
+      client: try TLSConnection(client: context, options: TLSClientOptions(serverName: try ServerName("localhost"))),
+      server: try TLSConnection(server: try serverContext()))
+    pair.run()
+    #expect(pair.client.failure == nil)
+    policy.roots = .system
+    #expect(try connect(client: policy).client.failure == .untrusted(.unknownIssuer))
+  }
+
+  @Test("Roots that cannot be read are told when the context is made")
+  func unreadableRoots() throws {
+    var policy = TLSPolicy()
+    policy.roots = .file("/nonexistent/roots.pem")
+    #expect {
+      try TLSContext(client: policy)
+    } throws: { error in
+      if case TLSError.rootsUnreadable(let path, _) = error { path == "/nonexistent/roots.pem" } else { false }
+    }
+    policy.roots = .directory("/nonexistent")
+    #expect(throws: TLSError.rootsUnreadable(path: "/nonexistent", reason: "not a readable directory")) {
+      try TLSContext(client: policy)
+    }
+    policy.roots = .certificates([[1, 2, 3]])
+    #expect(throws: TLSError.invalidPolicy(setting: "roots[0]")) { try TLSContext(client: policy) }
+    policy = .trusting()
+    policy.revocationListPath = "/nonexistent/lists.pem"
+    #expect {
+      try TLSContext(client: policy)
+    } throws: { error in
+      if case TLSError.revocationListUnreadable = error { true } else { false }
+    }
+  }
+
+  static let invalidSettings: [(String, @Sendable (inout TLSPolicy) -> Void)] = [
+    ("cipherList", { $0.cipherList = "nonsense" }),
+    ("cipherSuites", { $0.cipherSuites = "nonsense" }),
+    ("groups", { $0.groups = "nonsense" }),
+    ("pins", { $0.pins = [[1, 2, 3]] }),
+    (
+      "minimumVersion, maximumVersion",
+      {
+        $0.minimumVersion = .tls13
+        $0.maximumVersion = .tls12
+      }
+    ),
+  ]
+
+  @Test("Settings that mean nothing are refused", arguments: invalidSettings)
+  func invalid(setting: String, change: @Sendable (inout TLSPolicy) -> Void) {
+    var policy = TLSPolicy.trusting()
+    change(&policy)
+    #expect(throws: TLSError.invalidPolicy(setting: setting)) { try TLSContext(client: policy) }
+  }
+
+  @Test("The key log has lines of NSS's format and mode 0600", arguments: TLSVersion.allCases)
+  func keyLog(version: TLSVersion) throws {
+    try withTemporaryPath("keys.log") { path in
+      var policy = TLSPolicy.trusting(Mint.shared.root, version)
+      policy.keyLogPath = path
+      let first = try connect(client: policy)
+      #expect(first.client.failure == nil)
+      let lines = try text(of: path).split(separator: "\n")
+      let labels = Set(lines.compactMap { $0.split(separator: " ").first.map(String.init) })
+      let expected: Set<String> =
+        version == .tls12
+        ? ["CLIENT_RANDOM"]
+        : [
+          "SERVER_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_HANDSHAKE_TRAFFIC_SECRET", "EXPORTER_SECRET",
+          "SERVER_TRAFFIC_SECRET_0", "CLIENT_TRAFFIC_SECRET_0",
+        ]
+      #expect(labels == expected)
+      #expect(lines.allSatisfy { $0.split(separator: " ").count == 3 })
+      #expect(try permissions(of: path) == 0o600)
+      _ = try connect(client: policy)
+      #expect(try text(of: path).split(separator: "\n").count == 2 * lines.count)
+    }
+  }
+
+  @Test("A key log is never written through a link")
+  func keyLogLink() throws {
+    try withTemporaryPath("keys.log") { path in
+      try link(path, to: path + ".target")
+      var policy = TLSPolicy.trusting()
+      policy.keyLogPath = path
+      // ELOOP.
+      #expect(throws: TLSError.keyLogUnwritable(path: path, code: 40)) { try TLSContext(client: policy) }
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import LupineTLS
+import Testing
+
+@Suite("Host check, RFC 9525")
+struct ServerNameTests {
+  struct Case: Sendable, CustomTestStringConvertible {
+    var host: String
+    var presented: String
+    var matches: Bool
+
+    init(_ host: String, _ presented: String, _ matches: Bool) {
+      self.host = host
+      self.presented = presented
+      self.matches = matches
+    }
+
+    var testDescription: String { "\(host) against \(presented.debugDescription)" }
+  }
+
+  static let names: [Case] = [
+    Case("example.com", "example.com", true),
+    Case("EXAMPLE.com", "example.COM", true),
+    Case("example.com.", "example.com", true),
+    Case("example.com", "example.com.", false),
+    Case("example.com", "www.example.com", false),
+    Case("www.example.com", "example.com", false),
+    Case("localhost", "localhost", true),
+    Case("under_score.example.com", "under_score.example.com", true),
+    // 6.3: a wildcard is the whole left-most label and stands for one label.
+    Case("www.example.com", "*.example.com", true),
+    Case("WWW.example.com", "*.EXAMPLE.com", true),
+    Case("www.example.com.", "*.example.com", true),
+    Case("example.com", "*.example.com", false),
+    Case("a.b.example.com", "*.example.com", false),
+    Case("xn--bcher-kva.example.com", "*.example.com", true),
+    Case("www.example.com", "w*.example.com", false),
+    Case("www.example.com", "*w.example.com", false),
+    Case("www.example.com", "w*w.example.com", false),
+    Case("xn--bcher-kva.example.com", "xn--*.example.com", false),
+    Case("www.example.com", "www.*.com", false),
+    Case("www.example.com", "*.*.com", false),
+    Case("www.example.com", "*.*.example.com", false),
+    Case("www.example.com", "**.example.com", false),
+    // Public one-label names.
+    Case("example.com", "*.com", false),
+    Case("localhost", "*", false),
+    Case("example.com", "*.", false),
+    Case("example.com", "*.com.", false),
+    Case("example.com", "*", false),
+    // Malformed names.
+    Case("example.com", "", false),
+    Case("example.com", "example.com\0.evil.test", false),
+    Case("example.com", "example..com", false),
+    Case("example.com", " example.com", false),
+    Case("www.example.com", "*..example.com", false),
+    Case("bücher.example.com", "*.example.com", false),
+    // A DNS name never vouches for an address.
+    Case("127.0.0.1", "127.0.0.1", false),
+    Case("127.0.0.1", "*.0.0.1", false),
+    Case("::1", "::1", false),
+  ]
+
+  @Test("DNS names", arguments: names)
+  func dns(example: Case) throws {
+    guard example.host.utf8.allSatisfy({ $0 < 0x80 }) else {
+      #expect(throws: TLSError.invalidServerName(example.host)) { try ServerName(example.host) }
+      return
+    }
+    #expect(try ServerName(example.host).matches(.dns(Array(example.presented.utf8))) == example.matches)
+  }
+
+  static let addresses: [(String, [UInt8], Bool)] = [
+    ("127.0.0.1", [127, 0, 0, 1], true),
+    ("127.0.0.1", [127, 0, 0, 2], false),
+    ("127.0.0.1", [127, 0, 0, 1, 255, 255, 255, 255], false),
+    ("127.0.0.1", [], false),
+    ("::1", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], true),
+    ("[::1]", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], true),
+    ("0:0:0:0:0:0:0:1", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], true),
+    ("fe80::1%eth0", [0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], true),
+    // An IPv4-mapped address is another address.
+    ("::ffff:127.0.0.1", [127, 0, 0, 1], false),
+    ("127.0.0.1", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 127, 0, 0, 1], false),
+    ("localhost", [127, 0, 0, 1], false),
+  ]
+
+  @Test("Addresses match exactly", arguments: addresses)
+  func address(host: String, presented: [UInt8], matches: Bool) throws {
+    #expect(try ServerName(host).matches(.address(presented)) == matches)
+  }
+
+  @Test(
+    "What is sent as SNI, RFC 6066, 3",
+    arguments: [
+      ("Example.COM", "example.com"), ("example.com.", "example.com"), ("127.0.0.1", nil), ("::1", nil), ("[::1]", nil),
+      ("fe80::1%lo", nil), ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+    ] as [(String, String?)])
+  func indication(host: String, expected: String?) throws {
+    #expect(try ServerName(host).indication == expected)
+  }
+
+  @Test(
+    "Neither a name nor an address",
+    arguments: [
+      "", ".", "..", "a..b", "bücher.example", "a b", "a\0b", "127.1", "1.2.3.4.5", "0x7f.0x1", "256.1.1.1", "[::1",
+      "[127.0.0.1]", "[example.com]", "*.example.com", "-a.example", "a-.example", String(repeating: "a", count: 64),
+      String(repeating: "a.", count: 127) + "aa", "exa/mple", "host:443", "user@host", "::1\0",
+    ])
+  func invalid(host: String) {
+    #expect(throws: TLSError.invalidServerName(host)) { try ServerName(host) }
+  }
+}

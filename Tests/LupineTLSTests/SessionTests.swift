@@ -1,0 +1,227 @@
+import LupineTLS
+import LupineTesting
+import Testing
+
+@Suite("Resumption")
+struct SessionTests {
+  /// A full handshake that leaves tickets in `cache`.
+  static func prime(
+    _ cache: TLSSessionCache, _ policy: TLSPolicy, _ server: TLSContext,
+    options change: (inout TLSClientOptions) -> Void = { _ in }
+  ) throws {
+    let pair = try connect(client: policy, server: server) {
+      $0.sessions = cache
+      change(&$0)
+    }
+    #expect(pair.client.failure == nil)
+    #expect(!pair.client.connection.info.isResumed)
+    #expect(cache.count > 0)
+  }
+
+  @Test("A session is resumed and carries the verdict of the first", arguments: TLSVersion.allCases, Feeding.allCases)
+  func resumes(version: TLSVersion, feeding: Feeding) throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let server = try serverContext()
+    try Self.prime(cache, policy, server)
+    for _ in 0..<5 {
+      let pair = try connect(client: policy, server: server, feeding: feeding) { $0.sessions = cache }
+      #expect(pair.client.connection.info.isResumed)
+      #expect(pair.client.connection.info.version == version)
+      #expect(pair.client.connection.trustReport?.isVerified == true)
+      #expect(pair.client.connection.trustReport?.verdict == nil)
+      #expect(pair.client.connection.peerChain == Mint.shared.leaf.chainDER)
+      try pair.client.send([1, 2, 3])
+      pair.settle()
+      #expect(pair.server.received == [1, 2, 3])
+    }
+  }
+
+  @Test("A ticket of TLS 1.3 is used once, RFC 8446, C.4")
+  func once() throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, .tls13)
+    let server = try serverContext()
+    try Self.prime(cache, policy, server)
+    let tickets = cache.count
+    // All are made before any of them runs: each takes a ticket of its own, and the last finds none.
+    let pairs = try (0...tickets).map { _ in try makePair(client: policy, server: server) { $0.sessions = cache } }
+    #expect(cache.count == 0)
+    pairs.forEach { $0.run() }
+    #expect(pairs.map { $0.client.connection.info.isResumed } == Array(repeating: true, count: tickets) + [false])
+  }
+
+  @Test("A session of TLS 1.2 serves several connections at once")
+  func several() throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, .tls12)
+    let server = try serverContext()
+    try Self.prime(cache, policy, server)
+    let pairs = try (0..<4).map { _ in try makePair(client: policy, server: server) { $0.sessions = cache } }
+    pairs.forEach { $0.run() }
+    #expect(pairs.allSatisfy { $0.client.connection.info.isResumed })
+  }
+
+  struct Change: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    var policy: @Sendable (inout TLSPolicy) -> Void = { _ in }
+    var options: @Sendable (inout TLSClientOptions) -> Void = { _ in }
+  }
+
+  static let changes: [Change] = [
+    Change(
+      testDescription: "roots added (Go CVE-2025-68121)",
+      policy: { $0.roots = .certificates([Mint.shared.root.rootDER, Mint.shared.otherRoot.rootDER]) }),
+    Change(
+      testDescription: "revocation asked for (curl CVE-2024-0853: the check was skipped)",
+      policy: { $0.revocationListPath = RevocationFile.shared }),
+    Change(testDescription: "verification off", policy: { $0.verification = .none }),
+    Change(
+      testDescription: "pins", policy: { $0.pins = [(try? Mint.shared.leaf.publicKeySHA256()) ?? []] }),
+    Change(
+      testDescription: "client identity (curl CVE-2016-5420)",
+      policy: {
+        $0.clientIdentity = (try? Mint.shared.root.issue(CertificateOrder(usage: .client))).map(TLSIdentity.init)
+      }
+    ),
+    Change(testDescription: "cipher list", policy: { $0.cipherList = "ECDHE+AESGCM" }),
+    Change(testDescription: "port", options: { $0.port = 8443 }),
+    Change(testDescription: "trust domain", options: { $0.trustDomain = TLSTrustDomain(identifier: 7) }),
+    Change(testDescription: "who decides", options: { $0.trustEvaluation = .deferred }),
+  ]
+
+  @Test("Never across a change of what decides trust", arguments: changes, TLSVersion.allCases)
+  func changed(change: Change, version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let server = try serverContext()
+    try Self.prime(cache, policy, server)
+    var other = policy
+    change.policy(&other)
+    let pair = try connect(client: other, server: server) {
+      $0.sessions = cache
+      change.options(&$0)
+    }
+    if pair.client.result == .trustPending {
+      try pair.client.connection.resolveTrust(.accept)
+      pair.client.feed([])
+      pair.settle()
+    }
+    #expect(pair.client.failure == nil)
+    #expect(!pair.client.connection.info.isResumed)
+    // The sessions of the first are untouched.
+    #expect(try connect(client: policy, server: server) { $0.sessions = cache }.client.connection.info.isResumed)
+  }
+
+  @Test("Never for roots that no longer trust the server", arguments: TLSVersion.allCases)
+  func rootsRemoved(version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    let server = try serverContext()
+    try Self.prime(cache, .trusting(Mint.shared.root, version), server)
+    let pair = try connect(client: .trusting(Mint.shared.otherRoot, version), server: server) { $0.sessions = cache }
+    #expect(pair.client.failure == .untrusted(.unknownIssuer))
+  }
+
+  @Test("Never for another host, even of the same certificate", arguments: TLSVersion.allCases)
+  func host(version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let server = try serverContext()
+    try Self.prime(cache, policy, server)
+    let pair = try connect(client: policy, server: server, host: "127.0.0.1") { $0.sessions = cache }
+    #expect(pair.client.failure == nil)
+    #expect(!pair.client.connection.info.isResumed)
+    // The same host in another spelling.
+    #expect(
+      try connect(client: policy, server: server, host: "LOCALHOST.") { $0.sessions = cache }
+        .client.connection.info.isResumed)
+  }
+
+  @Test("What somebody accepted is resumed only in their trust domain, with the verdict as it was")
+  func decided() throws {
+    let cache = TLSSessionCache()
+    let server = try serverContext(try Mint.shared.otherRoot.issue())
+    let domain = TLSTrustDomain(identifier: 3)
+    func deferred(_ options: inout TLSClientOptions) {
+      options.sessions = cache
+      options.trustEvaluation = .deferred
+      options.trustDomain = domain
+    }
+    let first = try connect(server: server, options: deferred)
+    #expect(first.client.result == .trustPending)
+    try first.client.connection.resolveTrust(.accept)
+    first.client.feed([])
+    first.settle()
+    #expect(first.client.result == .open)
+    let second = try connect(server: server, options: deferred)
+    #expect(second.client.connection.info.isResumed)
+    #expect(second.client.connection.trustReport?.verdict == .unknownIssuer)
+    let stranger = try connect(server: server) { $0.sessions = cache }
+    #expect(stranger.client.failure == .untrusted(.unknownIssuer))
+  }
+
+  @Test("A refused server leaves no session", arguments: TLSVersion.allCases)
+  func refused(version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    let pair = try connect(
+      client: .trusting(Mint.shared.root, version), server: serverContext(try Mint.shared.otherRoot.issue())
+    ) { $0.sessions = cache }
+    #expect(pair.client.failure == .untrusted(.unknownIssuer))
+    #expect(cache.count == 0)
+  }
+
+  @Test("A ticket past its time is not offered")
+  func lifetime() throws {
+    let cache = TLSSessionCache()
+    let server = try serverContext()
+    try Self.prime(cache, .trusting(), server)
+    let pair = try connect(server: server) {
+      $0.sessions = cache
+      // 2100-01-01: past the ticket's lifetime, and past the certificate's.
+      $0.now = 4_102_444_800
+    }
+    #expect(pair.client.failure == .untrusted(.expired))
+  }
+
+  @Test("The limit holds, and the least recently used goes first")
+  func limit() throws {
+    let cache = TLSSessionCache(limit: 3)
+    let policy = TLSPolicy.trusting(Mint.shared.root, .tls12)
+    let server = try serverContext()
+    for port in 1...3 { try Self.prime(cache, policy, server) { $0.port = UInt16(port) } }
+    func isKnown(_ port: UInt16) throws -> Bool {
+      try connect(client: policy, server: server) {
+        $0.sessions = cache
+        $0.port = port
+      }.client.connection.info.isResumed
+    }
+    #expect(try isKnown(1))
+    try Self.prime(cache, policy, server) { $0.port = 4 }
+    #expect(cache.count == 3)
+    #expect(try isKnown(1))
+    #expect(try isKnown(4))
+    #expect(try isKnown(3))
+    cache.removeAll()
+    #expect(cache.count == 0)
+    #expect(try !isKnown(1))
+  }
+
+  @Test("A replaced CA file makes a new context, and old sessions are not resumed")
+  func replacedFile() throws {
+    let files = try Mint.shared.root.writeRoot()
+    defer { files.remove() }
+    var policy = TLSPolicy()
+    policy.roots = .file(files.certificatePath)
+    let cache = TLSSessionCache()
+    let server = try serverContext()
+    try Self.prime(cache, policy, server)
+    let before = try TLSContext.client(for: policy)
+    #expect(try TLSContext.client(for: policy) === before)
+    let fresh = try Mint.shared.otherRoot.writeRoot()
+    defer { fresh.remove() }
+    try replaceFile(files.certificatePath, with: fresh.certificatePath)
+    #expect(try TLSContext.client(for: policy) !== before)
+    let pair = try connect(client: policy, server: server) { $0.sessions = cache }
+    #expect(pair.client.failure == .untrusted(.unknownIssuer))
+  }
+}

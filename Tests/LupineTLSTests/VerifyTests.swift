@@ -1,0 +1,98 @@
+import LupineTLS
+import LupineTesting
+import Testing
+
+@Suite("verify: facts about a chain, outside of a connection")
+struct VerifyTests {
+  static let anchors = TLSPolicy.Roots.certificates([Mint.shared.root.rootDER])
+
+  @Test("A sound chain")
+  func sound() throws {
+    let report = try verify(chain: Mint.shared.leaf.chainDER, anchors: Self.anchors, host: ServerName("localhost"))
+    #expect(report.verdict == nil)
+    #expect(report.chainSent == Mint.shared.leaf.chainDER)
+    #expect(report.chainBuilt == Mint.shared.leaf.chainDER + [Mint.shared.root.rootDER])
+  }
+
+  @Test("Pins as anchors: a leaf, an intermediate or a root ends the path")
+  func pinsAsAnchors() throws {
+    for anchor in [Mint.shared.leaf.certificateDER, Mint.shared.middle.certificateDER, Mint.shared.root.rootDER] {
+      let report = try verify(chain: Mint.shared.leaf.chainDER, anchors: .certificates([anchor]), host: nil)
+      #expect(report.verdict == nil)
+      #expect(report.chainBuilt.contains(anchor))
+    }
+    let own = try CertificateAuthority.selfSigned()
+    #expect(try verify(chain: own.chainDER, anchors: .certificates([own.certificateDER]), host: nil).verdict == nil)
+    #expect(try verify(chain: own.chainDER, anchors: Self.anchors, host: nil).verdict == .selfSigned)
+  }
+
+  @Test("Time is a parameter")
+  func time() throws {
+    func verdict(at now: Int64?) throws -> TrustReport {
+      try verify(chain: Mint.shared.leaf.chainDER, anchors: Self.anchors, host: nil, now: now)
+    }
+    #expect(try verdict(at: nil).time == nil)
+    // 2000-01-01 and 2100-01-01; neither touches the path.
+    #expect(try verdict(at: 946_684_800).time == .notYetValid)
+    #expect(try verdict(at: 4_102_444_800).time == .expired)
+    #expect(try verdict(at: 4_102_444_800).path == nil)
+  }
+
+  @Test("Facts do not hide each other")
+  func apart() throws {
+    let leaf = try Mint.shared.otherRoot.issue(
+      CertificateOrder(dnsNames: ["a.test"], validity: .notYetValid, usage: .client))
+    let report = try verify(chain: leaf.chainDER, anchors: Self.anchors, host: ServerName("b.test"))
+    #expect(report.path == .unknownIssuer)
+    #expect(report.time == .notYetValid)
+    #expect(report.host == .hostMismatch(host: "b.test", names: ["a.test"]))
+    let wrong = try Mint.shared.root.issue(CertificateOrder(usage: .client))
+    #expect(try verify(chain: wrong.chainDER, anchors: Self.anchors, host: nil).path == .wrongPurpose)
+  }
+
+  @Test("A signature that was tampered with")
+  func tampered() throws {
+    var der = try Mint.shared.root.issue().certificateDER
+    der[der.count - 1] ^= 1
+    let report = try verify(chain: [der], anchors: Self.anchors, host: nil)
+    #expect(report.path == .badSignature)
+  }
+
+  @Test(
+    "What is no certificate is a fact too, never a trap",
+    arguments: [
+      ([], .missing), ([[]], .malformed), ([[0x30]], .malformed), ([[0x30, 0x80, 0, 0]], .malformed),
+      ([Mint.shared.leaf.certificateDER, [1, 2, 3]], .malformed),
+      ([Mint.shared.leaf.certificateDER + [0]], .malformed),
+      ([Array(Mint.shared.leaf.certificateDER.dropLast())], .malformed),
+    ] as [([[UInt8]], TrustProblem)])
+  func malformed(chain: [[UInt8]], problem: TrustProblem) throws {
+    #expect(try verify(chain: chain, anchors: Self.anchors, host: ServerName("localhost")).verdict == problem)
+  }
+
+  @Test("Every flipped byte of a certificate is refused, and none of them harms")
+  func flipped() throws {
+    let original = try Mint.shared.root.issue().certificateDER
+    for index in original.indices {
+      var der = original
+      der[index] ^= 0x41
+      let report = try verify(chain: [der], anchors: Self.anchors, host: ServerName("localhost"))
+      #expect(report.verdict != nil, "byte \(index)")
+    }
+  }
+
+  @Test("The system's roots are found and do not know our mint")
+  func system() throws {
+    let report = try verify(chain: Mint.shared.leaf.chainDER, anchors: .system, host: nil)
+    #expect(report.verdict == .unknownIssuer)
+  }
+
+  @Test("Hostile names are told in a bearable way")
+  func names() throws {
+    let many = (0..<40).map { "host\($0).example" }
+    let leaf = try Mint.shared.root.issue(CertificateOrder(dnsNames: ["a\u{1b}[31mb"] + many))
+    let report = try verify(chain: leaf.chainDER, anchors: Self.anchors, host: ServerName("localhost"))
+    let expected = ["a\\x1b[31mb"] + many.prefix(15)
+    #expect(report.host == .hostMismatch(host: "localhost", names: expected))
+  }
+}
