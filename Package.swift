@@ -103,7 +103,7 @@ let package = Package(
     tests("LupineRulesTests", ["LupineRules", "LupineWire", "LupineBase"]),
     tests("LupineIOTests", ["LupineIO", "LupineBase", "CLupineLinux"]),
     tests("LupineTLSTests", ["LupineTLS", "LupineBase", "LupineTesting", "CLupineOpenSSL"]),
-    tests("LupineTestingTests", ["LupineTesting", "CLupineOpenSSL"]),
+    tests("LupineTestingTests", ["LupineTesting", "CLupineOpenSSL", "CLupineZlib"]),
     tests(
       "LupineEngineTests",
       [

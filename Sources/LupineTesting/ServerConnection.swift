@@ -91,6 +91,9 @@ public final class ServerConnection {
     return body
   }
 
+  /// How many bytes of the request's body were read so far.
+  public var bodyLength: Int { request.bodyLength }
+
   /// The trailers of a chunked request, once its body was read.
   public var requestTrailers: ServerFields { request.trailers }
 
@@ -211,9 +214,10 @@ public final class ServerConnection {
     stream.close()
   }
 
-  /// Waits until the latch opens, the peer hangs up or the server is shut down. What was written before is sent first.
+  /// Waits until the latch opens, the peer hangs up or the server is shut down; nil waits for the latter two.
+  /// What was written before is sent first.
   @discardableResult
-  public func stall(until latch: Latch) throws(LoopbackError) -> StallEnd {
+  public func stall(until latch: Latch?) throws(LoopbackError) -> StallEnd {
     try flush()
     return stream.stall(latch)
   }
@@ -271,6 +275,7 @@ public final class ServerConnection {
     case 401: "Unauthorized"
     case 404: "Not Found"
     case 405: "Method Not Allowed"
+    case 413: "Content Too Large"
     case 416: "Range Not Satisfiable"
     case 417: "Expectation Failed"
     case 500: "Internal Server Error"

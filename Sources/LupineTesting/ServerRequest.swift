@@ -82,15 +82,17 @@ public struct ServerRequest: Sendable, Equatable {
     target.utf8.firstIndex(of: UInt8(ascii: "?")).map { String(target[..<$0]) } ?? target
   }
 
-  /// The value of a query parameter, percent-decoded (`+` stays); nil when absent, empty when it has no `=`.
-  public func query(_ name: String) -> String? {
-    guard let mark = target.utf8.firstIndex(of: UInt8(ascii: "?")) else { return nil }
-    for pair in target[target.utf8.index(after: mark)...].split(separator: "&") {
+  /// The query's parameters in order, percent-decoded (`+` stays); the value is empty without `=`.
+  public var queryItems: [(name: String, value: String)] {
+    guard let mark = target.utf8.firstIndex(of: UInt8(ascii: "?")) else { return [] }
+    return target[target.utf8.index(after: mark)...].split(separator: "&").map { pair in
       let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      if percentDecoded(parts[0]) == name { return parts.count > 1 ? percentDecoded(parts[1]) : "" }
+      return (percentDecoded(parts[0]), parts.count > 1 ? percentDecoded(parts[1]) : "")
     }
-    return nil
   }
+
+  /// The value of the first query parameter of that name; nil when absent.
+  public func query(_ name: String) -> String? { queryItems.first { $0.name == name }?.value }
 
   /// A query parameter as a number.
   public func number(_ name: String) -> Int? { query(name).flatMap { Int($0) } }

@@ -26,6 +26,7 @@ struct ServerThread: Sendable {
       unsafe box.release()
       throw .system(call: "pthread_create", code: code)
     }
+    unsafe pthread_setname_np(thread, "lupine-testing")
     identifier = thread
   }
 

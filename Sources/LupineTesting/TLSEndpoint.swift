@@ -108,7 +108,8 @@ private func selectProtocol(
     while index < Int(offeredLength) {
       let size = Int(unsafe offered[index])
       let candidate = unsafe UnsafeBufferPointer(start: offered + index + 1, count: size)
-      if unsafe candidate.elementsEqual(name) {  // the answer must point into memory that lives on: the client's own list
+      if unsafe candidate.elementsEqual(name) {
+        // The answer must point into memory that lives on: the client's own list.
         unsafe chosen.pointee = offered + index + 1
         unsafe chosenLength.pointee = UInt8(size)
         return SSL_TLSEXT_ERR_OK

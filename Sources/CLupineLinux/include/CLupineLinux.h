@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,5 +53,8 @@ static inline int clupine_open(const char *path, int flags, mode_t mode) { retur
 
 // Whether the executable was linked without a dynamic loader.
 static inline int clupine_is_static_executable(void) { return getauxval(AT_BASE) == 0; }
+
+// Declared here because <spawn.h> comes from Swift's Glibc module, which hides it: that is compiled without _GNU_SOURCE.
+int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path);
 
 #endif

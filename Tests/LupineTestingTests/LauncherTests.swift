@@ -1,0 +1,55 @@
+import Testing
+
+@testable import LupineTesting
+
+/// Real servers. A missing program is a failure that names the command which installs it, never a silent skip.
+@Suite struct LauncherTests {
+  @Test func launchesNginx() throws {
+    let authority = try CertificateAuthority()
+    let body = PatternBody.bytes(100_000)
+    let server = try NginxServer(files: ["a/b.bin": body], tls: .minted(by: authority))
+    defer { server.stop() }
+    let client = try RawClient(.ipv4, port: server.port)
+    #expect(try client.get("/hello").text == "Hello, world!")
+    #expect(try client.get("/a/b.bin").body == body)
+    let secure = try RawTLSClient(RawClient(.ipv4, port: #require(server.tlsPort)), trusting: authority)
+    try secure.send("GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    #expect(try secure.receiveAll().text.hasSuffix("\r\n\r\nHello, world!"))
+    #expect(server.log == "")
+    server.stop()
+    #expect(throws: LoopbackError.self) { try RawClient(.ipv4, port: server.port) }
+  }
+
+  @Test func launchesOpenSSL() throws {
+    let authority = try CertificateAuthority()
+    let server = try OpenSSLServer(
+      tls: .minted(by: authority), mode: .responses(["r": Array("HTTP/1.1 200 OK\r\n\r\nhello".utf8)]),
+      arguments: ["-tls1_2"])
+    defer { server.stop() }
+    let client = try RawTLSClient(RawClient(.ipv4, port: server.port), trusting: authority)
+    try client.send("GET /r HTTP/1.1\r\n\r\n")
+    #expect(try client.receiveAll().text == "HTTP/1.1 200 OK\r\n\r\nhello")
+  }
+
+  @Test func launchesPython() throws {
+    let server = try PythonServer(files: ["x.txt": Array("from Python".utf8)])
+    defer { server.stop() }
+    let client = try RawClient(.ipv4, port: server.port)
+    #expect(try client.get("/x.txt").text == "from Python")
+    #expect(try client.get("/x.txt").text == "from Python")
+  }
+
+  @Test func namesTheCommandThatInstallsWhatIsMissing() throws {
+    let directory = try TemporaryDirectory()
+    #expect(throws: LoopbackError.missingTool(name: "no-such-program", install: "do this")) {
+      try LaunchedProcess("no-such-program", install: "do this", arguments: [], directory: directory)
+    }
+  }
+
+  @Test func reportsAProgramThatEnds() throws {
+    let process = try LaunchedProcess("false", install: "", arguments: [], directory: TemporaryDirectory())
+    #expect(throws: LoopbackError.toolFailed(name: "false", output: "")) {
+      try process.waitUntilReady { nil as Int? }
+    }
+  }
+}
