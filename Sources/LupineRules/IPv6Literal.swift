@@ -9,11 +9,13 @@ enum IPv6Literal {
     guard let groups = readGroups(bytes, range.lowerBound..<percent) else { throw HostRefusal.invalidIPv6 }
     // Only a link-local address needs a zone; elsewhere it has been used to get past rules for hosts (Go CVE-2025-22870).
     guard groups[0] & 0xFFC0 == 0xFE80 else { throw HostRefusal.invalidZone }
-    let zone = percent + 3..<range.upperBound
     guard percent + 3 < range.upperBound, bytes[percent + 1] == UInt8(ascii: "2"),
-      bytes[percent + 2] == UInt8(ascii: "5"), zone.count <= 15,
-      zone.allSatisfy({ isZoneByte(bytes[$0]) }), let zoneText = bytes.text(zone)
+      bytes[percent + 2] == UInt8(ascii: "5")
     else { throw HostRefusal.invalidZone }
+    let zone = percent + 3..<range.upperBound
+    guard zone.count <= 15, zone.allSatisfy({ isZoneByte(bytes[$0]) }), let zoneText = bytes.text(zone) else {
+      throw HostRefusal.invalidZone
+    }
     return URLHost(kind: .ipv6, text: text(groups), zone: zoneText)
   }
 

@@ -171,6 +171,8 @@ import Testing
     .init("http://[v1.fe80::a+en1]/", host: .invalidIPv6),
     .init("http://[::1%25lo]/", host: .invalidZone),
     .init("http://[fe80::1%25]/", host: .invalidZone),
+    .init("http://[fe80::1%1]/", host: .invalidZone),
+    .init("http://[fe80::1%]/", host: .invalidZone),
     .init("http://[fe80::1%eth0]/", host: .invalidZone),
     .init("http://[fe80::1%25a%2F]/", host: .invalidZone),
     .init("http://[fe80::1%25aaaaaaaaaaaaaaaa]/", host: .invalidZone),

@@ -3,7 +3,8 @@ package import LupineRules
 /// Undoes the content codings of a body piece by piece, in bounded memory: one buffer of 32 KiB and one window for each coding.
 ///
 /// Use: `decode` for every piece of the body, then `finish` once. After an error, its own or the sink's, it only throws.
-/// The bytes handed out, and the verdict, do not depend on how the body was split.
+/// The bytes handed out, and the verdict, do not depend on how the body was split; only the ratio is measured with an error of the few bytes
+/// (at most a block's header) that zlib may have read ahead.
 package struct ContentDecoder: ~Copyable {
   /// In the order of decoding, the last coding applied first.
   private let stages: [Inflater]
@@ -76,7 +77,7 @@ package struct ContentDecoder: ~Copyable {
       throw DecodeError.outputLimit(limit: limit)
     }
     try sink(bytes)
-    // Only at full buffers, so that the verdict does not depend on the split.
+    // Only at full buffers, so that the split hardly matters.
     if let ratio = limits.maximumRatio, total > limits.ratioFloor, total % UInt64(Inflater.bufferSize) == 0 {
       let (allowed, overflow) = encoded.multipliedReportingOverflow(by: ratio)
       guard overflow || total <= allowed else {

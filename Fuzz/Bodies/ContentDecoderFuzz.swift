@@ -1,0 +1,58 @@
+internal import LupineEngine
+internal import LupineRules
+
+/// Oracle: a body gives the same bytes and the same verdict (but for the ratio) however it is split, and never more bytes than the limits allow.
+///
+/// The first byte chooses the codings, the second the limits and the split; the rest is the body.
+package enum ContentDecoderFuzz {
+  private struct Outcome: Equatable {
+    var output: [UInt8] = []
+    var error: DecodeError?
+
+    /// zlib reads a little ahead when it can, so that a body on the edge of the ratio may fall on either side of it.
+    var hitRatio: Bool {
+      if case .ratioLimit = error { true } else { false }
+    }
+  }
+
+  package static func run(bytes: [UInt8]) {
+    guard bytes.count >= 2 else { return }
+    let codings = (0..<Int(bytes[0] & 3)).map { (bytes[0] >> (2 + $0)) & 1 == 0 ? ContentCoding.gzip : .deflate }
+    let limit: UInt64 = bytes[1] & 0x80 == 0 ? 1 << 18 : 1000
+    let limits = DecodeLimits(
+      maximumOutput: limit, maximumRatio: bytes[1] & 0x40 == 0 ? nil : 10, ratioFloor: 1 << 15)
+    let body = Array(bytes.dropFirst(2))
+    let whole = decode(codings, body, pieces: max(1, body.count), limits)
+    precondition(UInt64(whole.output.count) <= limit, "more than the limit was handed out")
+    for pieces in [1 + Int(bytes[1] & 0x3F), 1] where pieces > 1 || body.count <= 4096 {
+      let split = decode(codings, body, pieces: pieces, limits)
+      if split.hitRatio || whole.hitRatio { continue }
+      precondition(
+        split == whole,
+        """
+        in pieces of \(pieces): \(split.output.count) bytes, \(String(describing: split.error)); \
+        whole: \(whole.output.count) bytes, \(String(describing: whole.error))
+        """)
+    }
+  }
+
+  private static func decode(
+    _ codings: [ContentCoding], _ body: [UInt8], pieces: Int, _ limits: DecodeLimits
+  ) -> Outcome {
+    var outcome = Outcome()
+    do {
+      var decoder = try ContentDecoder(codings: codings, limits: limits)
+      for start in stride(from: 0, to: body.count, by: pieces) {
+        try decoder.decode(body[start..<min(start + pieces, body.count)].span) { bytes in
+          for index in bytes.indices { outcome.output.append(bytes[index]) }
+        }
+      }
+      try decoder.finish()
+    } catch let error as DecodeError {
+      outcome.error = error
+    } catch {
+      preconditionFailure("an error of another type: \(error)")
+    }
+    return outcome
+  }
+}

@@ -1,0 +1,35 @@
+import Foundation
+import LupineFuzzBodies
+import Testing
+
+/// Replays what is kept of fuzzing: the seeds, and every input that once broke an oracle. A broken oracle ends the process.
+@Suite struct RulesReplayTests {
+  static let bodies: [(String, @Sendable ([UInt8]) -> Void)] = [
+    ("URLReader", { URLReaderFuzz.run(bytes: $0) }),
+    ("Redirect", { RedirectFuzz.run(bytes: $0) }),
+    ("ContentDecoder", { ContentDecoderFuzz.run(bytes: $0) }),
+  ]
+
+  @Test(arguments: bodies.map(\.0)) func replays(_ name: String) throws {
+    let body = try #require(Self.bodies.first { $0.0 == name }).1
+    let inputs = try Self.corpus(name)
+    #expect(inputs.count >= 5)
+    for input in inputs {
+      body(input)
+      // Cut and bent, every seed is many: what libFuzzer does first.
+      for length in stride(from: 0, to: input.count, by: max(1, input.count / 16)) {
+        body(Array(input.prefix(length)))
+        var bent = input
+        bent[length] ^= 0x20
+        body(bent)
+      }
+    }
+  }
+
+  private static func corpus(_ name: String) throws -> [[UInt8]] {
+    let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Fuzz/Corpora/\(name)")
+    return try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+      .sorted { $0.path < $1.path }
+      .map { Array(try Data(contentsOf: $0)) }
+  }
+}
