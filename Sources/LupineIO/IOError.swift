@@ -45,6 +45,8 @@ package enum IOError: Error, Hashable, Sendable {
   case storageFull(code: Int32)
   /// A path longer than the system or the socket address allows, or one that holds a NUL (ENAMETOOLONG).
   case badPath
+  /// The file threads were shut down.
+  case stopped
   /// Anything else.
   case other(SystemCall, code: Int32)
 
@@ -77,7 +79,7 @@ package enum IOError: Error, Hashable, Sendable {
     case .reset: ECONNRESET
     case .brokenPipe: EPIPE
     case .timedOut: ETIMEDOUT
-    case .deadlinePassed: 0
+    case .deadlinePassed, .stopped: 0
     case .addressInUse: EADDRINUSE
     case .alreadyExists: EEXIST
     case .symbolicLink: ELOOP
@@ -93,6 +95,7 @@ extension IOError: CustomStringConvertible {
   package var description: String {
     switch self {
     case .deadlinePassed: "deadline passed"
+    case .stopped: "file threads were shut down"
     case .other(let call, let code): "\(SystemCalls.message(code)) (\(call.rawValue), errno \(code))"
     default: "\(SystemCalls.message(code)) (errno \(code))"
     }

@@ -314,6 +314,109 @@ package enum SystemCalls {
     return index == 0 ? nil : index
   }
 
+  // MARK: From descriptor to descriptor
+
+  /// The most that one call moves, so that a fast disk and a fast peer do not keep everybody else waiting.
+  package static let sliceSize = 512 * 1024
+
+  /// Sends at most 512 KiB of a file through a socket without copying. Only on threads of this package: a peer that is gone raises SIGPIPE.
+  ///
+  /// - Returns: `end` if the file holds nothing at `offset` any more.
+  package static func sendFile(
+    _ socket: borrowing Descriptor, _ file: borrowing Descriptor, offset: Int64, count: Int
+  ) throws(IOError) -> ReadResult {
+    let (output, input) = (socket.number, file.number)
+    var position = off_t(offset)
+    let sent = try value(.sendFile, invalidArgumentTraps: false) {
+      unsafe sendfile(output, input, &position, min(count, sliceSize))
+    }
+    return sent.map { $0 == 0 && count > 0 ? .end : .bytes($0) } ?? .wouldBlock
+  }
+
+  /// Moves at most 512 KiB from a pipe to anything, or from anything to a pipe, without copying. Only on threads of this package.
+  /// At least one side is a pipe; both are nonblocking.
+  package static func splice(
+    from input: borrowing Descriptor, to output: borrowing Descriptor, count: Int
+  ) throws(IOError) -> ReadResult {
+    let (input, output) = (input.number, output.number)
+    let moved = try value(.splice, invalidArgumentTraps: false) {
+      CLupineLinux.splice(
+        input, nil, output, nil, min(count, sliceSize), UInt32(SPLICE_F_MOVE | SPLICE_F_NONBLOCK))
+    }
+    return moved.map { $0 == 0 ? .end : .bytes($0) } ?? .wouldBlock
+  }
+
+  // MARK: Files
+
+  static func open(_ path: String, _ flags: Int32, mode: mode_t = 0) throws(IOError) -> Descriptor {
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw .badPath }
+    return try descriptor(.open) { unsafe clupine_open(path, flags | O_CLOEXEC, mode) }
+  }
+
+  /// Reads from a place in a file; 0 at its end.
+  static func read(
+    _ file: borrowing Descriptor, _ buffer: UnsafeMutableRawBufferPointer, at offset: Int64
+  ) throws(IOError) -> Int {
+    let number = file.number
+    return try value(.read, invalidArgumentTraps: false) {
+      unsafe pread(number, buffer.baseAddress, buffer.count, off_t(offset))
+    } ?? 0
+  }
+
+  /// Writes everything to a place in a file.
+  static func writeAll(
+    _ file: borrowing Descriptor, _ bytes: UnsafeRawBufferPointer, at offset: Int64
+  ) throws(IOError) {
+    let number = file.number
+    var written = 0
+    while written < bytes.count {
+      let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[written...])
+      let place = off_t(offset) + off_t(written)
+      let count = try value(.write, invalidArgumentTraps: false) {
+        unsafe pwrite(number, rest.baseAddress, rest.count, place)
+      }
+      // A file that takes nothing and names no reason would keep us here for ever.
+      guard let count, count > 0 else { throw IOError(.write, code: EIO) }
+      written += count
+    }
+  }
+
+  /// Waits until the disk has everything.
+  static func synchronize(_ file: borrowing Descriptor) throws(IOError) {
+    let number = file.number
+    _ = try value(.synchronize, invalidArgumentTraps: false) { Int(fsync(number)) }
+  }
+
+  /// Asks for errors of writing that show only when a descriptor is closed, without giving up this one.
+  static func flush(_ file: borrowing Descriptor) throws(IOError) {
+    let number = file.number
+    let copy = try descriptor(.open) { clupine_duplicate(number) }
+    try copy.close()
+  }
+
+  static func truncate(_ file: borrowing Descriptor, to size: Int64) throws(IOError) {
+    let number = file.number
+    _ = try value(.truncate, invalidArgumentTraps: false) { Int(ftruncate(number, off_t(size))) }
+  }
+
+  /// The size in bytes, and whether this is a regular file, for which alone the size means something.
+  static func status(_ file: borrowing Descriptor) throws(IOError) -> (size: Int64, isRegular: Bool) {
+    let number = file.number
+    var status = stat()
+    _ = try value(.status, invalidArgumentTraps: true) { Int(unsafe fstat(number, &status)) }
+    return (Int64(status.st_size), Int32(status.st_mode) & Int32(S_IFMT) == Int32(S_IFREG))
+  }
+
+  static func rename(_ from: String, to: String) throws(IOError) {
+    guard ![from, to].contains(where: { $0.isEmpty || $0.utf8.contains(0) }) else { throw .badPath }
+    _ = try value(.rename, invalidArgumentTraps: false) { Int(unsafe CLupineLinux.rename(from, to)) }
+  }
+
+  static func unlink(_ path: String) throws(IOError) {
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw .badPath }
+    _ = try value(.unlink, invalidArgumentTraps: false) { Int(unsafe CLupineLinux.unlink(path)) }
+  }
+
   // MARK: Names
 
   /// Asks the system's name service. Blocks for as long as that likes.

@@ -98,3 +98,29 @@ func copy(_ span: Span<UInt8>) -> [UInt8] {
 func recvByte(_ number: Int32, _ byte: UnsafeMutablePointer<UInt8>) -> Int {
   unsafe recv(number, byte, 1, 0)
 }
+
+/// Lends a descriptor that somebody else closes.
+func withDescriptor<Value>(
+  _ number: Int32, _ body: (borrowing Descriptor) throws(IOError) -> Value
+) throws(IOError) -> Value {
+  let descriptor = Descriptor(adopting: number)
+  do throws(IOError) {
+    let value = try body(descriptor)
+    _ = descriptor.release()
+    return value
+  } catch {
+    _ = descriptor.release()
+    throw error
+  }
+}
+
+func register(
+  _ context: LoopContext, _ number: Int32, _ handler: any ReadinessHandler
+) throws(IOError) -> Registration {
+  try withDescriptor(number) { descriptor throws(IOError) in try context.register(descriptor, handler) }
+}
+
+@discardableResult
+func send(_ number: Int32, _ bytes: [UInt8]) throws(IOError) -> WriteResult {
+  try withDescriptor(number) { descriptor throws(IOError) in try SystemCalls.send(descriptor, bytes.span) }
+}

@@ -51,6 +51,9 @@ static inline int clupine_epoll_pwait2(int epoll, struct epoll_event *events, in
 // `open` is variadic.
 static inline int clupine_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
 
+// `fcntl` is variadic.
+static inline int clupine_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
+
 // Whether the executable was linked without a dynamic loader.
 static inline int clupine_is_static_executable(void) { return getauxval(AT_BASE) == 0; }
 

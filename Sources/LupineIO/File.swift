@@ -1,0 +1,77 @@
+internal import CLupineLinux
+
+/// An open file. Every method blocks: call them on `FileThreads` only. Closed when the last reference goes.
+package final class File: Sendable {
+  /// For `SystemCalls.sendFile`.
+  package let descriptor: Descriptor
+
+  private init(_ descriptor: consuming Descriptor) {
+    self.descriptor = descriptor
+  }
+
+  /// Makes a new file that only its owner may read and write; throws `alreadyExists` rather than follow a link or open what is there.
+  package static func create(_ path: String) throws(IOError) -> File {
+    File(try SystemCalls.open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600))
+  }
+
+  /// Opens a file that exists for reading; links are followed.
+  package static func open(_ path: String) throws(IOError) -> File {
+    File(try SystemCalls.open(path, O_RDONLY | O_NOCTTY))
+  }
+
+  /// Opens a file of ours that exists, to go on writing it; links are not followed.
+  package static func reopen(_ path: String) throws(IOError) -> File {
+    File(try SystemCalls.open(path, O_RDWR | O_NOFOLLOW | O_NOCTTY))
+  }
+
+  /// The size in bytes; nil for what is no regular file.
+  package func size() throws(IOError) -> Int64? {
+    let status = try SystemCalls.status(descriptor)
+    return status.isRegular ? status.size : nil
+  }
+
+  /// Reads at most `count` bytes at `offset`; fewer only at the end, none past it.
+  package func read(at offset: Int64, count: Int) throws(IOError) -> [UInt8] {
+    var failure: IOError?
+    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+      do throws(IOError) {
+        while initialized < count {
+          let rest = unsafe UnsafeMutableRawBufferPointer(
+            rebasing: UnsafeMutableRawBufferPointer(buffer)[initialized..<count])
+          let got = try unsafe SystemCalls.read(descriptor, rest, at: offset + Int64(initialized))
+          if got == 0 { break }
+          initialized += got
+        }
+      } catch {
+        failure = error
+      }
+    }
+    if let failure { throw failure }
+    return bytes
+  }
+
+  /// Writes all of `bytes` at `offset`.
+  package func write(_ bytes: [UInt8], at offset: Int64) throws(IOError) {
+    let failure: IOError? = unsafe bytes.withUnsafeBytes { buffer in
+      do throws(IOError) {
+        try unsafe SystemCalls.writeAll(descriptor, buffer, at: offset)
+        return nil
+      } catch {
+        return error
+      }
+    }
+    if let failure { throw failure }
+  }
+
+  package func truncate(to size: Int64) throws(IOError) { try SystemCalls.truncate(descriptor, to: size) }
+
+  /// Waits until the disk has everything.
+  package func synchronize() throws(IOError) { try SystemCalls.synchronize(descriptor) }
+
+  /// Reports what the system otherwise says only when a file is closed: no room left, on file systems over the network.
+  package func flush() throws(IOError) { try SystemCalls.flush(descriptor) }
+
+  package static func rename(_ from: String, to: String) throws(IOError) { try SystemCalls.rename(from, to: to) }
+
+  package static func remove(_ path: String) throws(IOError) { try SystemCalls.unlink(path) }
+}
