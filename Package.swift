@@ -76,7 +76,7 @@ let package = Package(
     library(
       "LupineSession",
       [
-        "LupineEngine", "LupineRules", "LupineWire", "LupineBase",
+        "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ]),

@@ -98,3 +98,15 @@ package struct ByteQueue: ~Copyable {
     readIndex = 0
   }
 }
+
+extension [UInt8] {
+  /// Appends the bytes of a span with one copy.
+  package mutating func append(_ bytes: Span<UInt8>) {
+    unsafe bytes.withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
+  }
+
+  /// A copy of the bytes of a span.
+  package init(_ bytes: Span<UInt8>) {
+    self = unsafe bytes.withUnsafeBufferPointer { unsafe Array($0) }
+  }
+}

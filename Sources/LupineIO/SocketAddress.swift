@@ -201,3 +201,15 @@ extension SocketAddress: CustomStringConvertible {
     }
   }
 }
+
+extension SocketAddress {
+  /// Reads "address:port", IPv6 in brackets; nil for anything else.
+  package init?(endpoint text: String) {
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
+    var address = text[..<colon]
+    let isBracketed = address.hasPrefix("[") && address.hasSuffix("]")
+    if isBracketed { address = address.dropFirst().dropLast() }
+    self.init(literal: address, port: port)
+    if isBracketed != (family == .v6) { return nil }
+  }
+}

@@ -133,6 +133,17 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     return waiter
   }
 
+  /// Takes every waiter out of the queues, for closing a pool at once.
+  package mutating func drainWaiters() -> [Waiter] {
+    var drained: [Waiter] = []
+    for host in hosts.indices {
+      while let waiter = waiters.popFirst(of: &hosts[host].waiters) { drained.append(waiter) }
+      releaseHostIfEmpty(host)
+    }
+    waiting = 0
+    return drained
+  }
+
   // MARK: What became of connections
 
   /// A connection that was to be opened is ready for its first request.

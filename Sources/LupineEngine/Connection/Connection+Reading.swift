@@ -1,0 +1,227 @@
+internal import LupineBase
+internal import LupineIO
+internal import LupineTLS
+internal import LupineWire
+
+extension Connection {
+  /// Reads of one connection in a turn of the loop; then the others have theirs.
+  private static let readsPerTurn = 4
+
+  func ready(_ readiness: Readiness) {
+    if !readiness.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hangUpSeen = true }
+    if readiness.contains(.writable) {
+      canWrite = true
+      writableEdges &+= 1
+    }
+    if readiness.contains(.readable) || hangUpSeen {
+      canRead = true
+      read()
+    }
+    if readiness.contains(.writable), state != .closed { pumpWrites() }
+  }
+
+  /// The reader wants more: what came meanwhile is read in the next turn, never from within somebody's callback, because all
+  /// connections of a loop share its read buffer.
+  func resumeReading() {
+    guard state == .busy, let registration else { return }
+    transfer?.clock.lastActivityAt = context.now
+    armForTransfer()
+    if canRead { context.requeue(registration) }
+  }
+
+  private var mayRead: Bool {
+    canRead && state != .closed && state != .opening && !(transfer?.isPaused ?? false)
+  }
+
+  func read() {
+    let context = context
+    var reads = 0
+    while mayRead, let socket {
+      guard reads < Self.readsPerTurn else {
+        if let registration { context.requeue(registration) }
+        break
+      }
+      reads += 1
+      do throws(IOError) {
+        switch try context.read(socket.descriptor) {
+        case .bytes(let count):
+          // A short read means drained, unless the peer has hung up: then the end is still to be read.
+          if count < LoopContext.readBufferSize, !hangUpSeen { canRead = false }
+          receive(context.bytes)
+        case .wouldBlock: canRead = false
+        case .end:
+          canRead = false
+          peerClosed(cleanly: tls == nil)
+        }
+      } catch {
+        canRead = false
+        readFailed(error)
+      }
+    }
+    if state == .ending, !canRead { finishExchange() }
+  }
+
+  private func readFailed(_ error: IOError) {
+    switch state {
+    case .ending:
+      verdict = .close(.bodyUntilClose)
+    case .busy:
+      // A reset after nothing is the same fact as an end after nothing: the retry rule asks only what was sent and received.
+      fail(.io(writeError ?? error))
+    case .handshaking: openFailed(.io(error), .tls)
+    case .idle, .opening, .closed: close(.closedByPeer)
+    }
+  }
+
+  private func receive(_ bytes: Span<UInt8>) {
+    guard let tls else {
+      receive(plaintext: bytes)
+      return
+    }
+    do throws(TLSError) {
+      let result = try tls.receive(bytes) { plaintext in receive(plaintext: plaintext) }
+      guard state != .closed else { return }
+      _ = flushTLS()
+      switch result {
+      case .handshaking, .trustPending: break
+      case .open: if state == .handshaking { handshakeDone() }
+      case .closedByPeer:
+        canRead = false
+        peerClosed(cleanly: true)
+      }
+    } catch {
+      _ = flushTLS()
+      tlsFailed(error)
+    }
+  }
+
+  private func tlsFailed(_ error: TLSError) {
+    switch state {
+    case .handshaking: openFailed(.tls(error), .tls)
+    case .ending: verdict = .close(.bodyUntilClose)
+    case .busy: fail(.tls(error))
+    case .idle, .opening: close(.failed)
+    case .closed: break
+    }
+  }
+
+  private func receive(plaintext bytes: Span<UInt8>) {
+    switch state {
+    case .busy: parse(bytes)
+    case .ending: verdict = .close(.bytesAfterResponse)
+    case .idle: close(.unsolicitedBytes)
+    case .handshaking: openFailed(.unsolicitedBytes, .tls)
+    case .opening, .closed: break
+    }
+  }
+
+  private func parse(_ bytes: Span<UInt8>) {
+    guard let transfer else { return }
+    let now = context.now
+    transfer.clock.lastActivityAt = now
+    if !transfer.receivedAnything {
+      transfer.receivedAnything = true
+      transfer.clock.firstByteAt = now
+      transfer.metrics.firstByteAt = now
+    }
+    var offset = 0
+    do {
+      while state == .busy, try handle(parser.next(bytes, &offset), of: bytes, transfer) {}
+    } catch let error as WireError {
+      fail(.wire(error), .receive)
+    } catch let error as EngineError {
+      fail(error, .receive)
+    } catch {
+      preconditionFailure("the parser and the decoder throw typed errors only: \(error)")
+    }
+    if state == .ending, offset < bytes.count { verdict = .close(.bytesAfterResponse) }
+  }
+
+  /// Carries out one event. False: nothing more to parse for now.
+  private func handle(_ event: ResponseEvent, of bytes: Span<UInt8>, _ transfer: Transfer) throws -> Bool {
+    switch event {
+    case .needMore: return false
+    case .informational(let head):
+      if exchange.informational(status: head.status) == .startBody {
+        transfer.clock.awaitingContinueSince = nil
+        startBody()
+      }
+      if head.status != 100 { transfer.informational(head) }
+    case .head(let head, let framing):
+      try receive(head, framing, transfer)
+    case .body(let range):
+      try transfer.receive(body: bytes.extracting(range))
+      if let budget = transfer.discardBudget, budget < 0 {
+        abandonDiscarded()
+        return false
+      }
+    case .trailers(let trailers): transfer.receive(trailers: trailers)
+    case .end:
+      responseEnded()
+      return false
+    }
+    return true
+  }
+
+  private func receive(_ head: ResponseHead, _ framing: BodyFraming, _ transfer: Transfer) throws {
+    if head.status == 417, transfer.expectsContinue, exchange.sending == .awaitingContinue {
+      transfer.refuseExpectation()
+    }
+    if exchange.finalHead(status: head.status) == .stopBody {
+      transfer.clock.awaitingContinueSince = nil
+      stopBody()
+    }
+    try transfer.receive(head, framing: framing)
+    if transfer.discardBudget != nil, state == .busy {
+      transfer.clock.discardUntil = context.now.advanced(byNanoseconds: Transfer.discardNanoseconds)
+      armForTransfer()
+    }
+  }
+
+  private func responseEnded() {
+    state = .ending
+    verdict = parser.reuseVerdict
+    if exchange.responseEnded() == .stopBody { stopBody() }
+  }
+
+  /// The peer sends no more. `cleanly` is false when TLS did not say so: anybody on the path can forge a FIN.
+  private func peerClosed(cleanly: Bool) {
+    switch state {
+    case .opening, .closed: break
+    case .handshaking: openFailed(.tls(.truncated), .tls)
+    case .idle: close(.closedByPeer)
+    case .ending: verdict = .close(.bodyUntilClose)
+    case .busy:
+      guard let transfer else { return }
+      guard transfer.receivedAnything else {
+        fail(writeError.map { .io($0) } ?? .closedBeforeResponse)
+        return
+      }
+      do throws(WireError) {
+        // Only a body that ends with the connection is complete here; anything else is truncated.
+        guard case .end = try parser.finish() else {
+          fail(.closedBeforeResponse, .receive)
+          return
+        }
+        guard cleanly || pool.configuration.allowsTLSTruncation else {
+          fail(.tls(.truncated), .receive)
+          return
+        }
+        state = .ending
+        _ = exchange.responseEnded()
+        stopBody()
+        verdict = .close(.bodyUntilClose)
+      } catch {
+        fail(.wire(error), .receive)
+      }
+    }
+  }
+
+  /// Whether an idle connection may take a request: nobody has heard from it. If the loop has polled since it became idle, it has been
+  /// watched, and what arrived would have closed it; else one look at the socket.
+  func isFitForLease() -> Bool {
+    guard state == .idle, let socket else { return false }
+    guard pollsWhenIdle == context.polls || canRead else { return true }
+    return (try? SystemCalls.peek(socket.descriptor)) == .wouldBlock
+  }
+}

@@ -1,0 +1,295 @@
+internal import LupineBase
+internal import LupineIO
+internal import LupineTLS
+internal import LupineWire
+
+/// How far the body of the request under way has been sent.
+enum BodyCursor {
+  case none
+  case bytes([UInt8], offset: Int)
+  case file(FileSender)
+  case stream(BodyChannel, remaining: Int64?, length: Int64?)
+
+  /// The body is not wanted any more: whoever produces it is told.
+  func abandon() {
+    switch self {
+    case .none, .bytes: break
+    case .file(let sender): sender.abandon()
+    case .stream(let channel, _, _): channel.close()
+    }
+  }
+}
+
+extension Connection {
+  /// Bytes given to one `send` at most; TLS records are made of the same.
+  private static let pieceSize = 256 * 1024
+  static let tlsPieceSize = 64 * 1024
+
+  // MARK: The head
+
+  func sendHead(_ transfer: Transfer) {
+    let step = exchange.headSent()
+    if step == .startBody, tls == nil, case .bytes(let bytes) = transfer.request.body {
+      sendTogether(transfer.head, bytes)
+      return
+    }
+    emit(transfer.head.span)
+    guard state == .busy else { return }
+    switch step {
+    case .none: sendDone()
+    case .awaitContinue: transfer.clock.awaitingContinueSince = context.now
+    case .startBody: startBody()
+    case .stopBody: break
+    }
+  }
+
+  /// Head and body in one system call and, if they are small, one segment.
+  private func sendTogether(_ head: [UInt8], _ bytes: [UInt8]) {
+    guard let socket else { return }
+    do throws(IOError) {
+      let piece = min(bytes.count, Self.pieceSize)
+      var sent = 0
+      if case .bytes(let count) = try SystemCalls.send(socket.descriptor, head.span, bytes.span.extracting(0..<piece)) {
+        sent = count
+      }
+      if sent > 0 { wroteAnything = true }
+      if sent < head.count { output.append(head.span.extracting(sent..<head.count)) }
+      let bodySent = max(0, sent - head.count)
+      body = .bytes(bytes, offset: bodySent)
+      if bodySent > 0 { transfer?.sent(bodyBytes: bodySent) }
+      if sent < head.count + piece { canWrite = false }
+      pumpWrites()
+    } catch {
+      writeFailed(error)
+    }
+  }
+
+  // MARK: The body
+
+  /// The body may go now.
+  func startBody() {
+    guard let transfer, state == .busy else { return }
+    switch transfer.request.body {
+    case .none: sendDone()
+    case .bytes(let bytes): body = .bytes(bytes, offset: 0)
+    case .file(let file): body = .file(FileSender(file, connection: self))
+    case .stream(let stream):
+      let channel = BodyChannel()
+      body = .stream(channel, remaining: stream.length, length: stream.length)
+      let wake = pool.core.wake(for: self)
+      channel.listen { wake() }
+      stream.start(channel)
+    }
+    pumpWrites()
+  }
+
+  /// The rest of the body will not be sent.
+  func stopBody() {
+    body.abandon()
+    body = .none
+  }
+
+  func sendDone() {
+    body = .none
+    exchange.bodySent()
+    guard let transfer else { return }
+    transfer.clock.sendEndedAt = context.now
+    transfer.metrics.sendEnd = context.now
+    if transfer.clock.limits.firstByte != nil { armForTransfer() }
+  }
+
+  /// Sends what waits, then as much of the body as the socket takes.
+  func pumpWrites() {
+    while state == .busy || state == .ending || state == .handshaking {
+      guard writeError == nil, flush(), sendPiece() else { return }
+    }
+  }
+
+  /// Sends the next piece of the body. False: nothing can be sent now.
+  private func sendPiece() -> Bool {
+    guard state == .busy, canWrite else { return false }
+    switch body {
+    case .none: return false
+    case .bytes(let bytes, let offset):
+      guard offset < bytes.count else {
+        sendDone()
+        return false
+      }
+      let end = min(bytes.count, offset + (tls == nil ? Self.pieceSize : Self.tlsPieceSize))
+      let sent = emitPiece(bytes.span.extracting(offset..<end))
+      guard sent > 0, state == .busy else { return false }
+      body = .bytes(bytes, offset: offset + sent)
+      transfer?.sent(bodyBytes: sent)
+      return true
+    case .file(let sender):
+      return sender.advance()
+    case .stream(let channel, let remaining, let length):
+      return sendChunk(from: channel, remaining: remaining, length: length)
+    }
+  }
+
+  private func sendChunk(from channel: BodyChannel, remaining: Int64?, length: Int64?) -> Bool {
+    switch channel.next() {
+    case .empty: return false
+    case .failed(let error):
+      fail(.bodyProducer(error), .send)
+      return false
+    case .chunk(let chunk):
+      let count = Int64(chunk.count)
+      guard let left = remaining, let length else {
+        var header: [UInt8] = []
+        // The channel passes no empty chunk, which alone could be refused here.
+        do throws(WireError) { try ChunkEncoder.header(chunk.count, into: &header) } catch {
+          fail(.wire(error), .send)
+          return false
+        }
+        output.append(header)
+        output.append(chunk)
+        output.append(ChunkEncoder.lineEnd)
+        return sealOutput(bodyBytes: chunk.count)
+      }
+      guard count <= left else {
+        fail(.bodyLength(expected: length, actual: length - left + count), .send)
+        return false
+      }
+      body = .stream(channel, remaining: left - count, length: length)
+      output.append(chunk)
+      return sealOutput(bodyBytes: chunk.count)
+    case .end(let trailers):
+      if let left = remaining, let length, left > 0 {
+        fail(.bodyLength(expected: length, actual: length - left), .send)
+        return false
+      }
+      if remaining == nil {
+        var last: [UInt8] = []
+        do throws(WireError) {
+          try ChunkEncoder.end(trailers: trailers, into: &last)
+        } catch {
+          fail(.wire(error), .send)
+          return false
+        }
+        output.append(last)
+        guard sealOutput(bodyBytes: 0) else {
+          sendDone()
+          return false
+        }
+      }
+      sendDone()
+      return false
+    }
+  }
+
+  // MARK: Bytes
+
+  /// Sends bytes in full: what the socket does not take now waits in `output`.
+  func emit(_ bytes: Span<UInt8>) {
+    if tls != nil || !output.isEmpty || !canWrite {
+      output.append(bytes)
+      _ = sealOutput(bodyBytes: 0)
+      return
+    }
+    let sent = trySend(bytes)
+    if sent < bytes.count, state == .busy { output.append(bytes.extracting(sent..<bytes.count)) }
+  }
+
+  /// Sends as many bytes as the socket takes; over TLS all of them are taken. Returns how many.
+  func emitPiece(_ bytes: Span<UInt8>) -> Int {
+    guard tls != nil else { return trySend(bytes) }
+    guard encrypt(bytes) else { return 0 }
+    _ = flushTLS()
+    return state == .busy ? bytes.count : 0
+  }
+
+  /// What was appended to `output` goes on its way. False: the socket takes no more for now.
+  private func sealOutput(bodyBytes: Int) -> Bool {
+    if bodyBytes > 0 { transfer?.sent(bodyBytes: bodyBytes) }
+    return flush()
+  }
+
+  /// Sends everything that waits. False: the socket takes no more for now, or has failed.
+  func flush() -> Bool {
+    if tls != nil, state != .handshaking {
+      if !output.isEmpty {
+        guard encrypt(output.span) else { return false }
+        output.consume(output.count)
+      }
+      return flushTLS()
+    }
+    if tls != nil { return flushTLS() }
+    while !output.isEmpty {
+      guard canWrite else { return false }
+      let sent = trySend(output.span)
+      guard sent > 0, state == .busy || state == .ending else { return false }
+      output.consume(sent)
+    }
+    return true
+  }
+
+  private func encrypt(_ bytes: Span<UInt8>) -> Bool {
+    guard let tls else { return false }
+    do throws(TLSError) {
+      try tls.send(bytes)
+      return true
+    } catch {
+      fail(.tls(error), .send)
+      return false
+    }
+  }
+
+  /// Sends the ciphertext that waits.
+  func flushTLS() -> Bool {
+    guard let tls, let socket else { return true }
+    while !tls.output.isEmpty {
+      guard canWrite else { return false }
+      do throws(IOError) {
+        switch try SystemCalls.send(socket.descriptor, tls.output.span) {
+        case .bytes(let count):
+          tls.output.consume(count)
+          if transfer != nil { wroteAnything = true }
+          transfer?.clock.lastActivityAt = context.now
+        case .wouldBlock:
+          canWrite = false
+          return false
+        }
+      } catch {
+        writeFailed(error)
+        return false
+      }
+    }
+    return true
+  }
+
+  private func trySend(_ bytes: Span<UInt8>) -> Int {
+    guard let socket, !bytes.isEmpty else { return 0 }
+    do throws(IOError) {
+      switch try SystemCalls.send(socket.descriptor, bytes) {
+      case .bytes(let count):
+        wroteAnything = true
+        transfer?.clock.lastActivityAt = context.now
+        if count < bytes.count { canWrite = false }
+        return count
+      case .wouldBlock:
+        canWrite = false
+        return 0
+      }
+    } catch {
+      writeFailed(error)
+      return 0
+    }
+  }
+
+  /// The peer takes no more. It may have answered before it hung up, so what it said is read first.
+  func writeFailed(_ error: IOError) {
+    guard state != .closed else { return }
+    if state == .handshaking {
+      openFailed(.io(error), .tls)
+      return
+    }
+    guard state == .busy, writeError == nil else { return }
+    writeError = error
+    stopBody()
+    canRead = true
+    hangUpSeen = true
+    if let registration { context.requeue(registration) }
+  }
+}

@@ -1,0 +1,321 @@
+internal import LupineBase
+internal import LupineIO
+internal import LupineTLS
+internal import LupineWire
+
+/// One connection to one origin: drives socket, TLS, parser and exchange machine, and holds no decision of its own.
+///
+/// States, and their legal successors:
+///
+///     opening -> handshaking | idle | closed      resolving and connecting
+///     handshaking -> idle | closed                TLS
+///     idle -> busy | closed                       in the pool, watched
+///     busy -> ending | closed                     an exchange is under way
+///     ending -> idle | closed                     its response is complete, what was read with it is still being looked at
+///
+/// Invariant: a connection goes back to the pool only when everything that was read has been looked at, so that bytes which
+/// nobody asked for can never become the next response (response queue poisoning).
+final class Connection: ReadinessHandler, TimerHandler {
+  enum State { case opening, handshaking, idle, busy, ending, closed }
+
+  typealias Identifier = PoolMachine<PoolKey, Transfer>.ConnectionIdentifier
+
+  let pool: EnginePool
+  let context: LoopContext
+  let identifier: Identifier
+  let key: PoolKey
+
+  var state = State.opening
+  var opener: ConnectionOpener?
+  var socket: Socket?
+  var registration: Registration?
+  var tls: TLSConnection?
+  var parser: ResponseParser
+  var information: ConnectionInformation?
+  var opening = OpeningTimes()
+  private var remoteAddress: SocketAddress?
+  private var localAddress: SocketAddress?
+
+  // Reading.
+  var canRead = false
+  var hangUpSeen = false
+  /// The loop's poll count when the connection became idle: nobody has watched it since if the count is still the same.
+  var pollsWhenIdle: UInt64 = 0
+
+  // The exchange under way.
+  var transfer: Transfer?
+  var exchange = ExchangeMachine(hasBody: false, expectsContinue: false)
+  var wasReused = false
+  var wroteAnything = false
+  var verdict = ReuseVerdict.reusable
+  var served = 0
+
+  // Writing.
+  var output = ByteQueue()
+  var canWrite = true
+  /// How often the socket was reported writable.
+  var writableEdges: UInt64 = 0
+  var body = BodyCursor.none
+  /// A write failed; an early response may explain why, and is read first.
+  var writeError: IOError?
+
+  // One timer a connection, armed lazily: moving a deadline to later costs nothing.
+  private var timer: TimerIdentifier?
+  private var timerAt = Instant.distantFuture
+
+  init(pool: EnginePool, context: LoopContext, identifier: Identifier, key: PoolKey) {
+    self.pool = pool
+    self.context = context
+    self.identifier = identifier
+    self.key = key
+    parser = ResponseParser(limits: pool.configuration.wireLimits, leniency: pool.configuration.leniency)
+  }
+
+  // MARK: Opening
+
+  /// The socket is connected: go on to TLS, or serve.
+  func connected(_ connected: consuming ConnectedSocket) {
+    guard state == .opening else {
+      context.deregister(connected.registration)
+      return
+    }
+    opener = nil
+    opening.connectEnd = context.now
+    remoteAddress = connected.remote
+    localAddress = connected.local
+    registration = connected.registration
+    if !connected.seen.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hangUpSeen = true }
+    context.transfer(connected.registration, to: self, readiness: connected.seen)
+    socket = Socket(connected.takeDescriptor())
+    guard let policy = key.identity.tls else {
+      opened()
+      return
+    }
+    startTLS(policy)
+  }
+
+  private func startTLS(_ policy: TLSPolicy) {
+    state = .handshaking
+    opening.tlsStart = context.now
+    do throws(TLSError) {
+      let tls = try pool.tlsConnection(policy, key.identity)
+      self.tls = tls
+      if let limit = pool.configuration.tlsNanoseconds { arm(at: context.now.advanced(byNanoseconds: limit)) }
+      let step = try tls.handshake()
+      guard flushTLS() else { return }
+      if step == .done { handshakeDone() }
+    } catch {
+      openFailed(.tls(error), .tls)
+    }
+  }
+
+  /// TLS is up.
+  func handshakeDone() {
+    opening.tlsEnd = context.now
+    opened()
+  }
+
+  private func opened() {
+    state = .idle
+    disarm()
+    let agreed = tls?.info
+    information = ConnectionInformation(
+      remoteAddress: remoteAddress?.description ?? "",
+      localAddress: localAddress?.description ?? "",
+      tlsVersion: agreed?.version.map { $0 == .tls13 ? "TLSv1.3" : "TLSv1.2" }, tlsCipher: agreed?.cipher,
+      tlsResumed: agreed?.isResumed ?? false, peerCertificates: tls?.peerChain ?? [], opening: opening)
+    pool.connectionOpened(self)
+  }
+
+  /// The connection could not be made.
+  func openFailed(_ error: EngineError, _ phase: TransferPhase) {
+    guard state == .opening || state == .handshaking else { return }
+    dismantle()
+    pool.connectionOpenFailed(self, error, phase)
+  }
+
+  // MARK: Exchanges
+
+  /// Begins an exchange. The pool has leased this connection to `transfer`.
+  func begin(_ transfer: Transfer) {
+    precondition(state == .idle, "an exchange began on a connection that was not idle")
+    let now = context.now
+    state = .busy
+    self.transfer = transfer
+    transfer.state = .attached(self)
+    transfer.attempts += 1
+    wasReused = served > 0
+    served += 1
+    wroteAnything = false
+    writeError = nil
+    verdict = .reusable
+    exchange = ExchangeMachine(hasBody: transfer.hasBody, expectsContinue: transfer.expectsContinue)
+    parser.begin(transfer.request.context)
+    transfer.metrics.assignedAt = now
+    transfer.metrics.sendStart = now
+    transfer.metrics.reusedConnection = wasReused
+    transfer.metrics.connection = information
+    transfer.metrics.requestHeadBytes = transfer.head.count
+    transfer.clock.sendStartedAt = now
+    transfer.clock.lastActivityAt = now
+    sendHead(transfer)
+    armForTransfer()
+  }
+
+  /// The response is complete, and all that was read with it has been looked at.
+  func finishExchange() {
+    guard let transfer, state == .ending else { return }
+    self.transfer = nil
+    body = .none
+    let now = context.now
+    var failure: TransferFailure?
+    do throws(EngineError) {
+      try transfer.finishBody()
+    } catch {
+      failure = TransferFailure(error: error, phase: .receive, requestBytesSent: true)
+    }
+    let again = failure == nil && transfer.shouldResendWithoutExpectation && exchange.bodyWasWithheld
+    if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.isEmpty {
+      state = .idle
+      pollsWhenIdle = context.polls
+      pool.connectionReleased(self)
+    } else {
+      close(.notReusable)
+    }
+    if again {
+      pool.resendWithoutExpectation(transfer)
+    } else {
+      transfer.end(failure, now: now)
+    }
+  }
+
+  /// The exchange cannot go on: the connection is closed, and the transfer is sent again or fails.
+  func fail(_ error: EngineError, _ phase: TransferPhase? = nil) {
+    guard let transfer else {
+      if state == .handshaking || state == .opening { openFailed(error, phase ?? .tls) } else { close(.failed) }
+      return
+    }
+    self.transfer = nil
+    stopBody()
+    let failedPhase = phase ?? currentPhase(of: transfer)
+    let wrote = wroteAnything
+    close(.failed)
+    pool.attemptFailed(
+      transfer, TransferFailure(error: error, phase: failedPhase, requestBytesSent: wrote),
+      connectionWasReused: wasReused)
+  }
+
+  private func currentPhase(of transfer: Transfer) -> TransferPhase {
+    if transfer.receivedAnything { return .receive }
+    switch exchange.sending {
+    case .head, .body: return .send
+    case .awaitingContinue: return .awaitContinue
+    case .done, .stopped: return .firstByte
+    }
+  }
+
+  /// The caller gave up.
+  func cancelExchange(_ failure: TransferFailure) {
+    guard let transfer else { return }
+    self.transfer = nil
+    stopBody()
+    close(.failed)
+    transfer.end(failure, now: context.now)
+  }
+
+  // MARK: Closing
+
+  /// Ends the connection in whatever state it is, and tells the pool.
+  func close(_ reason: ConnectionCloseReason) {
+    guard state != .closed else { return }
+    dismantle()
+    pool.connectionClosed(self, reason)
+  }
+
+  /// Ends the connection without telling the pool, which knows.
+  func dismantle() {
+    guard state != .closed else { return }
+    let mayNotify = state == .idle || state == .busy || state == .ending
+    state = .closed
+    disarm()
+    opener?.cancel()
+    opener = nil
+    if let tls, mayNotify, let socket, output.isEmpty {
+      // Best effort: a peer that is told of the end can free its session; nobody waits for the outcome.
+      tls.close()
+      _ = try? SystemCalls.send(socket.descriptor, tls.output.span)
+    }
+    tls = nil
+    if let registration { context.deregister(registration) }
+    registration = nil
+    socket = nil
+    body.abandon()
+    body = .none
+  }
+
+  // MARK: Time
+
+  /// Makes sure that the timer fires no later than the transfer's next deadline.
+  func armForTransfer() {
+    guard let transfer else { return }
+    arm(at: transfer.clock.next.at)
+  }
+
+  private func arm(at deadline: Instant) {
+    guard deadline < timerAt || timer == nil, deadline != .distantFuture else { return }
+    if let timer, context.reschedule(timer, at: deadline) {
+      timerAt = deadline
+      return
+    }
+    timer = context.schedule(at: deadline, self)
+    timerAt = deadline
+  }
+
+  private func disarm() {
+    if let timer { context.cancel(timer) }
+    timer = nil
+    timerAt = .distantFuture
+  }
+
+  func timerFired(_ identifier: TimerIdentifier) {
+    timer = nil
+    timerAt = .distantFuture
+    if state == .handshaking {
+      openFailed(.deadline(.tls), .tls)
+      return
+    }
+    guard let transfer, state == .busy else { return }
+    let (deadline, phase) = transfer.clock.next
+    guard deadline <= context.now else {
+      arm(at: deadline)
+      return
+    }
+    if transfer.clock.discardUntil.map({ $0 <= context.now }) ?? false {
+      abandonDiscarded()
+    } else if phase == .awaitContinue {
+      transfer.clock.awaitingContinueSince = nil
+      if exchange.continueTimedOut() == .startBody { startBody() }
+      armForTransfer()
+    } else {
+      fail(.deadline(phase == .receive && !transfer.receivedAnything ? currentPhase(of: transfer) : phase), phase)
+    }
+  }
+
+  /// An unwanted body is too long or too slow: the transfer ends as if it had been read, the connection does not go on.
+  func abandonDiscarded() {
+    guard let transfer else { return }
+    self.transfer = nil
+    stopBody()
+    close(.notReusable)
+    transfer.end(nil, now: context.now)
+  }
+}
+
+/// A connected socket; the descriptor lives as long as somebody holds this, a file thread that sends into it included.
+final class Socket: Sendable {
+  let descriptor: Descriptor
+
+  init(_ descriptor: consuming Descriptor) {
+    self.descriptor = descriptor
+  }
+}

@@ -1,0 +1,132 @@
+internal import LupineBase
+internal import LupineIO
+
+/// The steps from a connection's identity to a connected socket. TLS follows in the connection itself, and proxies will come between.
+enum OpeningStep: Equatable {
+  /// Look the host up.
+  case resolve(host: String, port: UInt16)
+  /// Connect to one of these.
+  case connect([SocketAddress])
+  /// Speak TLS, as a client of this host.
+  case tls(serverName: String)
+
+  /// The chain of steps for an identity; `connect` with the addresses of the answer takes the place of `resolve`. Pure.
+  static func chain(for identity: ConnectionIdentity) -> [OpeningStep] {
+    var steps: [OpeningStep]
+    switch identity.route {
+    case .unixSocket(let path): steps = [.connect([.unix(path: path)])]
+    case .direct:
+      if let address = identity.addressOverride {
+        steps = [.connect([address])]
+      } else {
+        steps = [.resolve(host: identity.host, port: identity.port)]
+      }
+    }
+    if identity.tls != nil { steps.append(.tls(serverName: identity.serverName)) }
+    return steps
+  }
+}
+
+/// Carries out the steps up to the connected socket, each under its deadline. Lives on the loop; used once.
+final class ConnectionOpener: TimerHandler {
+  private weak var connection: Connection?
+  private let core: EngineCore
+  private var lookup: ResolveToken?
+  private var timer: TimerIdentifier?
+  private var connector: Connector?
+  private var isCancelled = false
+
+  private var context: LoopContext { core.context }
+
+  init(connection: Connection, core: EngineCore) {
+    self.connection = connection
+    self.core = core
+  }
+
+  func start() {
+    guard !isCancelled, let connection else { return }
+    switch OpeningStep.chain(for: connection.key.identity).first {
+    case .resolve(let host, let port): resolve(host, port, connection)
+    case .connect(let addresses): connect(addresses)
+    case .tls, nil: preconditionFailure("a chain of steps begins with an address")
+    }
+  }
+
+  /// Stops whatever is under way; the connection hears nothing more.
+  func cancel() {
+    isCancelled = true
+    lookup?.cancel()
+    lookup = nil
+    disarm()
+    connector?.cancel()
+    connector = nil
+  }
+
+  // MARK: Resolving
+
+  private func resolve(_ host: String, _ port: UInt16, _ connection: Connection) {
+    let resolver = connection.pool.configuration.resolver ?? core.resolver
+    connection.opening.resolveStart = context.now
+    if let answer = resolver.immediateAnswer(host: host, port: port) {
+      resolved(answer)
+      return
+    }
+    if let limit = connection.pool.configuration.resolveNanoseconds {
+      timer = context.schedule(at: context.now.advanced(byNanoseconds: limit), self)
+    }
+    let confined = LoopConfined(self)
+    let loop = context.loop
+    lookup = resolver.resolve(host: host, port: port) { answer in
+      loop.submit { confined.onLoop.resolved(answer) }
+    }
+  }
+
+  private func resolved(_ answer: Result<[SocketAddress], ResolveError>) {
+    guard !isCancelled, let connection else { return }
+    disarm()
+    lookup = nil
+    connection.opening.resolveEnd = context.now
+    switch answer {
+    case .success(let addresses): connect(addresses)
+    case .failure(let error): connection.openFailed(.resolve(error), .resolve)
+    }
+  }
+
+  func timerFired(_ identifier: TimerIdentifier) {
+    timer = nil
+    lookup?.cancel()
+    lookup = nil
+    connection?.openFailed(.deadline(.resolve), .resolve)
+  }
+
+  private func disarm() {
+    if let timer { context.cancel(timer) }
+    timer = nil
+  }
+
+  // MARK: Connecting
+
+  private func connect(_ addresses: [SocketAddress]) {
+    guard let connection else { return }
+    let now = context.now
+    connection.opening.connectStart = now
+    let limit = connection.pool.configuration.connectNanoseconds
+    let connector = Connector(
+      context, to: addresses, options: SocketOptions(localAddress: connection.key.identity.localAddress),
+      deadline: limit.map { now.advanced(byNanoseconds: $0) } ?? .distantFuture
+    ) { [weak connection] outcome in
+      guard let connection else { return }
+      switch consume outcome {
+      case .connected(let socket): connection.connected(socket)
+      case .failed(let error):
+        if error.reason == .deadlinePassed {
+          connection.openFailed(.deadline(.connect), .connect)
+        } else {
+          connection.openFailed(.connect(error), .connect)
+        }
+      }
+    }
+    self.connector = connector
+    connector.start()
+  }
+}

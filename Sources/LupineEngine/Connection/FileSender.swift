@@ -1,0 +1,195 @@
+internal import LupineBase
+internal import LupineIO
+
+/// Sends part of a file as the body of a request, from file threads, so that a slow disk never stalls the loop: with `sendfile` into a
+/// plaintext socket, else by reading chunks that are encrypted on the loop. Lives on the loop.
+///
+/// Invariants: at most one job is under way; the socket stays open while a job uses it, because the job holds it.
+final class FileSender {
+  private let body: FileBody
+  private weak var connection: Connection?
+  private let core: EngineCore
+  private var file: File?
+  private var reader: InputFile?
+  private var sent: Int64 = 0
+  private var isBusy = false
+  private var isAbandoned = false
+  private var chunk: [UInt8] = []
+  private var chunkOffset = 0
+
+  init(_ body: FileBody, connection: Connection) {
+    self.body = body
+    self.connection = connection
+    core = connection.pool.core
+  }
+
+  /// Nothing more is sent.
+  func abandon() {
+    isAbandoned = true
+    reader?.cancel()
+    reader = nil
+  }
+
+  /// Sends the next piece. True: a piece was sent, ask again; false: wait for a job or for the socket.
+  func advance() -> Bool {
+    guard !isBusy, !isAbandoned, let connection else { return false }
+    guard sent < body.length else {
+      connection.sendDone()
+      return false
+    }
+    guard let file else {
+      open()
+      return false
+    }
+    if connection.tls == nil {
+      sendFile(file, connection)
+      return false
+    }
+    return sendChunk(file, connection)
+  }
+
+  private func open() {
+    let path = body.path
+    run { () throws(IOError) in
+      try File.open(path)
+    } then: { sender, file in
+      sender.file = file
+    }
+  }
+
+  // MARK: Plaintext
+
+  private func sendFile(_ file: File, _ connection: Connection) {
+    guard let socket = connection.socket else { return }
+    let offset = body.offset + sent
+    let count = Int(min(body.length - sent, Int64(Self.turn)))
+    let slice = FileSlice(offset: offset, count: count)
+    let edges = connection.writableEdges
+    run { () throws(IOError) in
+      try slice.send(file, into: socket)
+    } then: { sender, outcome in
+      guard let connection = sender.connection else { return }
+      sender.sent += Int64(outcome.sent)
+      // The socket may have become writable between the refusal and now; that event will not come again.
+      connection.fileSent(outcome.sent, wouldBlock: outcome.wouldBlock && connection.writableEdges == edges)
+      if outcome.atEnd { sender.shrank() }
+    }
+  }
+
+  /// Bytes of one job at most: long enough to be worth the hop, short enough to leave the thread to others.
+  private static let turn = 4 * 1024 * 1024
+
+  // MARK: TLS
+
+  private func sendChunk(_ file: File, _ connection: Connection) -> Bool {
+    guard chunkOffset < chunk.count else {
+      readChunk(file)
+      return false
+    }
+    let end = min(chunk.count, chunkOffset + Connection.tlsPieceSize)
+    let taken = connection.emitPiece(chunk.span.extracting(chunkOffset..<end))
+    guard taken > 0 else { return false }
+    chunkOffset += taken
+    sent += Int64(taken)
+    connection.transfer?.sent(bodyBytes: taken)
+    return true
+  }
+
+  private func readChunk(_ file: File) {
+    let range = body.offset..<body.offset + body.length
+    let reader = reader ?? InputFile(file, range: range, threads: core.files, loop: core.context.loop)
+    self.reader = reader
+    isBusy = true
+    reader.next { [weak self] result in
+      guard let self, !self.isAbandoned else { return }
+      self.isBusy = false
+      switch result {
+      case .failure(let error): self.connection?.fail(.file(error), .send)
+      case .success(let bytes):
+        guard !bytes.isEmpty else {
+          self.shrank()
+          return
+        }
+        self.chunk = bytes
+        self.chunkOffset = 0
+        // In a later turn, unless this is one already: `next` may answer at once, inside `advance`.
+        if let connection = self.connection { self.core.later { connection.pumpWrites() } }
+      }
+    }
+  }
+
+  // MARK: Jobs
+
+  private func shrank() {
+    connection?.fail(.fileShrank(expected: body.length, actual: sent), .send)
+  }
+
+  private func run<Value: Sendable>(
+    _ job: @escaping @Sendable () throws(IOError) -> Value, then: @escaping @Sendable (FileSender, Value) -> Void
+  ) {
+    isBusy = true
+    let confined = LoopConfined(self)
+    core.files.run(on: core.context.loop, job) { result in
+      let sender = confined.onLoop
+      sender.isBusy = false
+      guard !sender.isAbandoned else { return }
+      switch result {
+      case .failure(let error): sender.connection?.fileFailed(error)
+      case .success(let value):
+        then(sender, value)
+        sender.connection?.pumpWrites()
+      }
+    }
+  }
+}
+
+/// A run of bytes of a file on its way into a socket.
+private struct FileSlice: Sendable {
+  let offset: Int64
+  let count: Int
+
+  struct Outcome: Sendable {
+    var sent = 0
+    var wouldBlock = false
+    var atEnd = false
+  }
+
+  /// Sends until the socket is full, the slice is sent or the file ends. Blocks on the disk.
+  func send(_ file: File, into socket: Socket) throws(IOError) -> Outcome {
+    var outcome = Outcome()
+    while outcome.sent < count {
+      switch try SystemCalls.sendFile(
+        socket.descriptor, file.descriptor, offset: offset + Int64(outcome.sent), count: count - outcome.sent)
+      {
+      case .wouldBlock:
+        outcome.wouldBlock = true
+        return outcome
+      case .end:
+        outcome.atEnd = true
+        return outcome
+      case .bytes(let sent): outcome.sent += sent
+      }
+    }
+    return outcome
+  }
+}
+
+extension Connection {
+  /// A file thread has put so many bytes into the socket.
+  func fileSent(_ count: Int, wouldBlock: Bool) {
+    guard state == .busy else { return }
+    if wouldBlock { canWrite = false }
+    guard count > 0 else { return }
+    wroteAnything = true
+    transfer?.clock.lastActivityAt = context.now
+    transfer?.sent(bodyBytes: count)
+  }
+
+  /// The file cannot be read, or the socket takes no more.
+  func fileFailed(_ error: IOError) {
+    switch error {
+    case .brokenPipe, .reset, .timedOut: writeFailed(error)
+    default: fail(.file(error), .send)
+    }
+  }
+}

@@ -1,0 +1,119 @@
+internal import LupineBase
+
+/// A bounded queue of body chunks between a producer on any thread and the loop that sends them.
+///
+/// Back-pressure: `write` calls its continuation at once while fewer than `highWatermark` bytes wait, else when the queue has fallen to
+/// `lowWatermark`. The consumer side belongs to one loop.
+package final class BodyChannel: Sendable {
+  /// Default watermarks of every streamed body, in bytes.
+  package static let lowWatermark = 64 * 1024
+  package static let highWatermark = 256 * 1024
+
+  /// What the sending side finds.
+  enum Next {
+    case chunk([UInt8])
+    case end(trailers: [(name: String, value: String)])
+    case failed(any Error)
+    /// Nothing yet; `onAvailable` is called once when there is.
+    case empty
+  }
+
+  private enum End {
+    case finished([(name: String, value: String)])
+    case failed(any Error)
+  }
+
+  private struct State {
+    var chunks = RingBuffer<[UInt8]>()
+    var bytes = 0
+    var end: End?
+    var isClosed = false
+    var consumerWaits = false
+    var onAvailable: (@Sendable () -> Void)?
+    var blockedWriter: (@Sendable (Bool) -> Void)?
+  }
+
+  private let state = Locked(State())
+
+  package init() {}
+
+  /// Adds a chunk. `then` is called with true when more may be written, with false when nobody reads any more; at once or later, on
+  /// the caller's thread or on the loop. One write at a time.
+  package func write(_ chunk: [UInt8], then: @escaping @Sendable (Bool) -> Void) {
+    let (notify, answer): ((@Sendable () -> Void)?, Bool?) = state.withLock { state in
+      guard !state.isClosed, state.end == nil else { return (nil, false) }
+      if !chunk.isEmpty {
+        state.chunks.append(chunk)
+        state.bytes += chunk.count
+      }
+      let notify = state.consumerWaits && !chunk.isEmpty ? state.onAvailable : nil
+      if notify != nil { state.consumerWaits = false }
+      guard state.bytes >= Self.highWatermark else { return (notify, true) }
+      state.blockedWriter = then
+      return (notify, nil)
+    }
+    notify?()
+    if let answer { then(answer) }
+  }
+
+  /// The body is complete; `trailers` are sent if the body is chunked.
+  package func finish(trailers: [(name: String, value: String)] = []) {
+    end(.finished(trailers))
+  }
+
+  /// The body cannot be completed; the request fails with `error`.
+  package func fail(_ error: any Error) {
+    end(.failed(error))
+  }
+
+  private func end(_ end: End) {
+    let notify: (@Sendable () -> Void)? = state.withLock { state in
+      guard state.end == nil, !state.isClosed else { return nil }
+      state.end = end
+      guard state.consumerWaits else { return nil }
+      state.consumerWaits = false
+      return state.onAvailable
+    }
+    notify?()
+  }
+
+  // MARK: The sending side
+
+  /// Names what to call when something arrives after `next` said `.empty`.
+  func listen(_ onAvailable: @escaping @Sendable () -> Void) {
+    state.withLock { $0.onAvailable = onAvailable }
+  }
+
+  func next() -> Next {
+    let (next, writer): (Next, (@Sendable (Bool) -> Void)?) = state.withLock { state in
+      if let chunk = state.chunks.popFirst() {
+        state.bytes -= chunk.count
+        guard state.bytes <= Self.lowWatermark, let writer = state.blockedWriter else { return (.chunk(chunk), nil) }
+        state.blockedWriter = nil
+        return (.chunk(chunk), writer)
+      }
+      switch state.end {
+      case .finished(let trailers): return (.end(trailers: trailers), nil)
+      case .failed(let error): return (.failed(error), nil)
+      case nil:
+        state.consumerWaits = true
+        return (.empty, nil)
+      }
+    }
+    writer?(true)
+    return next
+  }
+
+  /// Nobody will read any more: a blocked writer is told, and later ones at once.
+  package func close() {
+    let writer: (@Sendable (Bool) -> Void)? = state.withLock { state in
+      state.isClosed = true
+      state.chunks.removeAll()
+      state.bytes = 0
+      state.onAvailable = nil
+      defer { state.blockedWriter = nil }
+      return state.blockedWriter
+    }
+    writer?(false)
+  }
+}

@@ -1,0 +1,72 @@
+internal import LupineBase
+
+/// What a request was doing, for errors, deadlines and metrics.
+package enum TransferPhase: String, Hashable, Sendable, CaseIterable {
+  case poolWait, resolve, connect, proxy, tls, send, awaitContinue, firstByte, receive, total
+}
+
+/// Time limits of a request, in nanoseconds on the monotonic clock; nil means none. Each expiry is its own typed error.
+package struct Deadlines: Equatable, Sendable {
+  /// Waiting for a connection. Default none.
+  package var poolWait: Int64?
+  /// Resolving the host. Default 10 s.
+  package var resolve: Int64? = 10_000_000_000
+  /// Establishing TCP. Default 10 s.
+  package var connect: Int64? = 10_000_000_000
+  /// The TLS handshake. Default 10 s.
+  package var tls: Int64? = 10_000_000_000
+  /// From the first byte of the request to its last. Default none.
+  package var send: Int64?
+  /// Waiting for 100 (Continue) before the body is sent all the same. Default 1 s.
+  package var awaitContinue: Int64 = 1_000_000_000
+  /// From the last byte of the request to the first of the response. Default none.
+  package var firstByte: Int64?
+  /// No byte in either direction. Default 60 s, as in URLSession.
+  package var idle: Int64? = 60_000_000_000
+  /// Everything. Default 7 days, as in URLSession.
+  package var total: Int64? = 604_800_000_000_000
+
+  package init() {}
+}
+
+/// The state from which the next deadline of an exchange follows; pure.
+struct DeadlineClock {
+  var limits: Deadlines
+  var createdAt: Instant
+  var sendStartedAt: Instant?
+  var sendEndedAt: Instant?
+  var awaitingContinueSince: Instant?
+  var firstByteAt: Instant?
+  var lastActivityAt: Instant
+  /// An unwanted body is read until then at most.
+  var discardUntil: Instant?
+  /// A paused transfer waits for its reader, which is no fault of the peer.
+  var isPaused = false
+
+  init(limits: Deadlines, now: Instant) {
+    self.limits = limits
+    createdAt = now
+    lastActivityAt = now
+  }
+
+  /// The earliest deadline and what it means when it passes.
+  var next: (at: Instant, phase: TransferPhase) {
+    var earliest = Instant.distantFuture
+    var phase = TransferPhase.total
+    func consider(_ start: Instant?, _ limit: Int64?, _ candidate: TransferPhase) {
+      guard let start, let limit else { return }
+      let at = start.advanced(byNanoseconds: limit)
+      if at < earliest {
+        earliest = at
+        phase = candidate
+      }
+    }
+    consider(createdAt, limits.total, .total)
+    consider(discardUntil, 0, .receive)
+    consider(awaitingContinueSince, limits.awaitContinue, .awaitContinue)
+    if sendEndedAt == nil { consider(sendStartedAt, limits.send, .send) }
+    if firstByteAt == nil { consider(sendEndedAt, limits.firstByte, .firstByte) }
+    if !isPaused { consider(lastActivityAt, limits.idle, .receive) }
+    return (earliest, phase)
+  }
+}

@@ -1,0 +1,213 @@
+package import LupineBase
+internal import LupineIO
+internal import LupineRules
+internal import LupineWire
+
+/// One request until its completion, over as many attempts as the retry rule allows. Lives on the loop of its engine.
+///
+/// States, and their legal successors:
+///
+///     new -> waiting (for a connection) -> attached (to one) -> ended
+///     attached -> waiting (the reused connection died, or 417 refused the expectation) ; every state -> ended
+///
+/// Invariant: `end` passes exactly once to the handler, which is released then.
+package final class Transfer {
+  enum State {
+    case new
+    case waiting(PoolMachine<PoolKey, Transfer>.WaiterToken)
+    case attached(Connection)
+    case ended
+  }
+
+  package let request: TransferRequest
+  package internal(set) var metrics = TransferMetrics()
+  private var handler: (any TransferHandler)?
+
+  var state = State.new
+  var clock: DeadlineClock
+  var attempts = 0
+  /// The head to send: the one with `Expect` until a 417 refuses it.
+  var head: [UInt8]
+  var expectsContinue: Bool
+  var receivedAnything = false
+  private var decoder: ContentDecoder?
+  package private(set) var isPaused = false
+  /// Bytes of a body that nobody wants may still be read to save the connection, so many and no more.
+  private(set) var discardBudget: Int?
+  /// Runs while the transfer waits for a connection; its owner is the pool.
+  var waitTimer: TimerIdentifier?
+
+  /// - Parameter createdAt: when the caller asked, so that the total deadline covers everything.
+  package init(_ request: TransferRequest, handler: any TransferHandler, createdAt: Instant) {
+    self.request = request
+    self.handler = handler
+    head = request.head
+    expectsContinue = request.headWithoutExpectation != nil
+    clock = DeadlineClock(limits: request.deadlines, now: createdAt)
+    metrics.createdAt = createdAt
+  }
+
+  var hasEnded: Bool {
+    if case .ended = state { true } else { false }
+  }
+
+  var hasBody: Bool {
+    if case .none = request.body { false } else { true }
+  }
+
+  // MARK: For the handler
+
+  /// Stops the delivery of body bytes, and the socket behind it, after those already read.
+  package func pause() {
+    isPaused = true
+    clock.isPaused = true
+  }
+
+  /// Resumes delivery.
+  package func resume() {
+    guard isPaused else { return }
+    isPaused = false
+    clock.isPaused = false
+    if case .attached(let connection) = state { connection.resumeReading() }
+  }
+
+  /// The body is of no interest: it is dropped undecoded, up to 64 KiB, to keep the connection; past that the connection is closed.
+  package func discardBody() {
+    if discardBudget == nil { discardBudget = Self.discardLimit }
+    if isPaused { resume() }
+  }
+
+  /// Bytes of an unwanted body that are read before the connection is given up.
+  package static let discardLimit = 64 * 1024
+  /// How long an unwanted body is read before the connection is given up: 50 ms.
+  static let discardNanoseconds: Int64 = 50_000_000
+
+  // MARK: For the connection
+
+  func informational(_ head: ResponseHead) {
+    handler?.transfer(self, didReceiveInformational: head)
+  }
+
+  /// Sets up the decoding that the head asks for, and hands the head on.
+  func receive(_ head: ResponseHead, framing: BodyFraming) throws(EngineError) {
+    if request.decodesContent, framing != .none {
+      try prepareDecoding(head.fields)
+    }
+    if !shouldResendWithoutExpectation { handler?.transfer(self, didReceive: head, framing: framing) }
+  }
+
+  /// A coding that is not ours is none of our business: the body passes as it came.
+  private func prepareDecoding(_ fields: FieldSection) throws(EngineError) {
+    guard fields.has(.contentEncoding) else { return }
+    let codings: [ContentCoding]
+    do throws(ContentCodingRefusal) {
+      codings = try ContentCodings.parse(fields.values(.contentEncoding))
+    } catch {
+      switch error {
+      case .unknown: return
+      case .tooMany, .malformed: throw .contentCoding(error)
+      }
+    }
+    guard !codings.isEmpty else { return }
+    do throws(DecodeError) {
+      var limits = DecodeLimits()
+      limits.maximumOutput = request.decodedLimit.map { UInt64(max(0, $0)) }
+      decoder = try ContentDecoder(codings: codings, limits: limits)
+    } catch {
+      throw .content(error)
+    }
+  }
+
+  /// Hands body bytes on, decoded.
+  func receive(body bytes: Span<UInt8>) throws(EngineError) {
+    metrics.responseBodyBytes += Int64(bytes.count)
+    if let budget = discardBudget {
+      discardBudget = budget - bytes.count
+      return
+    }
+    guard decoder != nil else {
+      metrics.responseDecodedBytes += Int64(bytes.count)
+      handler?.transfer(self, didReceiveBody: bytes)
+      return
+    }
+    do {
+      try decoder?.decode(bytes) { decoded in
+        metrics.responseDecodedBytes += Int64(decoded.count)
+        if discardBudget == nil { handler?.transfer(self, didReceiveBody: decoded) }
+      }
+    } catch let error as DecodeError {
+      throw .content(error)
+    } catch {
+      preconditionFailure("the decoder throws its own error only: \(error)")
+    }
+  }
+
+  func receive(trailers: FieldSection) {
+    handler?.transfer(self, didReceiveTrailers: trailers)
+  }
+
+  /// The body is complete on the wire; it must be complete under its coding as well.
+  func finishBody() throws(EngineError) {
+    guard decoder != nil, discardBudget == nil else { return }
+    do throws(DecodeError) { try decoder?.finish() } catch { throw .content(error) }
+  }
+
+  func sent(bodyBytes count: Int) {
+    metrics.requestBodyBytes += Int64(count)
+    handler?.transfer(self, didSendBodyBytes: count)
+  }
+
+  /// Passes the end on; nothing happens after it.
+  func end(_ failure: TransferFailure?, now: Instant) {
+    guard !hasEnded else { return }
+    state = .ended
+    metrics.endAt = now
+    decoder = nil
+    let handler = handler
+    self.handler = nil
+    handler?.transfer(self, didEndWith: failure)
+  }
+
+  /// Whether the retry rule lets this transfer go to another connection after its attempt failed.
+  func mayRetry(connectionWasReused: Bool, wroteAnything: Bool) -> Bool {
+    let facts = AttemptFacts(
+      connectionWasReused: connectionWasReused, wroteAnything: wroteAnything, receivedAnything: receivedAnything,
+      hasIdempotencyKey: request.hasIdempotencyKey, isBodyReplayable: request.body.isReplayable, attempts: attempts)
+    if case .retry = RetryRule.decide(method: request.method, facts) { return true }
+    return false
+  }
+
+  // MARK: 417
+
+  private(set) var shouldResendWithoutExpectation = false
+
+  /// The server refused to be expected to say 100: its answer is dropped, and the request goes out once more without `Expect`.
+  func refuseExpectation() {
+    guard request.headWithoutExpectation != nil else { return }
+    shouldResendWithoutExpectation = true
+    discardBody()
+  }
+
+  func dropExpectation() {
+    shouldResendWithoutExpectation = false
+    expectsContinue = false
+    if let plain = request.headWithoutExpectation { head = plain }
+  }
+
+  /// Forgets what belongs to one attempt.
+  func prepareForRetry() {
+    metrics.retries += 1
+    metrics.assignedAt = nil
+    metrics.sendStart = nil
+    metrics.sendEnd = nil
+    metrics.requestBodyBytes = 0
+    clock.sendStartedAt = nil
+    clock.sendEndedAt = nil
+    clock.awaitingContinueSince = nil
+    receivedAnything = false
+    discardBudget = nil
+    clock.discardUntil = nil
+    decoder = nil
+    state = .new
+  }
+}

@@ -1,0 +1,19 @@
+package import LupineWire
+
+/// What the floor above does with what arrives. Every method is called on the loop, in the order of the wire, and must not wait.
+///
+/// `transferDidEnd` is called exactly once, whatever happens, and is the last call.
+package protocol TransferHandler: AnyObject {
+  /// A 1xx response other than 100.
+  func transfer(_ transfer: Transfer, didReceiveInformational head: ResponseHead)
+  /// The final head. Call `transfer.discardBody()` here to have the body dropped.
+  func transfer(_ transfer: Transfer, didReceive head: ResponseHead, framing: BodyFraming)
+  /// Body bytes, decoded. The span is valid during the call. Call `transfer.pause()` to stop the socket.
+  func transfer(_ transfer: Transfer, didReceiveBody bytes: Span<UInt8>)
+  /// Trailer fields (RFC 9110 6.5).
+  func transfer(_ transfer: Transfer, didReceiveTrailers trailers: FieldSection)
+  /// So many body bytes of the request have been handed to the socket since the last call.
+  func transfer(_ transfer: Transfer, didSendBodyBytes count: Int)
+  /// The end: nil when the response is complete.
+  func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?)
+}

@@ -1,0 +1,68 @@
+package import LupineBase
+
+/// When each phase of a request began and ended, on the monotonic clock, and what was moved. Nil: the phase did not happen.
+package struct TransferMetrics: Sendable {
+  package var createdAt = Instant(nanoseconds: 0)
+  package var resolveStart: Instant?
+  package var resolveEnd: Instant?
+  package var connectStart: Instant?
+  package var connectEnd: Instant?
+  package var tlsStart: Instant?
+  package var tlsEnd: Instant?
+  /// A connection was assigned.
+  package var assignedAt: Instant?
+  package var sendStart: Instant?
+  package var sendEnd: Instant?
+  package var firstByteAt: Instant?
+  package var endAt: Instant?
+
+  /// Whether the connection had served another request before.
+  package var reusedConnection = false
+  /// Times that the request was sent again because a reused connection had died.
+  package var retries = 0
+  package var requestHeadBytes = 0
+  package var requestBodyBytes: Int64 = 0
+  package var responseHeadBytes = 0
+  /// Body bytes as they came over the wire, chunk framing left out.
+  package var responseBodyBytes: Int64 = 0
+  /// Body bytes after content decoding.
+  package var responseDecodedBytes: Int64 = 0
+  package var connection: ConnectionInformation?
+
+  package init() {}
+}
+
+/// What is known of a connection; shared by all requests that it serves.
+package final class ConnectionInformation: Sendable {
+  package let remoteAddress: String
+  package let localAddress: String
+  package let tlsVersion: String?
+  package let tlsCipher: String?
+  package let tlsResumed: Bool
+  /// DER certificates as the peer sent them, leaf first.
+  package let peerCertificates: [[UInt8]]
+  package let opening: OpeningTimes
+
+  init(
+    remoteAddress: String, localAddress: String, tlsVersion: String?, tlsCipher: String?, tlsResumed: Bool,
+    peerCertificates: [[UInt8]], opening: OpeningTimes
+  ) {
+    self.remoteAddress = remoteAddress
+    self.localAddress = localAddress
+    self.tlsVersion = tlsVersion
+    self.tlsCipher = tlsCipher
+    self.tlsResumed = tlsResumed
+    self.peerCertificates = peerCertificates
+    self.opening = opening
+  }
+}
+
+/// When the steps of opening a connection began and ended.
+package struct OpeningTimes: Sendable {
+  package var resolveStart: Instant?
+  package var resolveEnd: Instant?
+  package var connectStart: Instant?
+  package var connectEnd: Instant?
+  package var tlsStart: Instant?
+  package var tlsEnd: Instant?
+}

@@ -1,0 +1,76 @@
+package import LupineWire
+
+/// The body of a request.
+package enum RequestBody: Sendable {
+  case none
+  case bytes([UInt8])
+  case file(FileBody)
+  case stream(StreamBody)
+
+  /// Whether a second attempt can send the same bytes again.
+  package var isReplayable: Bool {
+    switch self {
+    case .none, .bytes, .file: true
+    case .stream(let stream): stream.isReplayable
+    }
+  }
+}
+
+/// Part of a file, opened when it is sent; sent with `sendfile` where the connection is plaintext.
+package struct FileBody: Sendable, Equatable {
+  package var path: String
+  package var offset: Int64
+  package var length: Int64
+
+  package init(path: String, offset: Int64 = 0, length: Int64) {
+    self.path = path
+    self.offset = offset
+    self.length = length
+  }
+}
+
+/// A body that somebody else produces.
+package struct StreamBody: Sendable {
+  /// Bytes in all, if known; otherwise the body is chunked.
+  package var length: Int64?
+  /// Whether `start` may be called again for another attempt.
+  package var isReplayable: Bool
+  /// Called when the body is wanted, on the loop: begin to write into the channel, from any thread.
+  package var start: @Sendable (BodyChannel) -> Void
+
+  package init(length: Int64?, isReplayable: Bool, start: @escaping @Sendable (BodyChannel) -> Void) {
+    self.length = length
+    self.isReplayable = isReplayable
+    self.start = start
+  }
+}
+
+/// A request as the engine sees it: bytes to send and rules to follow.
+package struct TransferRequest: Sendable {
+  /// Where to.
+  package var key: PoolKey
+  /// Request line and fields, with the empty line, ready for the wire.
+  package var head: [UInt8]
+  /// The same without `Expect`, for a second attempt after 417 (RFC 9110 15.5.18).
+  package var headWithoutExpectation: [UInt8]?
+  /// What the response parser must know of the request.
+  package var context: RequestContext
+  package var body: RequestBody = .none
+  package var method: String
+  /// The caller marked the request as safe to repeat (`Idempotency-Key`).
+  package var hasIdempotencyKey = false
+  package var deadlines = Deadlines()
+  /// Decode the content codings that the request offered itself.
+  package var decodesContent = true
+  /// Decoded bytes that may come of the body; nil is unlimited.
+  package var decodedLimit: Int64?
+  package var wireLimits = WireLimits()
+  package var leniency: WireLeniency = []
+
+  package init(key: PoolKey, method: String, head: [UInt8], context: RequestContext) {
+    self.key = key
+    self.method = method
+    self.head = head
+    self.context = context
+  }
+}

@@ -1,0 +1,273 @@
+internal import LupineBase
+package import LupineIO
+internal import LupineTLS
+package import LupineWire
+
+/// What all connections of a pool have in common.
+package struct PoolConfiguration: Sendable {
+  package var limits = PoolLimits()
+  package var wireLimits = WireLimits()
+  package var leniency: WireLeniency = []
+  /// Time for a TLS handshake; nil is unlimited. Default 10 s.
+  package var tlsNanoseconds: Int64? = 10_000_000_000
+  /// Time for resolving a host. Default 10 s.
+  package var resolveNanoseconds: Int64? = 10_000_000_000
+  /// Time for establishing a connection. Default 10 s.
+  package var connectNanoseconds: Int64? = 10_000_000_000
+  /// Accept that a body without a length ends with a TCP close that TLS did not announce: truncation goes unnoticed then.
+  package var allowsTLSTruncation = false
+  package var resolver: (any HostResolver)?
+
+  package init() {}
+}
+
+/// The connections of one session on one engine: carries out what the pool machine decides. Lives on the loop.
+package final class EnginePool {
+  let configuration: PoolConfiguration
+  private(set) var machine: PoolMachine<PoolKey, Transfer>
+  private var connections: [Connection?] = []
+  private var isClosed = false
+  private var expiry: TimerIdentifier?
+  private var expiryAt = Instant.distantFuture
+  let core: EngineCore
+
+  init(configuration: PoolConfiguration, core: EngineCore) {
+    self.configuration = configuration
+    self.core = core
+    machine = PoolMachine(limits: configuration.limits)
+  }
+
+  /// What the pool has done so far.
+  package var counters: PoolCounters { machine.counters }
+
+  private var context: LoopContext { core.context }
+
+  // MARK: Transfers
+
+  /// Begins a transfer, now or as soon as there is a connection.
+  func start(_ transfer: Transfer) {
+    guard case .new = transfer.state else { return }
+    guard !isClosed else {
+      end(transfer, .poolClosed, .poolWait)
+      return
+    }
+    let now = context.now
+    while true {
+      let answer = machine.acquire(transfer.request.key, transfer, now: now) { identifier, _ in
+        connections[identifier.index]?.dismantle()
+        connections[identifier.index] = nil
+      }
+      switch answer {
+      case .lease(let identifier):
+        guard let connection = connections[identifier.index] else {
+          preconditionFailure("leased a connection that is gone")
+        }
+        guard connection.isFitForLease() else {
+          connection.close(.closedByPeer)
+          continue
+        }
+        connection.begin(transfer)
+      case .wait(let token, let steps):
+        transfer.state = .waiting(token)
+        armWait(of: transfer)
+        perform(steps)
+      case .tooManyWaiters:
+        end(transfer, .tooManyWaiters(limit: machine.limits.waiters), .poolWait)
+      }
+      return
+    }
+  }
+
+  /// Ends a transfer from outside; nothing happens if it has ended.
+  func cancel(_ transfer: Transfer, _ error: EngineError) {
+    switch transfer.state {
+    case .new:
+      end(transfer, error, .poolWait)
+    case .waiting(let token):
+      _ = machine.cancel(token)
+      end(transfer, error, .poolWait)
+    case .attached(let connection):
+      connection.cancelExchange(
+        TransferFailure(error: error, phase: .total, requestBytesSent: connection.wroteAnything))
+    case .ended: break
+    }
+  }
+
+  /// 417 refused the expectation: the same request once more, without it.
+  func resendWithoutExpectation(_ transfer: Transfer) {
+    transfer.dropExpectation()
+    transfer.prepareForRetry()
+    start(transfer)
+  }
+
+  /// The attempt on a connection, which is closed by now, failed.
+  func attemptFailed(_ transfer: Transfer, _ failure: TransferFailure, connectionWasReused: Bool) {
+    let canRepeat: Bool
+    switch failure.error {
+    case .io, .closedBeforeResponse, .tls(.truncated):
+      canRepeat = transfer.mayRetry(connectionWasReused: connectionWasReused, wroteAnything: failure.requestBytesSent)
+    default: canRepeat = false
+    }
+    if canRepeat, !isClosed {
+      transfer.prepareForRetry()
+      start(transfer)
+    } else {
+      transfer.end(failure, now: context.now)
+    }
+  }
+
+  private func end(_ transfer: Transfer, _ error: EngineError, _ phase: TransferPhase) {
+    disarmWait(of: transfer)
+    transfer.end(TransferFailure(error: error, phase: phase, requestBytesSent: false), now: context.now)
+  }
+
+  // MARK: What connections report
+
+  func connectionOpened(_ connection: Connection) {
+    perform(machine.opened(connection.identifier, now: context.now))
+    if isClosed { closeIdle() } else { armExpiry() }
+  }
+
+  func connectionOpenFailed(_ connection: Connection, _ error: EngineError, _ phase: TransferPhase) {
+    connections[connection.identifier.index] = nil
+    perform(machine.openFailed(connection.identifier, now: context.now), failure: (error, phase))
+  }
+
+  func connectionReleased(_ connection: Connection) {
+    perform(machine.release(connection.identifier, now: context.now))
+    if isClosed { closeIdle() } else { armExpiry() }
+  }
+
+  func connectionClosed(_ connection: Connection, _ reason: ConnectionCloseReason) {
+    connections[connection.identifier.index] = nil
+    perform(machine.closed(connection.identifier, reason, now: context.now))
+  }
+
+  // MARK: Carrying out
+
+  private func perform(
+    _ steps: PoolMachine<PoolKey, Transfer>.Steps, failure: (EngineError, TransferPhase)? = nil
+  ) {
+    if let (identifier, _) = steps.close {
+      connections[identifier.index]?.dismantle()
+      connections[identifier.index] = nil
+    }
+    if let (identifier, key) = steps.open { open(identifier, key) }
+    if let waiter = steps.fail, let (error, phase) = failure { end(waiter, error, phase) }
+    if let (identifier, transfer, _) = steps.lease {
+      guard let connection = connections[identifier.index] else {
+        preconditionFailure("leased a connection that is gone")
+      }
+      disarmWait(of: transfer)
+      connection.begin(transfer)
+    }
+  }
+
+  /// Opens a connection in the next turn: opening may fail at once, and a queue of waiters must not become a recursion.
+  private func open(_ identifier: Connection.Identifier, _ key: PoolKey) {
+    let connection = Connection(pool: self, context: context, identifier: identifier, key: key)
+    while connections.count <= identifier.index { connections.append(nil) }
+    connections[identifier.index] = connection
+    let opener = ConnectionOpener(connection: connection, core: core)
+    connection.opener = opener
+    core.later { opener.start() }
+  }
+
+  func tlsConnection(_ policy: TLSPolicy, _ identity: ConnectionIdentity) throws(TLSError) -> TLSConnection {
+    try core.tlsConnection(policy, identity)
+  }
+
+  // MARK: Time
+
+  private func armWait(of transfer: Transfer) {
+    let limits = transfer.request.deadlines
+    var deadline = Instant.distantFuture
+    if let total = limits.total { deadline = transfer.metrics.createdAt.advanced(byNanoseconds: total) }
+    if let wait = limits.poolWait { deadline = min(deadline, context.now.advanced(byNanoseconds: wait)) }
+    guard deadline != .distantFuture else { return }
+    transfer.waitTimer = context.schedule(at: deadline, WaitDeadline(pool: self, transfer: transfer))
+  }
+
+  private func disarmWait(of transfer: Transfer) {
+    if let timer = transfer.waitTimer { context.cancel(timer) }
+    transfer.waitTimer = nil
+  }
+
+  fileprivate func waitTimedOut(_ transfer: Transfer) {
+    transfer.waitTimer = nil
+    guard case .waiting(let token) = transfer.state else { return }
+    _ = machine.cancel(token)
+    let total = transfer.request.deadlines.total.map { transfer.metrics.createdAt.advanced(byNanoseconds: $0) }
+    let phase: TransferPhase = total.map { $0 <= context.now } ?? false ? .total : .poolWait
+    end(transfer, .deadline(phase), phase)
+  }
+
+  private func armExpiry() {
+    guard expiry == nil || (machine.nextExpiry ?? .distantFuture) < expiryAt, let next = machine.nextExpiry else {
+      return
+    }
+    if let expiry { context.cancel(expiry) }
+    expiryAt = next
+    expiry = context.schedule(at: next, IdleExpiry(pool: self))
+  }
+
+  fileprivate func expireIdle() {
+    expiry = nil
+    expiryAt = .distantFuture
+    while let steps = machine.expireOne(now: context.now) { perform(steps) }
+    armExpiry()
+  }
+
+  // MARK: The end
+
+  /// Closes the pool: idle connections at once; busy ones when their exchange and whatever waits is done or, with `cancelling`, now.
+  func close(cancelling: Bool) {
+    isClosed = true
+    if let expiry { context.cancel(expiry) }
+    expiry = nil
+    closeIdle()
+    guard cancelling else { return }
+    for transfer in machine.drainWaiters() { end(transfer, .cancelled, .poolWait) }
+    for connection in connections {
+      guard let connection else { continue }
+      if let transfer = connection.transfer {
+        cancel(transfer, .cancelled)
+      } else {
+        connection.close(.shutdown)
+      }
+    }
+  }
+
+  private func closeIdle() {
+    while let identifier = machine.anyIdle { connections[identifier.index]?.close(.shutdown) }
+  }
+
+  /// Whether nothing of the pool is left on the loop.
+  var isEmpty: Bool { machine.live == 0 && machine.waiting == 0 }
+}
+
+private final class WaitDeadline: TimerHandler {
+  private let pool: EnginePool
+  private let transfer: Transfer
+
+  init(pool: EnginePool, transfer: Transfer) {
+    self.pool = pool
+    self.transfer = transfer
+  }
+
+  func timerFired(_ identifier: TimerIdentifier) {
+    pool.waitTimedOut(transfer)
+  }
+}
+
+private final class IdleExpiry: TimerHandler {
+  private weak var pool: EnginePool?
+
+  init(pool: EnginePool) {
+    self.pool = pool
+  }
+
+  func timerFired(_ identifier: TimerIdentifier) {
+    pool?.expireIdle()
+  }
+}

@@ -1,0 +1,57 @@
+package import LupineIO
+package import LupineTLS
+
+/// The whole identity of a connection: two requests may share one only if these are equal. A new option is a new stored property here,
+/// and cannot be forgotten, because equality is synthesised.
+package struct ConnectionIdentity: Hashable, Sendable {
+  /// The host to connect to: a name, or an address with its zone.
+  package var host: String
+  /// The host for SNI and the certificate: no zone, no final dot.
+  package var serverName: String
+  package var port: UInt16
+  /// Nil for plaintext. The full policy, by value: roots, versions, pins, client certificate.
+  package var tls: TLSPolicy?
+  /// Unique to one session and one generation of its trust decisions, where code decides trust; 0 where the policy alone does.
+  package var trustDomain: UInt64 = 0
+  /// How the connection gets to the origin.
+  package var route: Route = .direct
+  /// The local address to bind to.
+  package var localAddress: SocketAddress?
+  /// The address to use instead of resolving `host`.
+  package var addressOverride: SocketAddress?
+
+  /// How a connection gets to its origin. Proxies will be further cases, each with everything that tells one from another,
+  /// credentials included.
+  package enum Route: Hashable, Sendable {
+    case direct
+    /// A Unix-domain socket; a leading NUL names an abstract one.
+    case unixSocket(path: String)
+  }
+
+  package init(host: String, serverName: String, port: UInt16, tls: TLSPolicy?) {
+    self.host = host
+    self.serverName = serverName
+    self.port = port
+    self.tls = tls
+  }
+}
+
+/// A `ConnectionIdentity` with its hash worked out once, shared by all requests of a session to one place: looking it up costs one
+/// comparison of references.
+package final class PoolKey: Hashable, Sendable {
+  package let identity: ConnectionIdentity
+  private let hash: Int
+
+  package init(_ identity: ConnectionIdentity) {
+    self.identity = identity
+    hash = identity.hashValue
+  }
+
+  package static func == (left: PoolKey, right: PoolKey) -> Bool {
+    left === right || (left.hash == right.hash && left.identity == right.identity)
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    hasher.combine(hash)
+  }
+}

@@ -1,0 +1,109 @@
+public import HTTPTypes
+public import Logging
+public import LupineWire
+
+/// How a `Session` behaves. A value: a session keeps the copy it was made with.
+public struct SessionConfiguration: Sendable {
+  /// A configuration with every default, as documented at each property.
+  public init() {}
+
+  // MARK: Connections
+
+  /// Connections to one origin, opening ones included. Default 6, as in URLSession.
+  public var maximumConnectionsPerHost = 6
+  /// Connections of the session in all. Default 256.
+  public var maximumConnections = 256
+  /// Requests that may wait for a connection; one more fails with `.tooManyWaiters`. Default 10,000.
+  public var maximumWaitingRequests = 10_000
+  /// How long an unused connection is kept. Default 60 s.
+  public var connectionIdleTimeout: Duration = .seconds(60)
+  /// How old a connection may be to take a new request; nil is unlimited. Default nil.
+  public var connectionLifetime: Duration?
+  /// How many requests a connection may serve; nil is unlimited. Default nil.
+  public var maximumUsesPerConnection: Int?
+
+  // MARK: Time
+
+  /// How long nothing may move in either direction. Default 60 s, as `timeoutIntervalForRequest` of URLSession.
+  public var timeoutIntervalForRequest: Duration = .seconds(60)
+  /// How long a task may take in all, redirects included. Default 7 days, as `timeoutIntervalForResource` of URLSession.
+  public var timeoutIntervalForResource: Duration = .seconds(604_800)
+  /// Waiting for a connection; nil is unlimited. Default nil.
+  public var poolWaitTimeout: Duration?
+  /// Resolving a host. Default 10 s.
+  public var resolveTimeout: Duration = .seconds(10)
+  /// Establishing a connection, over all addresses. Default 10 s. A refused one fails at once.
+  public var connectTimeout: Duration = .seconds(10)
+  /// The TLS handshake. Default 10 s.
+  public var tlsTimeout: Duration = .seconds(10)
+  /// From the first to the last byte of a request; nil is unlimited. Default nil.
+  public var sendTimeout: Duration?
+  /// From the last byte of a request to the first of its response; nil is unlimited. Default nil.
+  public var firstByteTimeout: Duration?
+  /// How long a request that expects 100 (Continue) holds back its body. Default 1 s (RFC 9110 10.1.1 asks for a limit).
+  public var continueTimeout: Duration = .seconds(1)
+
+  // MARK: Messages
+
+  /// Fields for every request that does not set them itself. Default none.
+  public var additionalFields = HTTPFields()
+  /// The `User-Agent` of requests that set none; nil sends none.
+  public var userAgent: String? = "Lupine/0.1"
+  /// Offer gzip and deflate, and decode them. Default true. A request with an `Accept-Encoding` of its own gets the body as it came.
+  public var acceptsCompressedContent = true
+  /// Bytes that `data(for:)` buffers before it fails with `.bodyTooLarge`, counted after decoding. Default 256 MiB.
+  public var maximumBufferedBodySize = 256 * 1024 * 1024
+  /// Whether and how far redirects are followed.
+  public var redirects = RedirectConfiguration()
+  /// Limits on what a server may send; see `WireLimits`.
+  public var wireLimits = WireLimits()
+  /// Deviations from RFC 9112 that are accepted. Default none.
+  public var leniency: WireLeniency = []
+
+  // MARK: Where to
+
+  /// Trust, versions and client identity of TLS connections.
+  public var tls = TLSConfiguration()
+  /// Addresses to use instead of resolving, as `curl --resolve`: from "host:port" to "address:port" (IPv6 in brackets).
+  /// The URL's host still decides `Host`, SNI and the certificate check.
+  public var nameOverrides: [String: String] = [:]
+  /// Connect to this Unix-domain socket, whatever the URL's host is. A leading "@" names an abstract socket.
+  public var unixSocketPath: String?
+
+  // MARK: The rest
+
+  /// Which engine carries the session. Default `.shared`.
+  public var engine: EngineChoice = .shared
+  /// Where the session says what it does, at level `debug` and below; nil is silent. Secrets are never logged.
+  public var logger: Logger?
+  /// The transport; nil is the network. Tests put their own here.
+  public var transport: (any Transport)?
+
+  /// Which engine carries a session: an engine is one thread with its connections.
+  public enum EngineChoice: Sendable {
+    /// The process-wide engine, started when first needed.
+    case shared
+    /// An engine of the session's own, shut down with it.
+    case own
+  }
+}
+
+/// Whether and how far redirects are followed (RFC 9110 15.4).
+public struct RedirectConfiguration: Hashable, Sendable {
+  /// Whether redirects are followed at all; otherwise the 3xx response is the answer. Default true.
+  public var isEnabled = true
+  /// Redirects of one task. Default 20.
+  public var limit = 20
+  /// Whether an https URL may redirect to an http one. Default false: `.redirectRefused`.
+  public var allowsDowngrade = false
+
+  /// The defaults.
+  public init() {}
+
+  /// Follows none.
+  public static var disabled: RedirectConfiguration {
+    var configuration = RedirectConfiguration()
+    configuration.isEnabled = false
+    return configuration
+  }
+}

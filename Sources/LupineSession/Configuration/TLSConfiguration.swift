@@ -1,0 +1,91 @@
+internal import LupineTLS
+
+/// Trust, versions and client identity of TLS connections. Compared by value: connections and TLS sessions are shared only under equal
+/// configurations.
+public struct TLSConfiguration: Hashable, Sendable {
+  /// Certificates that are trusted.
+  public enum Roots: Hashable, Sendable {
+    /// The system's bundle (Debian: package `ca-certificates`). The environment is not read.
+    case system
+    /// A file of PEM certificates.
+    case file(String)
+    /// A directory with OpenSSL's hashed names.
+    case directory(String)
+    /// DER certificates.
+    case certificates([[UInt8]])
+  }
+
+  /// A protocol version.
+  public enum Version: Hashable, Sendable {
+    /// RFC 5246.
+    case tls12
+    /// RFC 8446.
+    case tls13
+  }
+
+  /// What is shown to a server that asks for a client certificate: PEM files, which may be the same.
+  public struct ClientIdentity: Hashable, Sendable {
+    /// The certificate and its chain.
+    public var certificatePath: String
+    /// The private key.
+    public var privateKeyPath: String
+    /// For an encrypted key; nobody is ever prompted.
+    public var passphrase: String?
+
+    /// Names the files.
+    public init(certificatePath: String, privateKeyPath: String, passphrase: String? = nil) {
+      self.certificatePath = certificatePath
+      self.privateKeyPath = privateKeyPath
+      self.passphrase = passphrase
+    }
+  }
+
+  /// Certificates that are trusted. Default the system's.
+  public var roots = Roots.system
+  /// Check chain, time, purpose and host. Default true. Without it anybody on the path can read and change everything.
+  public var verifiesServer = true
+  /// The lowest version. Default 1.2.
+  public var minimumVersion = Version.tls12
+  /// The highest version. Default 1.3.
+  public var maximumVersion = Version.tls13
+  /// What is shown to a server that asks. Default nil.
+  public var clientIdentity: ClientIdentity?
+  /// SHA-256 digests of SubjectPublicKeyInfo, 32 bytes each: if any, a certificate of the chain must match. Default none.
+  public var publicKeyPins: Set<[UInt8]> = []
+  /// A PEM file of revocation lists that every certificate is checked against. Default nil: revocation is not checked.
+  public var revocationListPath: String?
+  /// A file that secrets are appended to in NSS format, for packet analysers. Default nil; never read from the environment.
+  public var keyLogPath: String?
+  /// Accept a body without a length that ends without `close_notify`. Default false: it may have been cut short by anybody.
+  public var allowsTruncation = false
+
+  /// The defaults.
+  public init() {}
+
+  func policy() throws(SessionError) -> TLSPolicy {
+    guard minimumVersion == .tls12 || maximumVersion == .tls13 else {
+      throw SessionError(
+        .badRequest, phase: .prepare, message: "the lowest TLS version is above the highest; exchange or equal them")
+    }
+    guard publicKeyPins.allSatisfy({ $0.count == 32 }) else {
+      throw SessionError(.badRequest, phase: .prepare, message: "a public key pin is a SHA-256 digest of 32 bytes")
+    }
+    var policy = TLSPolicy()
+    switch roots {
+    case .system: policy.roots = .system
+    case .file(let path): policy.roots = .file(path)
+    case .directory(let path): policy.roots = .directory(path)
+    case .certificates(let certificates): policy.roots = .certificates(certificates)
+    }
+    policy.verification = verifiesServer ? .full : .none
+    policy.minimumVersion = minimumVersion == .tls12 ? .tls12 : .tls13
+    policy.maximumVersion = maximumVersion == .tls12 ? .tls12 : .tls13
+    policy.clientIdentity = clientIdentity.map {
+      TLSIdentity(.files(chain: $0.certificatePath, privateKey: $0.privateKeyPath), passphrase: $0.passphrase)
+    }
+    policy.pins = publicKeyPins
+    policy.revocationListPath = revocationListPath
+    policy.keyLogPath = keyLogPath
+    return policy
+  }
+}

@@ -1,0 +1,112 @@
+public import FoundationEssentials
+public import HTTPTypes
+package import LupineRules
+
+/// A request: where to, what, and how long it may take.
+///
+/// The URL is read once, when the request is made, by one strict reader (RFC 3986, IDNA); Foundation's `URL` is only a carrier.
+public struct Request: Sendable {
+  /// The body of a request.
+  public enum Body: Sendable {
+    /// None.
+    case none
+    /// Bytes in memory.
+    case bytes([UInt8])
+    /// A file, read while it is sent, from `offset` on, so many bytes (nil: to its end as it is when the request starts).
+    case file(path: String, offset: Int64 = 0, length: Int64? = nil)
+    /// A sequence of chunks. Without a length the body is chunked; with one it must have exactly that many bytes.
+    /// `makeStream` is called once for each attempt; `isReplayable` says whether it may be called more than once.
+    case stream(length: Int64?, isReplayable: Bool, makeStream: @Sendable () -> BodyStream)
+
+    /// Foundation's bytes.
+    public static func data(_ data: Data) -> Body { .bytes([UInt8](data)) }
+
+    /// An async sequence of chunks, which can be sent only once.
+    public static func sequence<Chunks: AsyncSequence & Sendable>(_ chunks: Chunks, length: Int64? = nil) -> Body
+    where Chunks.Element == [UInt8] {
+      .stream(length: length, isReplayable: false) { BodyStream(chunks) }
+    }
+  }
+
+  /// The URL as it was read: normalised host, no dot segments.
+  package var parsedURL: ParsedURL
+  /// The method. Default GET.
+  public var method: HTTPRequest.Method
+  /// The fields. `Host` and the framing fields are made from the URL and the body; one given here must agree with them.
+  public var fields: HTTPFields
+  /// The body. Default none.
+  public var body: Body
+  /// Names of fields that are secrets besides the known ones: they are dropped when a redirect leaves the origin, and never logged.
+  public var sensitiveFields: Set<HTTPField.Name> = []
+  /// Ask for 100 (Continue) before the body is sent (RFC 9110 10.1.1). Default false.
+  public var expectsContinue = false
+  /// Overrides `SessionConfiguration.timeoutIntervalForRequest`.
+  public var timeoutInterval: Duration?
+  /// Overrides `SessionConfiguration.timeoutIntervalForResource`.
+  public var totalTimeout: Duration?
+  /// Overrides `SessionConfiguration.redirects`.
+  public var redirects: RedirectConfiguration?
+  /// Overrides `SessionConfiguration.acceptsCompressedContent`.
+  public var acceptsCompressedContent: Bool?
+  /// Overrides `SessionConfiguration.maximumBufferedBodySize`.
+  public var maximumBufferedBodySize: Int?
+
+  /// Makes a request from the text of a URL.
+  ///
+  /// - Throws: `SessionError` with `.badURL`, which says what is wrong and where.
+  public init(
+    _ url: String, method: HTTPRequest.Method = .get, fields: HTTPFields = HTTPFields(), body: Body = .none
+  ) throws(SessionError) {
+    do throws(URLRefusal) {
+      self.init(parsed: try URLReader.read(url), method: method, fields: fields, body: body)
+    } catch {
+      throw SessionError(
+        .badURL, phase: .prepare, message: "the URL cannot be fetched: \(error)", underlying: error)
+    }
+  }
+
+  /// Makes a request from Foundation's URL; its text is read again by our reader.
+  ///
+  /// - Throws: `SessionError` with `.badURL`.
+  public init(
+    _ url: URL, method: HTTPRequest.Method = .get, fields: HTTPFields = HTTPFields(), body: Body = .none
+  ) throws(SessionError) {
+    try self.init(url.absoluteString, method: method, fields: fields, body: body)
+  }
+
+  init(parsed: ParsedURL, method: HTTPRequest.Method, fields: HTTPFields, body: Body) {
+    parsedURL = parsed
+    self.method = method
+    self.fields = fields
+    self.body = body
+  }
+
+  /// The URL as text: normalised, without userinfo and fragment.
+  public var urlString: String { parsedURL.requestString }
+
+  /// The URL for Foundation; nil if Foundation cannot read it.
+  public var url: URL? { URL(string: parsedURL.absoluteString) }
+}
+
+/// Chunks of a body, pulled one at a time: the next is asked for when the socket has room for it.
+public struct BodyStream: Sendable {
+  let run: @Sendable (_ write: @Sendable ([UInt8]) async -> Bool) async throws -> Void
+
+  /// The chunks of an async sequence.
+  public init<Chunks: AsyncSequence & Sendable>(_ chunks: Chunks) where Chunks.Element == [UInt8] {
+    run = { write in
+      for try await chunk in chunks {
+        guard await write(chunk) else { return }
+      }
+    }
+  }
+
+  /// The chunks of a sequence.
+  public init<Chunks: Sequence & Sendable>(_ chunks: Chunks) where Chunks.Element == [UInt8] {
+    run = { write in
+      for chunk in chunks {
+        guard await write(chunk) else { return }
+      }
+    }
+  }
+}

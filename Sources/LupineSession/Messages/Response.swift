@@ -1,0 +1,84 @@
+public import FoundationEssentials
+public import HTTPTypes
+internal import LupineBase
+package import LupineRules
+public import LupineWire
+
+/// A response: status, fields, and how it came.
+public struct Response: Sendable {
+  /// The head as it came, in wire order and case.
+  public var head: ResponseHead
+  /// The URL that answered, after redirects.
+  package var parsedURL: ParsedURL
+  /// Interim responses (RFC 9110 15.2) before the final one, 100 (Continue) left out.
+  public var informational: [ResponseHead] = []
+  /// Fields after the body (RFC 9110 6.5). Complete when the body is.
+  public var trailers = FieldSection()
+  /// Every redirect that led here, oldest first.
+  public var redirects: [Redirect] = []
+  /// When what happened, for every request of the task. Complete when the body is.
+  public var metrics = TaskMetrics()
+
+  /// A redirect that was followed.
+  public struct Redirect: Sendable {
+    package var url: ParsedURL
+    /// The head of its response.
+    public var head: ResponseHead
+    /// The URL that redirected, without userinfo and fragment.
+    public var urlString: String { url.requestString }
+  }
+
+  package init(head: ResponseHead, url: ParsedURL) {
+    self.head = head
+    parsedURL = url
+  }
+
+  /// The URL that answered, after redirects; without userinfo and fragment.
+  public var urlString: String { parsedURL.requestString }
+
+  /// The status.
+  public var status: HTTPResponse.Status { HTTPResponse.Status(code: head.status) }
+
+  /// The status code.
+  public var statusCode: Int { head.status }
+
+  /// The fields, made when asked for. A value that is not UTF-8 is read as ISO-8859-1; `head.fields` has the bytes.
+  public var fields: HTTPFields {
+    var fields = HTTPFields()
+    fields.reserveCapacity(head.fields.count)
+    for index in 0..<head.fields.count {
+      guard let name = HTTPField.Name(head.fields.name(at: index)) else { continue }
+      fields.append(HTTPField(name: name, value: head.fields.value(at: index)))
+    }
+    return fields
+  }
+
+  /// The URL for Foundation; nil if Foundation cannot read it.
+  public var url: URL? { URL(string: urlString) }
+
+  /// The media type without parameters, in lower case, from `Content-Type`; nil if it is missing or malformed.
+  public var mimeType: String? { mediaType.map { "\($0.type)/\($0.subtype)" } }
+
+  /// The `charset` parameter of `Content-Type`.
+  public var textEncodingName: String? { mediaType?.charset }
+
+  private var mediaType: MediaType? {
+    head.fields.first(named: "content-type").flatMap { MediaType($0) }
+  }
+
+  /// The length that `Content-Length` announces, before decoding; nil if it announces none.
+  public var expectedContentLength: Int64? {
+    head.fields.first(.contentLength).flatMap { Int64($0) }
+  }
+
+  /// A name to save the body under: from `Content-Disposition`, else the last component of the URL's path, else "download".
+  /// One path component without separators, control bytes or leading dots.
+  public var suggestedFileName: String {
+    if let name = head.fields.first(named: "content-disposition").flatMap({ ContentDisposition($0)?.fileName }) {
+      return name
+    }
+    let path = urlString.split(separator: "?", maxSplits: 1)[0]
+    let last = path.split(separator: "/").dropFirst(2).last.map(String.init) ?? ""
+    return SafeFileName.component(last) ?? "download"
+  }
+}

@@ -1,0 +1,140 @@
+/// Why a request failed: what happened, to which URL, in which phase, and whether the server may have seen the request.
+///
+/// Compare `code`; the set of codes may grow. `description` never holds credentials, and control bytes of the peer's are escaped.
+public struct SessionError: Error, Sendable {
+  /// What happened. Extensible: treat an unknown code like `.unknown`.
+  public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// A stable name, fit for logs and for matching across processes.
+    public var rawValue: String
+
+    /// Makes a code; the known ones are static members.
+    public init(rawValue: String) {
+      self.rawValue = rawValue
+    }
+
+    /// The stable name.
+    public var description: String { rawValue }
+
+    /// The URL cannot be read, or is not one that can be fetched.
+    public static let badURL = Code(rawValue: "badURL")
+    /// Method, field or body would break the framing of the message; nothing was sent.
+    public static let badRequest = Code(rawValue: "badRequest")
+    /// The host has no address, or the resolver failed.
+    public static let cannotFindHost = Code(rawValue: "cannotFindHost")
+    /// Every address refused or failed.
+    public static let cannotConnect = Code(rawValue: "cannotConnect")
+    /// The TLS handshake failed for a reason other than trust.
+    public static let secureConnectionFailed = Code(rawValue: "secureConnectionFailed")
+    /// The server's certificate is not trusted: expired, unknown issuer, wrong host, revoked, pinned otherwise.
+    public static let serverCertificateUntrusted = Code(rawValue: "serverCertificateUntrusted")
+    /// The connection ended or was reset while the request was under way.
+    public static let connectionLost = Code(rawValue: "connectionLost")
+    /// The response breaks HTTP/1.1 (RFC 9112).
+    public static let badResponse = Code(rawValue: "badResponse")
+    /// The response ended before its body was complete.
+    public static let truncatedResponse = Code(rawValue: "truncatedResponse")
+    /// The body breaks its content coding, or a limit on decoding.
+    public static let cannotDecodeContent = Code(rawValue: "cannotDecodeContent")
+    /// A deadline passed; `phase` says which.
+    public static let timedOut = Code(rawValue: "timedOut")
+    /// The task was cancelled.
+    public static let cancelled = Code(rawValue: "cancelled")
+    /// More redirects than the limit.
+    public static let tooManyRedirects = Code(rawValue: "tooManyRedirects")
+    /// A redirect leads where it may not: from https to http, to another scheme, or nowhere. The 3xx response is in `response`.
+    public static let redirectRefused = Code(rawValue: "redirectRefused")
+    /// The body is larger than `SessionConfiguration.maximumBufferedBodySize`.
+    public static let bodyTooLarge = Code(rawValue: "bodyTooLarge")
+    /// The body of the request failed: its producer threw, or it did not have the length that was announced.
+    public static let requestBodyFailed = Code(rawValue: "requestBodyFailed")
+    /// A file could not be read or written.
+    public static let fileFailed = Code(rawValue: "fileFailed")
+    /// More requests wait for a connection than `SessionConfiguration.maximumWaitingRequests`.
+    public static let tooManyWaiters = Code(rawValue: "tooManyWaiters")
+    /// The session was invalidated.
+    public static let sessionInvalidated = Code(rawValue: "sessionInvalidated")
+    /// The operating system refused something; `underlying` says what.
+    public static let system = Code(rawValue: "system")
+    /// Anything else.
+    public static let unknown = Code(rawValue: "unknown")
+  }
+
+  /// What was under way when it happened.
+  public struct Phase: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// A stable name.
+    public var rawValue: String
+
+    /// Makes a phase; the known ones are static members.
+    public init(rawValue: String) {
+      self.rawValue = rawValue
+    }
+
+    /// The stable name.
+    public var description: String { rawValue }
+
+    /// Before anything was done: the request itself is at fault.
+    public static let prepare = Phase(rawValue: "prepare")
+    /// Waiting for a connection of the pool.
+    public static let poolWait = Phase(rawValue: "poolWait")
+    /// Resolving the host.
+    public static let resolve = Phase(rawValue: "resolve")
+    /// Connecting.
+    public static let connect = Phase(rawValue: "connect")
+    /// Talking to a proxy.
+    public static let proxy = Phase(rawValue: "proxy")
+    /// The TLS handshake.
+    public static let tls = Phase(rawValue: "tls")
+    /// Sending the request.
+    public static let send = Phase(rawValue: "send")
+    /// Waiting for 100 (Continue).
+    public static let awaitContinue = Phase(rawValue: "awaitContinue")
+    /// Waiting for the first byte of the response.
+    public static let firstByte = Phase(rawValue: "firstByte")
+    /// Receiving the response.
+    public static let receive = Phase(rawValue: "receive")
+    /// The request as a whole.
+    public static let total = Phase(rawValue: "total")
+    /// Following a redirect.
+    public static let redirect = Phase(rawValue: "redirect")
+    /// Writing a file.
+    public static let file = Phase(rawValue: "file")
+  }
+
+  /// What happened.
+  public var code: Code
+  /// What was under way.
+  public var phase: Phase
+  /// One sentence for people: facts, numbers and what to do, without secrets.
+  public var message: String
+  /// The URL of the request that failed, after redirects; without userinfo.
+  public var failingURL: String?
+  /// Whether any byte of the request had left: if not, it is safe to send it again whatever its method.
+  public var requestBytesSent: Bool
+  /// The response whose body failed, or the redirect that was refused.
+  public var response: Response?
+  /// Body bytes that had arrived before the failure, for requests that buffer them.
+  public var partialBody: [UInt8]?
+  /// The typed error of the floor below, or of the caller's own body sequence.
+  public var underlying: (any Error)?
+
+  /// Makes an error.
+  public init(
+    _ code: Code, phase: Phase, message: String, failingURL: String? = nil, requestBytesSent: Bool = false,
+    response: Response? = nil, underlying: (any Error)? = nil
+  ) {
+    self.code = code
+    self.phase = phase
+    self.message = message
+    self.failingURL = failingURL
+    self.requestBytesSent = requestBytesSent
+    self.response = response
+    self.underlying = underlying
+  }
+}
+
+extension SessionError: CustomStringConvertible {
+  /// `code (phase): message [url]`.
+  public var description: String {
+    "\(code) (\(phase)): \(message)" + (failingURL.map { " [\($0)]" } ?? "")
+  }
+}

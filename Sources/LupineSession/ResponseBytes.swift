@@ -1,0 +1,177 @@
+internal import LupineBase
+
+/// A response body as it arrives. Iterating it yields bytes; `chunks` and `lines` are faster for most work.
+///
+/// Back-pressure: when the reader is more than 256 KiB behind, the socket is not read. Letting go of the body, or cancelling the task that
+/// reads it, cancels the request. One reader at a time.
+public struct ResponseBytes: AsyncSequence, Sendable {
+  public typealias Element = UInt8
+  public typealias Failure = any Error
+
+  let source: BodySource
+
+  /// The response with trailers and metrics; nil until the body has ended.
+  public var finalResponse: Response? { source.consumer.finalResponse }
+
+  /// The body in the pieces in which it arrived.
+  public var chunks: Chunks { Chunks(source: source) }
+
+  /// The body as lines of UTF-8, without their ends (LF or CRLF). Invalid UTF-8 is repaired.
+  public var lines: Lines { Lines(source: source) }
+
+  /// Collects the rest of the body.
+  ///
+  /// - Throws: `SessionError` with `.bodyTooLarge` past `limit` bytes, or whatever ends the body early.
+  public func collect(upTo limit: Int) async throws -> [UInt8] {
+    var all: [UInt8] = []
+    while let chunk = try await source.next() {
+      guard all.count + chunk.count <= limit else {
+        source.cancel()
+        throw SessionError(.bodyTooLarge, phase: .receive, message: "the body is larger than \(limit) bytes")
+      }
+      all += chunk
+    }
+    return all
+  }
+
+  /// Iterates byte by byte.
+  public func makeAsyncIterator() -> AsyncIterator {
+    AsyncIterator(source: source)
+  }
+
+  /// Iterates byte by byte over buffered chunks.
+  public struct AsyncIterator: AsyncIteratorProtocol {
+    let source: BodySource
+    private var chunk: [UInt8] = []
+    private var index = 0
+
+    init(source: BodySource) {
+      self.source = source
+    }
+
+    /// The next byte; nil at the end.
+    public mutating func next() async throws -> UInt8? {
+      while index == chunk.count {
+        guard let next = try await source.next() else { return nil }
+        chunk = next
+        index = 0
+      }
+      defer { index += 1 }
+      return chunk[index]
+    }
+  }
+
+  /// The body in the pieces in which it arrived.
+  public struct Chunks: AsyncSequence, Sendable {
+    public typealias Element = [UInt8]
+    public typealias Failure = any Error
+
+    let source: BodySource
+
+    /// Iterates piece by piece.
+    public func makeAsyncIterator() -> AsyncIterator {
+      AsyncIterator(source: source)
+    }
+
+    /// Iterates piece by piece.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+      let source: BodySource
+
+      /// The next piece, never empty; nil at the end.
+      public mutating func next() async throws -> [UInt8]? {
+        try await source.next()
+      }
+    }
+  }
+
+  /// The body as lines.
+  public struct Lines: AsyncSequence, Sendable {
+    public typealias Element = String
+    public typealias Failure = any Error
+
+    let source: BodySource
+
+    /// Iterates line by line.
+    public func makeAsyncIterator() -> AsyncIterator {
+      AsyncIterator(bytes: ResponseBytes.AsyncIterator(source: source))
+    }
+
+    /// Iterates line by line.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+      var bytes: ResponseBytes.AsyncIterator
+
+      /// The next line; nil at the end. A last line without an end counts, an empty one does not.
+      public mutating func next() async throws -> String? {
+        var line: [UInt8] = []
+        while let byte = try await bytes.next() {
+          guard byte == UInt8(ascii: "\n") else {
+            line.append(byte)
+            continue
+          }
+          if line.last == UInt8(ascii: "\r") { line.removeLast() }
+          return String(decoding: line, as: UTF8.self)
+        }
+        return line.isEmpty ? nil : String(decoding: line, as: UTF8.self)
+      }
+    }
+  }
+}
+
+/// Holds a body's reader and its request together: when the last holder goes, the request is cancelled.
+final class BodySource: Sendable {
+  let consumer: StreamConsumer
+  private let run: TaskRun
+
+  init(consumer: StreamConsumer, run: TaskRun) {
+    self.consumer = consumer
+    self.run = run
+  }
+
+  deinit {
+    run.cancel()
+  }
+
+  func cancel() {
+    run.cancel()
+  }
+
+  func next() async throws -> [UInt8]? {
+    try await withTaskCancellationHandler {
+      try await consumer.next()
+    } onCancel: {
+      run.cancel()
+    }
+  }
+}
+
+extension Session {
+  /// Fetches a request and returns as soon as its head is there; the body follows as it is read.
+  ///
+  /// - Returns: the body, and the response, as yet without trailers: see `ResponseBytes.finalResponse`.
+  /// - Throws: `SessionError`; what goes wrong later is thrown by the body.
+  public func bytes(for request: Request) async throws -> (ResponseBytes, Response) {
+    try checkValid(request)
+    let cancellation = CancellationRelay()
+    let parts = PartsBox()
+    let response = try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let consumer = StreamConsumer(head: continuation)
+        let run = TaskRun(request, session: self, consumer: consumer)
+        parts.source.withLock { $0 = BodySource(consumer: consumer, run: run) }
+        cancellation.attach(run)
+        run.start()
+      }
+    } onCancel: {
+      cancellation.cancel()
+    }
+    guard let source = parts.source.withLock({ $0 }) else {
+      preconditionFailure("the continuation ran without its body")
+    }
+    return (ResponseBytes(source: source), response)
+  }
+}
+
+/// Carries the body out of the continuation's closure.
+private final class PartsBox: Sendable {
+  let source = Locked<BodySource?>(nil)
+}

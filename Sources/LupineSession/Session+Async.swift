@@ -1,0 +1,106 @@
+public import FoundationEssentials
+internal import LupineBase
+
+extension Session {
+  /// Fetches a request and collects its body in memory.
+  ///
+  /// A status of 400 and above is a response, not an error. Cancelling the task cancels the request.
+  ///
+  /// - Returns: the body, decoded, and the response with trailers and metrics.
+  /// - Throws: `SessionError`; `.bodyTooLarge` past `SessionConfiguration.maximumBufferedBodySize`. `partialBody` holds what had arrived.
+  public func data(for request: Request) async throws -> (Data, Response) {
+    try await data(for: request, onSent: nil)
+  }
+
+  /// Fetches a URL and collects its body in memory; see `data(for:)`.
+  public func data(from url: String) async throws -> (Data, Response) {
+    try await data(for: Request(url))
+  }
+
+  func data(for request: Request, onSent: (@Sendable (Int) -> Void)?) async throws -> (Data, Response) {
+    try checkValid(request)
+    let cancellation = CancellationRelay()
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let consumer = BufferConsumer(
+          limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize, continuation: continuation)
+        let run = TaskRun(request, session: self, consumer: consumer, onSent: onSent)
+        cancellation.attach(run)
+        run.start()
+      }
+    } onCancel: {
+      cancellation.cancel()
+    }
+  }
+
+  /// Sends bytes as the body of a request, and collects the response; see `data(for:)`.
+  ///
+  /// - Parameter progress: told, on the engine's thread, how many bytes have been handed to the network so far.
+  public func upload(
+    for request: Request, from data: Data, progress: (@Sendable (Int64) -> Void)? = nil
+  ) async throws -> (Data, Response) {
+    try await upload(for: request, body: .data(data), progress: progress)
+  }
+
+  /// Sends a file as the body of a request, with `sendfile` where the connection is plaintext; see `data(for:)`.
+  ///
+  /// A file that shrinks while it is sent is an error.
+  public func upload(
+    for request: Request, fromFile path: String, progress: (@Sendable (Int64) -> Void)? = nil
+  ) async throws -> (Data, Response) {
+    try await upload(for: request, body: .file(path: path), progress: progress)
+  }
+
+  /// Sends an async sequence of chunks as the body of a request; chunked unless `length` is given. The next chunk is asked for when the
+  /// socket has room.
+  public func upload<Chunks: AsyncSequence & Sendable>(
+    for request: Request, from chunks: Chunks, length: Int64? = nil, progress: (@Sendable (Int64) -> Void)? = nil
+  ) async throws -> (Data, Response) where Chunks.Element == [UInt8] {
+    try await upload(for: request, body: .sequence(chunks, length: length), progress: progress)
+  }
+
+  private func upload(
+    for request: Request, body: Request.Body, progress: (@Sendable (Int64) -> Void)?
+  ) async throws -> (Data, Response) {
+    var request = request
+    request.body = body
+    guard let progress else { return try await data(for: request, onSent: nil) }
+    let total = Locked<Int64>(0)
+    return try await data(for: request) { count in
+      progress(
+        total.withLock {
+          $0 += Int64(count)
+          return $0
+        })
+    }
+  }
+}
+
+/// Takes a cancellation to a run, in whichever order the two come.
+final class CancellationRelay: Sendable {
+  private enum State {
+    case empty
+    case attached(TaskRun)
+    case cancelled
+  }
+
+  private let state = Locked(State.empty)
+
+  func attach(_ run: TaskRun) {
+    let isCancelled = state.withLock { state -> Bool in
+      if case .cancelled = state { return true }
+      state = .attached(run)
+      return false
+    }
+    if isCancelled { run.cancel() }
+  }
+
+  func cancel() {
+    let run = state.withLock { state -> TaskRun? in
+      defer { state = .cancelled }
+      if case .attached(let run) = state { return run }
+      return nil
+    }
+    run?.cancel()
+  }
+}

@@ -1,0 +1,61 @@
+internal import FoundationEssentials
+internal import LupineBase
+
+/// Collects a body in memory, up to a limit, and resumes who waits for it.
+final class BufferConsumer: ResponseConsumer {
+  private struct State {
+    var bytes: [UInt8] = []
+    var isTooLarge = false
+    var continuation: CheckedContinuation<(Data, Response), any Error>?
+  }
+
+  private let state: Locked<State>
+  private let limit: Int
+
+  init(limit: Int, continuation: CheckedContinuation<(Data, Response), any Error>) {
+    self.limit = limit
+    state = Locked(State(continuation: continuation))
+  }
+
+  func receive(_ response: Response, from exchange: any TransportExchange) {
+    guard let length = response.expectedContentLength, length > 0 else { return }
+    // Announced lengths are the peer's word: reserve for them within reason only.
+    state.withLock { $0.bytes.reserveCapacity(min(Int(clamping: length), limit, 1 << 20)) }
+  }
+
+  func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
+    let isTooLarge = state.withLock { state -> Bool in
+      guard !state.isTooLarge else { return false }
+      guard state.bytes.count + bytes.count <= limit else {
+        state.isTooLarge = true
+        return true
+      }
+      state.bytes.append(bytes)
+      return false
+    }
+    if isTooLarge { exchange.cancel() }
+  }
+
+  func end(_ result: Result<Response, SessionError>) {
+    let (bytes, isTooLarge, continuation) = state.withLock { state in
+      defer {
+        state.continuation = nil
+        state.bytes = []
+      }
+      return (state.bytes, state.isTooLarge, state.continuation)
+    }
+    switch result {
+    case .success(let response): continuation?.resume(returning: (Data(bytes), response))
+    case .failure(var error):
+      if isTooLarge {
+        error.code = .bodyTooLarge
+        error.phase = .receive
+        error.message =
+          "the body is larger than \(limit) bytes; see SessionConfiguration.maximumBufferedBodySize, or use bytes(for:)"
+        error.underlying = nil
+      }
+      error.partialBody = bytes
+      continuation?.resume(throwing: error)
+    }
+  }
+}

@@ -1,0 +1,107 @@
+internal import LupineBase
+
+/// Passes a body on as chunks to one reader, and stops the socket while the reader is behind.
+final class StreamConsumer: ResponseConsumer {
+  private struct State {
+    var chunks = RingBuffer<[UInt8]>()
+    var bytes = 0
+    var isPaused = false
+    var exchange: (any TransportExchange)?
+    var result: Result<Response, SessionError>?
+    var head: CheckedContinuation<Response, any Error>?
+    var reader: CheckedContinuation<[UInt8]?, any Error>?
+    /// The end has been told to the reader.
+    var isFinished = false
+  }
+
+  static let lowWatermark = 64 * 1024
+  static let highWatermark = 256 * 1024
+
+  private let state: Locked<State>
+
+  init(head: CheckedContinuation<Response, any Error>) {
+    state = Locked(State(head: head))
+  }
+
+  func receive(_ response: Response, from exchange: any TransportExchange) {
+    let head = state.withLock { state in
+      state.exchange = exchange
+      defer { state.head = nil }
+      return state.head
+    }
+    head?.resume(returning: response)
+  }
+
+  func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
+    let chunk = [UInt8](bytes)
+    let (reader, mustPause) = state.withLock { state -> (CheckedContinuation<[UInt8]?, any Error>?, Bool) in
+      if let reader = state.reader {
+        state.reader = nil
+        return (reader, false)
+      }
+      state.chunks.append(chunk)
+      state.bytes += chunk.count
+      guard state.bytes >= Self.highWatermark, !state.isPaused else { return (nil, false) }
+      state.isPaused = true
+      return (nil, true)
+    }
+    reader?.resume(returning: chunk)
+    if mustPause { exchange.pause() }
+  }
+
+  func end(_ result: Result<Response, SessionError>) {
+    let (head, reader) = state.withLock { state in
+      state.result = result
+      state.exchange = nil
+      defer {
+        state.head = nil
+        state.reader = nil
+      }
+      if state.reader != nil { state.isFinished = true }
+      return (state.head, state.reader)
+    }
+    switch result {
+    case .success(let response):
+      // An empty body may end before its head was waited for.
+      head?.resume(returning: response)
+      reader?.resume(returning: nil)
+    case .failure(let error):
+      head?.resume(throwing: error)
+      reader?.resume(throwing: error)
+    }
+  }
+
+  /// The complete response, with trailers and metrics, once the body has ended well.
+  var finalResponse: Response? {
+    state.withLock { try? $0.result?.get() }
+  }
+
+  /// The next chunk, nil at the end; the error once. One reader at a time.
+  func next() async throws -> [UInt8]? {
+    try await withCheckedThrowingContinuation { continuation in
+      let (answer, exchange) = state.withLock { state -> (Result<[UInt8]?, any Error>?, (any TransportExchange)?) in
+        if let chunk = state.chunks.popFirst() {
+          state.bytes -= chunk.count
+          guard state.isPaused, state.bytes <= Self.lowWatermark else { return (.success(chunk), nil) }
+          state.isPaused = false
+          return (.success(chunk), state.exchange)
+        }
+        if state.isFinished { return (.success(nil), nil) }
+        switch state.result {
+        case .success:
+          state.isFinished = true
+          return (.success(nil), nil)
+        case .failure(let error):
+          state.isFinished = true
+          return (.failure(error), nil)
+        case nil:
+          precondition(state.reader == nil, "a response body has one reader at a time")
+          state.reader = continuation
+          return (nil, nil)
+        }
+      }
+      exchange?.resume()
+      if let answer { continuation.resume(with: answer) }
+    }
+  }
+}

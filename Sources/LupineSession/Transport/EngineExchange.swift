@@ -1,0 +1,117 @@
+internal import LupineBase
+internal import LupineEngine
+internal import LupineIO
+internal import LupineRules
+internal import LupineWire
+
+/// One exchange on the engine: hands on what the transfer reports, and passes commands to its loop.
+final class EngineExchange: TransferHandler, TransportExchange {
+  private let pool: PoolHandle
+  private let loop: EventLoop
+  private let receiver: any TransportReceiver
+  private let url: ParsedURL
+  private let method: String
+  private let transfer = Locked<TransferHandle?>(nil)
+
+  init(pool: PoolHandle, loop: EventLoop, receiver: any TransportReceiver, url: ParsedURL, method: String) {
+    self.pool = pool
+    self.loop = loop
+    self.receiver = receiver
+    self.url = url
+    self.method = method
+  }
+
+  func begin(_ transfer: Transfer) {
+    let handle = TransferHandle(transfer)
+    self.transfer.withLock { $0 = handle }
+    pool.start(handle)
+  }
+
+  /// The request cannot be sent: the receiver is told so, on the caller's thread.
+  func refuse(_ error: SessionError) {
+    var metrics = TransactionMetrics()
+    metrics.url = url
+    metrics.method = method
+    receiver.end(error, metrics: metrics, of: self)
+  }
+
+  // MARK: Commands, from any thread
+
+  func cancel() {
+    guard let handle = transfer.withLock({ $0 }) else { return }
+    pool.cancel(handle)
+  }
+
+  func pause() { perform { $0.pause() } }
+
+  func resume() { perform { $0.resume() } }
+
+  func discardBody() { perform { $0.discardBody() } }
+
+  /// At once if this is the loop's thread: a pause that a callback asks for holds for the very next byte.
+  private func perform(_ command: @escaping @Sendable (Transfer) -> Void) {
+    guard let handle = transfer.withLock({ $0 }) else { return }
+    if loop.isCurrent { handle.performOnLoop(command) } else { pool.perform(on: handle, command) }
+  }
+
+  // MARK: Reports, on the loop
+
+  func transfer(_ transfer: Transfer, didReceiveInformational head: ResponseHead) {
+    receiver.receive(informational: head, of: self)
+  }
+
+  func transfer(_ transfer: Transfer, didReceive head: ResponseHead, framing: BodyFraming) {
+    receiver.receive(head: head, framing: framing, of: self)
+  }
+
+  func transfer(_ transfer: Transfer, didReceiveBody bytes: Span<UInt8>) {
+    receiver.receive(body: bytes, of: self)
+  }
+
+  func transfer(_ transfer: Transfer, didReceiveTrailers trailers: FieldSection) {
+    receiver.receive(trailers: trailers, of: self)
+  }
+
+  func transfer(_ transfer: Transfer, didSendBodyBytes count: Int) {
+    receiver.sent(bodyBytes: count, of: self)
+  }
+
+  func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) {
+    self.transfer.withLock { $0 = nil }
+    let error = failure.map { SessionError($0, url: url) }
+    receiver.end(error, metrics: metrics(of: transfer), of: self)
+  }
+
+  private func metrics(of transfer: Transfer) -> TransactionMetrics {
+    let from = transfer.metrics
+    var metrics = TransactionMetrics()
+    metrics.url = url
+    metrics.method = method
+    metrics.fetchStart = from.createdAt.nanoseconds
+    metrics.requestStart = from.sendStart?.nanoseconds
+    metrics.requestEnd = from.sendEnd?.nanoseconds
+    metrics.responseStart = from.firstByteAt?.nanoseconds
+    metrics.responseEnd = from.endAt?.nanoseconds
+    metrics.isReusedConnection = from.reusedConnection
+    metrics.retryCount = from.retries
+    metrics.requestHeaderBytes = from.requestHeadBytes
+    metrics.requestBodyBytes = from.requestBodyBytes
+    metrics.responseBodyBytes = from.responseBodyBytes
+    metrics.responseDecodedBytes = from.responseDecodedBytes
+    guard let connection = from.connection else { return metrics }
+    metrics.remoteAddress = connection.remoteAddress
+    metrics.localAddress = connection.localAddress
+    metrics.tlsVersion = connection.tlsVersion
+    metrics.tlsCipher = connection.tlsCipher
+    metrics.isTLSResumed = connection.tlsResumed
+    guard !from.reusedConnection else { return metrics }
+    let opening = connection.opening
+    metrics.resolveStart = opening.resolveStart?.nanoseconds
+    metrics.resolveEnd = opening.resolveEnd?.nanoseconds
+    metrics.connectStart = opening.connectStart?.nanoseconds
+    metrics.connectEnd = opening.connectEnd?.nanoseconds
+    metrics.secureConnectionStart = opening.tlsStart?.nanoseconds
+    metrics.secureConnectionEnd = opening.tlsEnd?.nanoseconds
+    return metrics
+  }
+}

@@ -1,0 +1,203 @@
+internal import LupineBase
+internal import LupineEngine
+internal import LupineIO
+internal import LupineRules
+internal import LupineTLS
+internal import LupineWire
+
+/// The network: exchanges on an engine's pool.
+final class EngineTransport: Transport {
+  private let engine: Engine
+  private let pool: PoolHandle
+  private let configuration: SessionConfiguration
+  private let ownsEngine: Bool
+  private let policy: TLSPolicy
+  private let overrides: [String: SocketAddress]
+  /// The key of each origin asked for so far: making one costs more than finding one.
+  private let keys = Locked<[Origin: PoolKey]>([:])
+
+  private static let shared = Result { () throws(IOError) in try Engine.start(name: "lupine") }
+  private static let maximumKeys = 4_096
+
+  init(_ configuration: SessionConfiguration) throws(SessionError) {
+    self.configuration = configuration
+    ownsEngine = configuration.engine == .own
+    do throws(IOError) {
+      engine = try ownsEngine ? Engine.start(name: "lupine") : Self.shared.get()
+    } catch {
+      throw SessionError(
+        .system, phase: .prepare, message: "the engine could not be started: \(error)", underlying: error)
+    }
+    policy = try configuration.tls.policy()
+    overrides = try Self.read(configuration.nameOverrides)
+    pool = PoolHandle(engine: engine, configuration: Self.poolConfiguration(configuration))
+  }
+
+  private static func poolConfiguration(_ configuration: SessionConfiguration) -> PoolConfiguration {
+    var pool = PoolConfiguration()
+    pool.limits.perHost = max(1, configuration.maximumConnectionsPerHost)
+    pool.limits.total = max(1, configuration.maximumConnections)
+    pool.limits.waiters = max(0, configuration.maximumWaitingRequests)
+    pool.limits.idleNanoseconds = configuration.connectionIdleTimeout.saturatedNanoseconds
+    pool.limits.lifetimeNanoseconds = configuration.connectionLifetime?.saturatedNanoseconds ?? .max
+    pool.limits.uses = max(1, configuration.maximumUsesPerConnection ?? .max)
+    pool.wireLimits = configuration.wireLimits
+    pool.leniency = configuration.leniency
+    pool.resolveNanoseconds = configuration.resolveTimeout.saturatedNanoseconds
+    pool.connectNanoseconds = configuration.connectTimeout.saturatedNanoseconds
+    pool.tlsNanoseconds = configuration.tlsTimeout.saturatedNanoseconds
+    pool.allowsTLSTruncation = configuration.tls.allowsTruncation
+    return pool
+  }
+
+  private static func read(_ overrides: [String: String]) throws(SessionError) -> [String: SocketAddress] {
+    var read: [String: SocketAddress] = [:]
+    for (name, text) in overrides {
+      guard let address = SocketAddress(endpoint: text) else {
+        throw SessionError(
+          .badRequest, phase: .prepare,
+          message: "the override for \(name) is no \"address:port\" (IPv6 in brackets): \(text)")
+      }
+      read[name.lowercased()] = address
+    }
+    return read
+  }
+
+  func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    let exchange = EngineExchange(
+      pool: pool, loop: engine.loop, receiver: receiver, url: request.url, method: request.method)
+    do throws(SessionError) {
+      let transfer = Transfer(
+        try transferRequest(request), handler: exchange,
+        createdAt: EventLoop.monotonicNow())
+      exchange.begin(transfer)
+    } catch {
+      exchange.refuse(error)
+    }
+    return exchange
+  }
+
+  /// Closes idle connections and, if asked, ends everything under way.
+  func close(cancelling: Bool) {
+    pool.close(cancelling: cancelling)
+  }
+
+  func counters(_ completion: @escaping @Sendable (PoolCounters) -> Void) {
+    pool.counters(completion)
+  }
+
+  deinit {
+    if ownsEngine {
+      // Not here: the last reference may go on the engine's own thread, which cannot wait for itself.
+      let engine = engine
+      engine.shutdownSoon()
+    }
+  }
+
+  // MARK: Translation
+
+  private func transferRequest(_ request: TransportRequest) throws(SessionError) -> TransferRequest {
+    let body = try engineBody(request)
+    let framing = Self.framing(request.method, body)
+    var head: [UInt8] = []
+    head.reserveCapacity(512)
+    var plainHead: [UInt8]?
+    do throws(WireError) {
+      if request.expectsContinue, framing != .none {
+        var plain: [UInt8] = []
+        try RequestEncoder.head(
+          method: request.method, target: request.url.target, fields: request.fields, framing: framing, into: &plain)
+        plainHead = plain
+        try RequestEncoder.head(
+          method: request.method, target: request.url.target, fields: request.fields + [("Expect", "100-continue")],
+          framing: framing, into: &head)
+      } else {
+        try RequestEncoder.head(
+          method: request.method, target: request.url.target, fields: request.fields, framing: framing, into: &head)
+      }
+    } catch {
+      throw SessionError(
+        .badRequest, phase: .prepare, message: "the request would break HTTP framing: \(error)",
+        failingURL: request.url.requestString, underlying: error)
+    }
+    var transfer = TransferRequest(
+      key: key(for: request.url.origin), method: request.method, head: head,
+      context: RequestContext(isHead: request.method == "HEAD", isConnect: request.method == "CONNECT"))
+    transfer.headWithoutExpectation = plainHead
+    transfer.body = body
+    transfer.hasIdempotencyKey = request.fields.contains { RetryRule.isIdempotencyKey($0.name) }
+    transfer.decodesContent = request.decodesContent
+    transfer.decodedLimit = request.decodedLimit.map(Int64.init)
+    transfer.deadlines.idle = request.idleTimeout.saturatedNanoseconds
+    transfer.deadlines.total = request.totalTimeout.saturatedNanoseconds
+    transfer.deadlines.poolWait = configuration.poolWaitTimeout?.saturatedNanoseconds
+    transfer.deadlines.send = configuration.sendTimeout?.saturatedNanoseconds
+    transfer.deadlines.firstByte = configuration.firstByteTimeout?.saturatedNanoseconds
+    transfer.deadlines.awaitContinue = configuration.continueTimeout.saturatedNanoseconds
+    return transfer
+  }
+
+  private func engineBody(_ request: TransportRequest) throws(SessionError) -> RequestBody {
+    switch request.body {
+    case .none: return .none
+    case .bytes(let bytes): return .bytes(bytes)
+    case .file(let path, let offset, let length):
+      return .file(try Self.fileBody(path, offset, length, request.url))
+    case .stream(let length, let isReplayable, let makeStream):
+      return .stream(
+        StreamBody(length: length, isReplayable: isReplayable) { channel in BodyPump.start(makeStream(), into: channel)
+        })
+    }
+  }
+
+  /// The length is fixed now, because it goes into the head; a file that shrinks afterwards fails the request.
+  private static func fileBody(
+    _ path: String, _ offset: Int64, _ length: Int64?, _ url: ParsedURL
+  ) throws(SessionError) -> FileBody {
+    let size: Int64
+    do throws(IOError) {
+      size = try File.open(path).size() ?? -1
+    } catch {
+      throw SessionError(
+        .fileFailed, phase: .prepare, message: "cannot read \(path): \(error)", failingURL: url.requestString,
+        underlying: error)
+    }
+    guard size >= 0 else {
+      throw SessionError(
+        .fileFailed, phase: .prepare, message: "\(path) is no regular file; send it as a stream",
+        failingURL: url.requestString)
+    }
+    let wanted = length ?? size - offset
+    guard offset >= 0, wanted >= 0, offset <= size, wanted <= size - offset else {
+      throw SessionError(
+        .fileFailed, phase: .prepare, message: "\(path) has \(size) bytes, fewer than the body asks for",
+        failingURL: url.requestString)
+    }
+    return FileBody(path: path, offset: offset, length: wanted)
+  }
+
+  /// RFC 9110 8.6: a request of a method that gives its body a meaning announces an empty one; others send no length without a body.
+  private static func framing(_ method: String, _ body: RequestBody) -> RequestFraming {
+    switch body {
+    case .none: method == "POST" || method == "PUT" || method == "PATCH" ? .length(0) : .none
+    case .bytes(let bytes): .length(Int64(bytes.count))
+    case .file(let file): .length(file.length)
+    case .stream(let stream): stream.length.map { .length($0) } ?? .chunked
+    }
+  }
+
+  private func key(for origin: Origin) -> PoolKey {
+    keys.withLock { keys in
+      if let known = keys[origin] { return known }
+      var identity = ConnectionIdentity(
+        host: origin.host.connectionText, serverName: origin.host.serverName, port: origin.port,
+        tls: origin.scheme == .https ? policy : nil)
+      if let path = configuration.unixSocketPath { identity.route = .unixSocket(path: path) }
+      identity.addressOverride = overrides["\(origin.host.bracketed):\(origin.port)".lowercased()]
+      let key = PoolKey(identity)
+      if keys.count >= Self.maximumKeys { keys.removeAll() }
+      keys[origin] = key
+      return key
+    }
+  }
+}

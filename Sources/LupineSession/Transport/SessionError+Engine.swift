@@ -1,0 +1,71 @@
+internal import LupineEngine
+internal import LupineIO
+internal import LupineRules
+internal import LupineTLS
+internal import LupineWire
+
+extension SessionError {
+  /// What the engine reports, in the words of the session.
+  init(_ failure: TransferFailure, url: ParsedURL) {
+    let (code, message) = Self.translate(failure.error)
+    self.init(
+      code, phase: Phase(rawValue: failure.phase.rawValue), message: message, failingURL: url.requestString,
+      requestBytesSent: failure.requestBytesSent, underlying: failure.error)
+  }
+
+  private static func translate(_ error: EngineError) -> (Code, String) {
+    switch error {
+    case .wire(let error): translate(error)
+    case .content(let error): (.cannotDecodeContent, "the body breaks its content coding or a limit: \(error)")
+    case .contentCoding(let error): (.cannotDecodeContent, "the list of content codings is refused: \(error)")
+    case .closedBeforeResponse: (.connectionLost, "the server closed the connection without a response")
+    case .unsolicitedBytes: (.badResponse, "the server sent bytes before it was asked anything")
+    case .tls(let error): translate(error)
+    case .resolve(let error): (.cannotFindHost, "the host has no address: \(error)")
+    case .connect(let error): (.cannotConnect, describe(error))
+    case .io(let error): (.connectionLost, "the connection was lost: \(error)")
+    case .file(let error): (.fileFailed, "the file of the request body cannot be read: \(error)")
+    case .fileShrank(let expected, let actual):
+      (.requestBodyFailed, "the file of the request body shrank from \(expected) to \(actual) bytes while it was sent")
+    case .bodyProducer(let error): (.requestBodyFailed, "the body sequence threw: \(error)")
+    case .bodyLength(let expected, let actual):
+      (.requestBodyFailed, "the body was announced with \(expected) bytes and has \(actual)")
+    case .bodyNotReplayable: (.requestBodyFailed, "the body cannot be sent a second time")
+    case .cancelled: (.cancelled, "the task was cancelled")
+    case .tooManyWaiters(let limit):
+      (
+        .tooManyWaiters,
+        "\(limit) requests wait for a connection already; see SessionConfiguration.maximumWaitingRequests"
+      )
+    case .poolClosed: (.sessionInvalidated, "the session was invalidated")
+    case .deadline(let phase): (.timedOut, "the deadline of phase \(phase.rawValue) passed")
+    }
+  }
+
+  private static func translate(_ error: WireError) -> (Code, String) {
+    switch error.reason {
+    case .truncatedHead, .truncatedBody, .truncatedChunkedBody:
+      (.truncatedResponse, "the response ended early: \(error)")
+    case .closedBeforeResponse: (.connectionLost, "the server closed the connection without a response")
+    default: (.badResponse, "the response breaks HTTP/1.1: \(error)")
+    }
+  }
+
+  private static func translate(_ error: TLSError) -> (Code, String) {
+    switch error {
+    case .untrusted(let problem): (.serverCertificateUntrusted, "the server's certificate is not trusted: \(problem)")
+    case .truncated: (.truncatedResponse, "the TLS connection was cut without close_notify")
+    case .notTLS(let byte):
+      (
+        .secureConnectionFailed,
+        "the server does not speak TLS (its first byte is \(byte)); is this an http port?"
+      )
+    default: (.secureConnectionFailed, "the TLS handshake failed: \(error)")
+    }
+  }
+
+  private static func describe(_ error: ConnectError) -> String {
+    let attempts = error.attempts.map { "\($0.address): \($0.error)" }.joined(separator: "; ")
+    return attempts.isEmpty ? "there is no address to connect to" : "no address accepts connections: \(attempts)"
+  }
+}

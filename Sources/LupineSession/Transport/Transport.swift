@@ -1,0 +1,66 @@
+public import LupineWire
+package import LupineRules
+
+/// Carries exchanges, one request and its response each. The network is the default; tests bring their own.
+///
+/// A transport is told everything that a request says, and reports what arrives to a receiver, serially and in the order of the wire, on a
+/// thread of its own. It must not wait inside a call, and must call `end` exactly once, as the last call, whatever happens.
+public protocol Transport: Sendable {
+  /// Begins an exchange and returns at once. Any thread.
+  func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange
+}
+
+/// An exchange under way. Every method may be called from any thread and does nothing after the end.
+public protocol TransportExchange: AnyObject, Sendable {
+  /// Gives up; `end` follows with `.cancelled`.
+  func cancel()
+  /// Stops reading from the socket, after what has been read already.
+  func pause()
+  /// Goes on.
+  func resume()
+  /// The body is of no interest: it is dropped, within limits, so that the connection can be kept.
+  func discardBody()
+}
+
+/// Takes what arrives. Called on the transport's thread; must not wait.
+public protocol TransportReceiver: AnyObject, Sendable {
+  /// An interim response (1xx) other than 100.
+  func receive(informational head: ResponseHead, of exchange: any TransportExchange)
+  /// The final head.
+  func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange)
+  /// Body bytes, decoded; the span is valid during the call.
+  func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange)
+  /// Fields after the body.
+  func receive(trailers: FieldSection, of exchange: any TransportExchange)
+  /// So many more bytes of the request body have been handed to the network.
+  func sent(bodyBytes count: Int, of exchange: any TransportExchange)
+  /// The end: nil when the response is complete.
+  func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange)
+}
+
+/// One request as a transport sees it: fields complete, in the order in which they are sent.
+public struct TransportRequest: Sendable {
+  /// The method.
+  public var method: String
+  /// Scheme, host, port and target.
+  package var url: ParsedURL
+  /// All fields but the framing ones, `Host` included.
+  public var fields: [(name: String, value: String)]
+  /// The body.
+  public var body: Request.Body
+  /// Hold the body back until the server says 100 (Continue).
+  public var expectsContinue: Bool
+  /// Decode the content codings that `Accept-Encoding` offers.
+  public var decodesContent: Bool
+  /// How long nothing may move.
+  public var idleTimeout: Duration
+  /// What is left of the time for the whole task.
+  public var totalTimeout: Duration
+  /// Decoded bytes after which decoding fails; nil is unlimited.
+  public var decodedLimit: Int?
+
+  /// The absolute URL, without userinfo and fragment.
+  public var urlString: String { url.requestString }
+  /// The request target in origin form (RFC 9112 3.2.1).
+  public var target: String { url.target }
+}
