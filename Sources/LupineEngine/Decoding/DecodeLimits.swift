@@ -35,3 +35,20 @@ package enum DecodeError: Error, Hashable, Sendable {
   /// The decoder was used again after it failed or after its consumer did.
   case abandoned
 }
+
+extension DecodeError: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .tooManyCodings(let count, let limit): "\(count) content codings, more than \(limit)"
+    case .outputLimit(let limit): "the decoded body has more than \(limit) bytes"
+    case .ratioLimit(let limit, let decoded, let encoded):
+      "\(encoded) bytes became \(decoded), more than \(limit) times as many"
+    case .corrupt(let coding, let offset): "the \(coding.name) data is corrupt at byte \(offset)"
+    case .truncated(let coding, let offset): "the \(coding.name) data ends early, after byte \(offset)"
+    case .trailingGarbage(let coding, let offset): "bytes follow the end of the \(coding.name) data, at byte \(offset)"
+    case .dictionaryNeeded(let offset): "the deflate data asks for a preset dictionary, at byte \(offset)"
+    case .outOfMemory: "zlib is out of memory"
+    case .abandoned: "the decoder was used after an error"
+    }
+  }
+}

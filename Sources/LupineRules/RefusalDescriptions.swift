@@ -1,0 +1,49 @@
+// What people read. Nothing of the peer's text is repeated here except a scheme, which is plain ASCII by then.
+
+extension URLRefusal: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .tooLong(let count, let limit): "the URL has \(count) bytes, more than \(limit)"
+    case .missingScheme: "the URL has no scheme"
+    case .unsupportedScheme(let scheme): "the scheme \(scheme) is neither http nor https"
+    case .missingAuthority: "the scheme is not followed by // and a host"
+    case .control(let byte, let offset): "a control character (\(byte)) at byte \(offset) of the URL"
+    case .invalidAuthorityByte(let byte, let offset):
+      "the byte \(byte) at byte \(offset) cannot stand before the path of a URL"
+    case .invalidPort: "the port is not a number from 1 to 65535"
+    case .invalidHost(let refusal): refusal.description
+    }
+  }
+}
+
+extension HostRefusal: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .empty: "the host is empty"
+    case .invalidByte(let byte): "the byte \(byte) cannot stand in a host"
+    case .emptyLabel: "the host has an empty label"
+    case .labelTooLong(let count): "a label of the host has \(count) bytes, more than 63"
+    case .nameTooLong(let count): "the host has \(count) bytes, more than 253"
+    case .ambiguousIPv4: "the host looks like an IPv4 address, but is not four decimal octets"
+    case .invalidIPv6: "the host is not an IPv6 address in brackets"
+    case .invalidZone: "the zone of the IPv6 address is not valid"
+    case .notUTF8: "the host is not UTF-8"
+    case .notNormalised: "the host is not in Unicode normalisation form C"
+    case .disallowedScalar(let value): "U+\(String(value, radix: 16, uppercase: true)) is not permitted in a host"
+    case .mixedDirections: "a label of the host mixes writing directions or sets of digits"
+    case .invalidLabelForm: "a Unicode label of the host has a hyphen or a combining mark where none may stand"
+    case .invalidPunycode: "a label of the host begins with xn-- but is not valid Punycode"
+    }
+  }
+}
+
+extension RedirectRefusal: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .tooManyRedirects(let limit): "more than \(limit) redirects"
+    case .downgrade: "the redirect leads from https to http"
+    case .ambiguousLocation: "the redirect has several Location fields that differ"
+    case .invalidLocation(let refusal): "the redirect leads nowhere: \(refusal)"
+    }
+  }
+}
