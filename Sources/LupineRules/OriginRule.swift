@@ -23,11 +23,14 @@ package enum OriginRule {
 
   /// Whether a field has to go.
   ///
-  /// - Parameter isMarkedSensitive: the caller said that the field is a secret, whatever its name.
-  package static func strips(_ name: some StringProtocol, _ strip: Strip, isMarkedSensitive: Bool = false) -> Bool {
+  /// - Parameter isMarkedSensitive: the caller said that the field is a secret, whatever its name; asked only if that matters.
+  package static func strips(
+    _ name: String, _ strip: Strip, isMarkedSensitive: @autoclosure () -> Bool = false
+  ) -> Bool {
+    // The first request of every chain ends here, for every field.
     guard !strip.isEmpty else { return false }
     let lower = name.lowercased()
-    if strip.contains(.sensitive), isMarkedSensitive || isSensitive(lowercased: lower) { return true }
+    if strip.contains(.sensitive), isSensitive(lowercased: lower) || isMarkedSensitive() { return true }
     if strip.contains(.content), describesContent(lowercased: lower) { return true }
     return strip.contains(.target) && lower == "host"
   }

@@ -70,7 +70,10 @@ package enum RetryRule {
     }
   }
 
-  package static func isIdempotencyKey(_ fieldName: some StringProtocol) -> Bool {
+  /// Whether the field says that the server will notice a repetition.
+  package static func isIdempotencyKey(_ fieldName: String) -> Bool {
+    // Asked for every field of every request: most names end here.
+    guard fieldName.utf8.count == 15 || fieldName.utf8.count == 17 else { return false }
     let lower = fieldName.lowercased()
     return lower == "idempotency-key" || lower == "x-idempotency-key"
   }
