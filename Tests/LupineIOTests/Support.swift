@@ -124,3 +124,13 @@ func register(
 func send(_ number: Int32, _ bytes: [UInt8]) throws(IOError) -> WriteResult {
   try withDescriptor(number) { descriptor throws(IOError) in try SystemCalls.send(descriptor, bytes.span) }
 }
+
+/// Closes a connection in a way that the peer sees as a reset.
+func reset(_ socket: consuming Descriptor) {
+  var option = linger(l_onoff: 1, l_linger: 0)
+  _ = unsafe setsockopt(socket.number, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+  _ = consume socket
+}
+
+/// A path in the temporary folder that nobody uses.
+func temporaryPath() -> String { "/tmp/lupine-\(getpid())-\(UInt64.random(in: 0...UInt64.max))" }
