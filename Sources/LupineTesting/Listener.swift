@@ -130,7 +130,10 @@ final class Listener: Sendable {
       let ready = SystemCalls.readable([descriptor, stop.descriptor])
       if ready[1] { return }
       let accepted = accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
-      guard accepted >= 0 else { continue }  // the peer gave up before we came to it, or descriptors ran out
+      guard accepted >= 0 else {  // the peer gave up before we came to it, or descriptors ran out
+        sched_yield()
+        continue
+      }
       SystemCalls.setOption(accepted, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
       start(accepted, state, stop, body)
     }

@@ -94,6 +94,8 @@ public final class LoopbackServer: Sendable {
   public func dropConnections() { listener.interruptConnections() }
 
   /// Stops accepting, ends every connection, and returns when every thread has ended. Calling it again does nothing.
+  ///
+  /// Reads, writes and stalls end at once; a closure that waits for something else delays it.
   public func shutdown() { listener.shutdown() }
 }
 

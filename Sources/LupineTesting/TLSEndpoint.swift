@@ -19,7 +19,8 @@ final class TLSServerContext: @unchecked Sendable {
     try setClientAuthorities(configuration)
     unsafe lupine_ctx_set_min_version(pointer, Int32(configuration.minimumVersion.rawValue))
     unsafe lupine_ctx_set_max_version(pointer, Int32(configuration.maximumVersion.rawValue))
-    unsafe lupine_ctx_set_mode(pointer, Int(SSL_MODE_RELEASE_BUFFERS))
+    // One read call a record instead of two: header and payload together. A macro of SSL_CTX_ctrl.
+    unsafe SSL_CTX_ctrl(pointer, SSL_CTRL_SET_READ_AHEAD, 1, nil)
     unsafe lupine_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_OFF))  // sessions live in tickets
     let name: [UInt8] = Array("lupine".utf8)
     unsafe SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count))
