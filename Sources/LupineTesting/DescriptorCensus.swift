@@ -1,52 +1,61 @@
 import Glibc
 
-/// How many descriptors and threads this process has: taken before and after a test, it shows what was left behind.
+/// Which descriptors and threads this process has: taken before and after a test, it shows what was left behind.
 ///
-/// The numbers are the process's, so whatever runs beside the test counts too. Take them in a process of their own, for
-/// example in an exit test, or where nothing runs in parallel.
+/// They are the process's, so what runs beside the test is seen too. Take them in a process of their own, for example in an
+/// exit test, or where nothing runs in parallel. What disappears is never held against anybody; only what is new is.
+/// Timer descriptors are left out: libdispatch, below every test, opens one when it likes.
 public struct DescriptorCensus: Equatable, Sendable {
-  /// Open descriptors (`/proc/self/fd`).
-  public let descriptors: Int
-  /// Threads (`/proc/self/task`).
-  public let threads: Int
-
+  private let openDescriptors: Set<String>
+  private let runningThreads: Set<String>
   private let threadPrefix: String
+
+  /// How many descriptors were open (`/proc/self/fd`).
+  public var descriptors: Int { openDescriptors.count }
+  /// How many threads there were (`/proc/self/task`).
+  public var threads: Int { runningThreads.count }
 
   /// Counts now.
   ///
-  /// - Parameter threadPrefix: counts only threads whose name begins so. Swift's runtime starts threads of its own when it
+  /// - Parameter threadPrefix: sees only threads whose name begins so. Swift's runtime starts threads of its own when it
   ///   likes; Lupine's are named `lupine…`. Default: every thread.
   public static func now(threadsNamed threadPrefix: String = "") -> DescriptorCensus {
     let threads = names("/proc/self/task").filter { thread in
       threadPrefix.isEmpty || text("/proc/self/task/\(thread)/comm").hasPrefix(threadPrefix)
     }
-    // Reading the directory of descriptors opens one.
     return DescriptorCensus(
-      descriptors: names("/proc/self/fd").count - 1, threads: threads.count, threadPrefix: threadPrefix)
+      openDescriptors: openNow(), runningThreads: Set(threads), threadPrefix: threadPrefix)
   }
 
-  /// Waits until there are no more descriptors and threads than in this count, at most `seconds`; says whether it came to that.
+  /// Waits until every descriptor and thread is gone that was not there in this census, at most `seconds`; says whether it came to that.
   ///
   /// It yields the processor between two looks: threads that end need a moment after they were joined to leave `/proc`,
   /// and the kernel announces neither.
   public func isRestored(withinSeconds seconds: Double = 5) -> Bool {
     let deadline = MonotonicClock.now + UInt64(seconds * 1e9)
     while true {
-      let current = Self.now(threadsNamed: threadPrefix)
-      if current.descriptors <= descriptors, current.threads <= threads { return true }
+      if newcomers().isEmpty { return true }
       if MonotonicClock.now > deadline { return false }
       sched_yield()
     }
   }
 
-  /// What is open now, for the message of a failed test: `fd -> target`, one a line.
-  public static func description() -> String {
-    names("/proc/self/fd").map { name in
+  /// What is there now and was not in this census: `descriptor -> target` and `thread N`, for the message of a failed test.
+  public func newcomers() -> [String] {
+    let current = Self.now(threadsNamed: threadPrefix)
+    return current.openDescriptors.subtracting(openDescriptors).sorted()
+      + current.runningThreads.subtracting(runningThreads).sorted().map { "thread \($0)" }
+  }
+
+  private static func openNow() -> Set<String> {
+    let descriptions = names("/proc/self/fd").compactMap { name -> String? in
       var target = [CChar](repeating: 0, count: 256)
       let length = unsafe readlink("/proc/self/fd/\(name)", &target, target.count)
-      let bytes = target.prefix(max(0, length)).map { UInt8(bitPattern: $0) }
-      return "\(name) -> \(String(decoding: bytes, as: UTF8.self))"
-    }.joined(separator: "\n")
+      let text = String(decoding: target.prefix(max(0, length)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+      // The directory being read has a descriptor of its own, closed by now unless somebody else counts too.
+      return text.isEmpty || text.hasPrefix("/proc/") || text == "anon_inode:[timerfd]" ? nil : "\(name) -> \(text)"
+    }
+    return Set(descriptions)
   }
 
   private static func text(_ path: String) -> String {
