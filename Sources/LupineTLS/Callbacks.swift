@@ -33,10 +33,10 @@ enum Callbacks {
     return unsafe connection.judge(store)
   }
 
-  /// 1: the session's reference is ours now.
+  /// 0: the session's reference stays OpenSSL's.
   static let newSession: NewSession = { ssl, session in
-    guard let session = unsafe session, let connection = unsafe connection(of: ssl) else { return 0 }
-    return unsafe connection.keep(session) ? 1 : 0
+    if let session = unsafe session, let connection = unsafe connection(of: ssl) { unsafe connection.keep(session) }
+    return 0
   }
 
   static let keyLog: KeyLogLine = { ssl, line in

@@ -64,17 +64,20 @@ extension TLSConnection {
     return report
   }
 
-  /// Called by OpenSSL with a session to keep; true: its reference is ours.
-  func keep(_ session: OpaquePointer) -> Bool {
+  /// Called by OpenSSL with a session to keep.
+  ///
+  /// The cache gets a copy: OpenSSL goes on writing to its own, and marks it as spoilt if the connection is freed without
+  /// `close_notify`, as a dropped connection is.
+  func keep(_ session: OpaquePointer) {
     guard let sessions = options?.sessions, let key = sessionKey, unsafe SSL_SESSION_is_resumable(session) == 1,
       let report = trustReport ?? resumable?.report
-    else { return false }
+    else { return }
     let now = options?.now ?? Int64(time(nil))
     var lifetime = Int64(unsafe SSL_SESSION_get_timeout(session))
     if let leaf = unsafe SSL_SESSION_get0_peer(session), options?.now == nil, report.isVerified {
       lifetime = min(lifetime, unsafe CertificateReader.secondsLeft(leaf))
     }
-    sessions.insert(unsafe .init(taking: session, report: report, expires: now + lifetime), for: key)
-    return true
+    guard let copy = unsafe SSL_SESSION_dup(session) else { return }
+    sessions.insert(unsafe .init(taking: copy, report: report, expires: now + lifetime), for: key)
   }
 }

@@ -138,8 +138,6 @@ package final class TLSConnection {
 
   deinit {
     unsafe SSL_set_ex_data(ssl, 0, nil)
-    // Otherwise OpenSSL spoils the session of a connection that did not say goodbye. After an error it may.
-    if state == .open { unsafe SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
     unsafe SSL_free(ssl)
   }
 
@@ -222,6 +220,7 @@ package final class TLSConnection {
       OpenSSLError.clear()
       state = .trustPending
       return .trustPending
+    case SSL_ERROR_ZERO_RETURN: throw fail(.alert(.closeNotify))
     default: throw fail()
     }
   }
@@ -238,6 +237,8 @@ package final class TLSConnection {
 
   /// Records why the connection is dead. Without a reason it is found in the error queue.
   func fail(_ reason: TLSError? = nil) -> TLSError {
+    // RFC 5246, 7.2.2 and RFC 8446, 6.2: what was made with this peer so far is forgotten.
+    if state == .open, let key = sessionKey { options?.sessions?.remove(key) }
     let queued = OpenSSLError.drainConnectionFailure()
     let error: TLSError
     if isFlooded {

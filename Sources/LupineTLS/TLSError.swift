@@ -46,6 +46,7 @@ package struct TLSAlert: Hashable, Sendable, RawRepresentable {
     self.rawValue = rawValue
   }
 
+  package static let closeNotify = TLSAlert(rawValue: 0)
   package static let unexpectedMessage = TLSAlert(rawValue: 10)
   package static let badRecordMAC = TLSAlert(rawValue: 20)
   package static let handshakeFailure = TLSAlert(rawValue: 40)

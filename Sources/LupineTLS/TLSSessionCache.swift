@@ -137,6 +137,16 @@ package final class TLSSessionCache: Sendable {
     }
   }
 
+  func remove(_ key: TLSSessionKey) {
+    let dropped = state.withLock { state in
+      let entry = state.entries.removeValue(forKey: key)
+      state.count -= entry?.tickets.count ?? 0
+      return entry
+    }
+    // Freed outside the lock.
+    withExtendedLifetime(dropped) {}
+  }
+
   private func trim(_ state: inout State) {
     while state.count > limit, let oldest = state.entries.min(by: { $0.value.stamp < $1.value.stamp }) {
       var entry = oldest.value

@@ -34,6 +34,20 @@ struct DataTests {
     }
   }
 
+  @Test("Buffers can be given back at any time", arguments: TLSVersion.allCases)
+  func releasedBuffers(version: TLSVersion) throws {
+    let pair = try connect(client: .trusting(Mint.shared.root, version))
+    let down = Self.pattern(20_000)
+    try pair.server.send(down)
+    pair.server.connection.releaseBuffers()
+    let wire = pair.server.takeOutput()
+    for start in stride(from: 0, to: wire.count, by: 1000) {
+      pair.client.feed(Array(wire[start..<min(start + 1000, wire.count)]))
+      pair.client.connection.releaseBuffers()
+    }
+    #expect(pair.client.received == down)
+  }
+
   @Test("Nothing sent is nothing", arguments: TLSVersion.allCases)
   func empty(version: TLSVersion) throws {
     let pair = try connect(client: .trusting(Mint.shared.root, version))

@@ -43,6 +43,13 @@ struct HostileTests {
     }
   }
 
+  @Test("An alert instead of a handshake", arguments: [0, 40, 70, 112] as [UInt8], Feeding.allCases)
+  func alert(code: UInt8, feeding: Feeding) throws {
+    let end = try Self.client()
+    end.feed([21, 3, 3, 0, 2, code == 0 ? 1 : 2, code], feeding)
+    #expect(end.failure == (code == 70 ? .noCommonVersion : .alert(TLSAlert(rawValue: code))))
+  }
+
   @Test("A changed record is noticed", arguments: TLSVersion.allCases)
   func tampered(version: TLSVersion) throws {
     let pair = try connect(client: .trusting(Mint.shared.root, version))

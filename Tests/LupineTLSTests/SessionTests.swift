@@ -170,6 +170,59 @@ struct SessionTests {
     #expect(cache.count == 0)
   }
 
+  @Test("A connection that died of an error is not resumed, RFC 5246, 7.2.2", arguments: TLSVersion.allCases)
+  func failed(version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let server = try serverContext()
+    try Self.prime(cache, policy, server)
+    let pair = try connect(client: policy, server: server) { $0.sessions = cache }
+    #expect(pair.client.connection.info.isResumed)
+    #expect(cache.count > 0)
+    pair.client.feed([23, 3, 3, 0, 32] + [UInt8](repeating: 0, count: 32))
+    #expect(pair.client.failure == .badRecord)
+    #expect(cache.count == 0)
+  }
+
+  @Test("A connection that was dropped without a goodbye may be resumed", arguments: TLSVersion.allCases)
+  func dropped(version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let server = try serverContext()
+    let pair = try connect(client: policy, server: server) { $0.sessions = cache }
+    #expect(throws: TLSError.truncated) { try pair.client.connection.endOfInput() }
+    #expect(try connect(client: policy, server: server) { $0.sessions = cache }.client.connection.info.isResumed)
+  }
+
+  @Test("Contexts and caches may be shared by threads", arguments: TLSVersion.allCases)
+  func threads(version: TLSVersion) async throws {
+    let cache = TLSSessionCache(limit: 16)
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let server = try serverContext()
+    let resumed = try await withThrowingTaskGroup(of: Int.self) { group in
+      for task in 0..<8 {
+        group.addTask {
+          var resumed = 0
+          for round in 0..<20 {
+            let pair = try connect(client: policy, server: server) {
+              $0.sessions = cache
+              $0.port = UInt16((task + round) % 3)
+            }
+            #expect(pair.client.failure == nil)
+            try pair.client.send([1])
+            pair.settle()
+            #expect(pair.server.received == [1])
+            if pair.client.connection.info.isResumed { resumed += 1 }
+          }
+          return resumed
+        }
+      }
+      return try await group.reduce(0, +)
+    }
+    #expect(resumed > 0)
+    #expect(cache.count <= 16)
+  }
+
   @Test("A ticket past its time is not offered")
   func lifetime() throws {
     let cache = TLSSessionCache()
