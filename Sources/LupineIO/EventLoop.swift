@@ -17,9 +17,11 @@ internal import Synchronization
 ///     try loop.start { self.assumeIsolated { $0.run() } }
 ///   }
 ///   private func run() {
-///     let context = LoopContext(of: loop)
-///     core = Core(context)
-///     context.run()                                // returns after loop.stop()
+///     do throws(IOError) {
+///       let context = try LoopContext(of: loop)
+///       core = Core(context)
+///       context.run()                              // returns after loop.stop()
+///     } catch { failure = error }
 ///     core = nil
 ///   }
 ///   nonisolated func doSomething(_ value: Int) {   // any thread
@@ -69,6 +71,7 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
           try Thread.start(name: name) {
             self.owner.store(Thread.current, ordering: .relaxed)
             main()
+            self.finish()
             self.owner.store(0, ordering: .relaxed)
           })
         return nil
@@ -146,6 +149,26 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
   func run(_ job: UnownedJob) {
     unsafe job.runSynchronously(
       isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+  }
+
+  @inline(__always)
+  func run(_ items: [Mailbox.Item]) {
+    for item in items {
+      switch item {
+      case .work(let work): work()
+      case .job(let job): run(job)
+      }
+    }
+  }
+
+  /// Closes the mailbox, if `main` came back without having run it to its end: nobody shall wait for ever.
+  private func finish() {
+    mailbox.requestStop()
+    var batch: [Mailbox.Item] = []
+    while mailbox.take(&batch) != .closed {
+      run(batch)
+      batch.removeAll()
+    }
   }
 
   /// The first thread that comes becomes the owner until nothing is left; others leave their jobs to it.

@@ -16,6 +16,7 @@ package final class LoopContext {
   private var registrations = RegistrationTable()
   private var timers = TimerQueue()
   private var requeued: [Registration] = []
+  private var requeueBatch: [Registration] = []
   private var mail: [Mailbox.Item] = []
   private var clock: Instant?
 
@@ -27,6 +28,7 @@ package final class LoopContext {
   /// The size of the read buffer that all connections of a loop share.
   package static let readBufferSize = 256 * 1024
   private static let eventCapacity = 512
+  private static let keptMail = 4096
 
   /// Makes the context. Call it on the loop's thread, once.
   package init(of loop: EventLoop) throws(IOError) {
@@ -186,13 +188,9 @@ package final class LoopContext {
     case .closed: return false
     case .empty: return true
     case .items:
-      for item in mail {
-        switch item {
-        case .work(let work): work()
-        case .job(let job): loop.run(job)
-        }
-      }
-      mail.removeAll(keepingCapacity: true)
+      loop.run(mail)
+      // The memory of a burst is not kept for ever.
+      mail.removeAll(keepingCapacity: mail.count <= Self.keptMail)
       return true
     }
   }
@@ -210,10 +208,11 @@ package final class LoopContext {
 
   private func runRequeued() {
     guard !requeued.isEmpty else { return }
-    let batch = requeued
-    requeued.removeAll(keepingCapacity: true)
-    for registration in batch {
+    // Swapped, not copied: both arrays keep their memory.
+    swap(&requeued, &requeueBatch)
+    for registration in requeueBatch {
       if let (handler, readiness) = registrations.takeRequeued(registration) { handler.ready(readiness) }
     }
+    requeueBatch.removeAll(keepingCapacity: true)
   }
 }

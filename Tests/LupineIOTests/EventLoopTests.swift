@@ -126,6 +126,19 @@ private func startedLoop(_ name: String = "test") throws -> EventLoop {
     #expect(!loop.submit { Issue.record("run after the end") })
   }
 
+  @Test func aMainThatReturnsEarlyLeavesNobodyWaiting() throws {
+    let loop = try EventLoop(name: "early")
+    let ran = Locked(0)
+    loop.submit {
+      ran.withLock { $0 += 1 }
+      loop.submit { ran.withLock { $0 += 1 } }
+    }
+    try loop.start {}
+    loop.join()
+    #expect(ran.withLock { $0 } == 2)
+    #expect(!loop.submit {})
+  }
+
   @Test func aLoopThatNeverRanCanBeLetGo() throws {
     let loop = try EventLoop(name: "idle")
     loop.stop()

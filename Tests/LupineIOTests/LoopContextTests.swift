@@ -88,9 +88,9 @@ import Testing
     try onLoop { context in
       var body: () -> Void = {}
       let alarm = Alarm { _ in body() }
-      body = {
+      body = { [weak alarm] in
         turns.withLock { $0 += 1 }
-        _ = context.schedule(at: context.now, alarm)
+        if let alarm { _ = context.schedule(at: context.now, alarm) }
       }
       body()
       let loop = context.loop
@@ -111,7 +111,8 @@ import Testing
         left -= 1
         left == 0 ? context.loop.stop() : next()
       }
-      next = {
+      next = { [weak alarm] in
+        guard let alarm else { return }
         due = context.refreshNow().advanced(byNanoseconds: 300_000)
         _ = context.schedule(at: due, alarm)
       }
