@@ -87,7 +87,8 @@ let package = Package(
     .executableTarget(
       name: "lupine",
       dependencies: [
-        "LupineSession", "LupineTesting",
+        "LupineSession", "LupineTesting", "LupineRules", "LupineWire", "LupineBase",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: settings),
@@ -111,6 +112,7 @@ let package = Package(
         "LupineFuzzBodies",
       ]),
     tests("LupineSessionTests", ["LupineSession", "LupineTesting"]),
+    tests("CommandLineTests", ["lupine", "LupineSession", "LupineTesting"]),
     tests("FuzzReplayTests", ["LupineFuzzBodies"]),
   ] + fuzzRunners
 )

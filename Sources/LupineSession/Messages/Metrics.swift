@@ -9,6 +9,11 @@ public struct TaskMetrics: Sendable {
 
   /// No metrics yet.
   public init() {}
+
+  init(transactions: [TransactionMetrics], duration: Duration) {
+    self.transactions = transactions
+    self.duration = duration
+  }
 }
 
 /// When what happened in one exchange. Instants are nanoseconds on the monotonic clock; nil: it did not happen, as with `connectStart` on a

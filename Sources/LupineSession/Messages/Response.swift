@@ -10,6 +10,8 @@ public struct Response: Sendable {
   public var head: ResponseHead
   /// The URL that answered, after redirects.
   package var parsedURL: ParsedURL
+  /// The head of the request as it was sent, for verbose output; empty for a transport without one. It holds secrets.
+  public var requestHead: [UInt8] = []
   /// Interim responses (RFC 9110 15.2) before the final one, 100 (Continue) left out.
   public var informational: [ResponseHead] = []
   /// Fields after the body (RFC 9110 6.5). Complete when the body is.
@@ -24,6 +26,8 @@ public struct Response: Sendable {
     package var url: ParsedURL
     /// The head of its response.
     public var head: ResponseHead
+    /// The head of the request as it was sent; it holds secrets.
+    public var requestHead: [UInt8] = []
     /// The URL that redirected, without userinfo and fragment.
     public var urlString: String { url.requestString }
   }

@@ -114,6 +114,10 @@ public struct SessionError: Error, Sendable {
   public var response: Response?
   /// Body bytes that had arrived before the failure, for requests that buffer them.
   public var partialBody: [UInt8]?
+  /// When what happened until then, for every request of the task; nil if the task never began.
+  public var metrics: TaskMetrics?
+  /// The head of the request that failed, as it was sent; empty if none was. It holds secrets and is not part of `description`.
+  public var requestHead: [UInt8] = []
   /// The typed error of the floor below, or of the caller's own body sequence.
   public var underlying: (any Error)?
 

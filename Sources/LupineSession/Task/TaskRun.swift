@@ -33,6 +33,7 @@ final class TaskRun: TransportReceiver {
     var informational: [ResponseHead] = []
     var redirects: [Response.Redirect] = []
     var transactions: [TransactionMetrics] = []
+    var lastRequestHead: [UInt8] = []
   }
 
   private let request: Request
@@ -110,6 +111,7 @@ final class TaskRun: TransportReceiver {
     let response = state.withLock { state -> Response in
       state.exchange = exchange
       var response = Response(head: head, url: state.url)
+      response.requestHead = exchange.requestHead
       response.informational = state.informational
       response.redirects = state.redirects
       state.response = response
@@ -131,10 +133,11 @@ final class TaskRun: TransportReceiver {
       switch decision {
       case .deliver: return false
       case .follow(let step):
-        state.redirects.append(Response.Redirect(url: state.url, head: head))
+        state.redirects.append(Response.Redirect(url: state.url, head: head, requestHead: exchange.requestHead))
         state.pending = .redirect(step)
       case .refuse(let refusal):
         var response = Response(head: head, url: state.url)
+        response.requestHead = exchange.requestHead
         response.redirects = state.redirects
         response.informational = state.informational
         state.response = response
@@ -161,6 +164,7 @@ final class TaskRun: TransportReceiver {
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
     let pending = state.withLock { state -> Pending? in
       state.transactions.append(metrics)
+      state.lastRequestHead = exchange.requestHead
       state.exchange = nil
       defer { state.pending = nil }
       // A discarded body that fails changes nothing; a cancelled task does.
@@ -191,6 +195,8 @@ final class TaskRun: TransportReceiver {
       state.response?.metrics.duration = .nanoseconds(duration)
       if var failure {
         failure.response = state.response ?? failure.response
+        failure.requestHead = state.lastRequestHead
+        failure.metrics = TaskMetrics(transactions: state.transactions, duration: .nanoseconds(duration))
         return .failure(failure)
       }
       guard let response = state.response else {

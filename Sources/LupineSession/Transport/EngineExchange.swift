@@ -12,8 +12,13 @@ final class EngineExchange: TransferHandler, TransportExchange {
   private let url: ParsedURL
   private let method: String
   private let transfer = Locked<TransferHandle?>(nil)
+  let requestHead: [UInt8]
 
-  init(pool: PoolHandle, loop: EventLoop, receiver: any TransportReceiver, url: ParsedURL, method: String) {
+  init(
+    pool: PoolHandle, loop: EventLoop, receiver: any TransportReceiver, url: ParsedURL, method: String,
+    requestHead: [UInt8]
+  ) {
+    self.requestHead = requestHead
     self.pool = pool
     self.loop = loop
     self.receiver = receiver

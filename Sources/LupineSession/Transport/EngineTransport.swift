@@ -64,17 +64,21 @@ final class EngineTransport: Transport {
   }
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-    let exchange = EngineExchange(
-      pool: pool, loop: engine.loop, receiver: receiver, url: request.url, method: request.method)
-    do throws(SessionError) {
-      let transfer = Transfer(
-        try transferRequest(request), handler: exchange,
-        createdAt: EventLoop.monotonicNow())
-      exchange.begin(transfer)
-    } catch {
-      exchange.refuse(error)
+    func exchange(_ requestHead: [UInt8]) -> EngineExchange {
+      EngineExchange(
+        pool: pool, loop: engine.loop, receiver: receiver, url: request.url, method: request.method,
+        requestHead: requestHead)
     }
-    return exchange
+    do throws(SessionError) {
+      let transferRequest = try transferRequest(request)
+      let exchange = exchange(transferRequest.head)
+      exchange.begin(Transfer(transferRequest, handler: exchange, createdAt: EventLoop.monotonicNow()))
+      return exchange
+    } catch {
+      let exchange = exchange([])
+      exchange.refuse(error)
+      return exchange
+    }
   }
 
   /// Closes idle connections and, if asked, ends everything under way.

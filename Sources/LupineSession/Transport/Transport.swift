@@ -12,6 +12,8 @@ public protocol Transport: Sendable {
 
 /// An exchange under way. Every method may be called from any thread and does nothing after the end.
 public protocol TransportExchange: AnyObject, Sendable {
+  /// The head of the request as it goes over the wire, for verbose output and logs; empty if the transport has none. It holds secrets.
+  var requestHead: [UInt8] { get }
   /// Gives up; `end` follows with `.cancelled`.
   func cancel()
   /// Stops reading from the socket, after what has been read already.
@@ -20,6 +22,11 @@ public protocol TransportExchange: AnyObject, Sendable {
   func resume()
   /// The body is of no interest: it is dropped, within limits, so that the connection can be kept.
   func discardBody()
+}
+
+extension TransportExchange {
+  /// None.
+  public var requestHead: [UInt8] { [] }
 }
 
 /// Takes what arrives. Called on the transport's thread; must not wait.

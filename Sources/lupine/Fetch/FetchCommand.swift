@@ -1,0 +1,132 @@
+internal import ArgumentParser
+
+/// The main form: one request, its answer to standard output or a file.
+struct FetchCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "lupine",
+    abstract: "Fetch a URL.",
+    usage: "lupine [METHOD] URL [ITEM ...] [options]\n       lupine batch | bench | demo [options]",
+    discussion: """
+      URL: without a scheme it is http; ":8080/path" is http://localhost:8080/path. METHOD: GET, or POST with a body.
+
+      ITEM:
+        name:value     header field; "name:" leaves a default one out, "name;" sends it empty
+        name==value    query parameter
+        name=value     text field of a JSON object (or form, with --form)
+        name:=json     field with any JSON value: age:=29 tags:='["a","b"]'
+        name=@file     text field from a file; name:=@file for JSON
+        name@file      file of a multipart form; ";type=media/type" may follow
+        @file          the file is the whole body; "-" is standard input
+      A backslash makes ":", "=" and "@" ordinary characters.
+
+      COMMANDS (each has its own --help):
+        batch          JSON requests on standard input, JSON results on standard output
+        bench          measure requests per second, CPU time and latencies
+        demo           show everything against a server that it starts itself
+
+      \(ExitStatus.table)
+      """,
+    shouldDisplay: false)
+
+  @Argument(help: .hidden)
+  var arguments: [String] = []
+
+  @OptionGroup(title: "Request") var body: BodyOptions
+  @OptionGroup(title: "Output") var output: OutputOptions
+  @OptionGroup(title: "Connection") var connection: ConnectionOptions
+
+  mutating func run() async throws {
+    let plan = try FetchPlan(target: try Target(arguments), body: body, connection: connection, output: output)
+    try await FetchRun(plan).run()
+  }
+}
+
+/// How the request is made.
+struct BodyOptions: ParsableArguments {
+  @Flag(name: [.customShort("j"), .long], help: "Send fields as a JSON object (the default), and accept JSON.")
+  var json = false
+
+  @Flag(name: [.customShort("f"), .long], help: "Send fields as a form; files make it a multipart form.")
+  var form = false
+
+  @Option(help: "Send this text as the body; @FILE sends a file, @- standard input.")
+  var raw: String?
+
+  @Option(
+    name: [.customShort("H"), .long], help: ArgumentHelp("Add a header field, as name:value.", valueName: "name:value"))
+  var header: [String] = []
+
+  func validate() throws {
+    if json, form { throw ValidationError("--json and --form exclude each other.") }
+  }
+}
+
+/// Where the answer goes, and what is said about it.
+struct OutputOptions: ParsableArguments {
+  @Option(name: .shortAndLong, help: ArgumentHelp("Write the body to a file.", valueName: "file"))
+  var output: String?
+
+  @Flag(name: [.customShort("d"), .long], help: "Save the body under its name, with a progress bar.")
+  var download = false
+
+  @Flag(
+    name: [.customShort("c"), .customLong("continue")], help: "With --download: go on where the last attempt ended.")
+  var continues = false
+
+  @Flag(name: .shortAndLong, help: "Print the heads of every exchange, as sent and received, to standard error.")
+  var verbose = false
+
+  @Flag(help: "Do not hide credentials and cookies in --verbose.")
+  var showSecrets = false
+
+  @Flag(help: "Draw when what happened, to standard error.")
+  var timing = false
+
+  @Flag(name: [.customShort("b"), .long], help: "Print the body only, also on a terminal.")
+  var body = false
+
+  @Flag(help: "Exit with 22, and write no body, when the status is 400 or above.")
+  var fail = false
+
+  func validate() throws {
+    if continues, !download { throw ValidationError("--continue needs --download.") }
+  }
+}
+
+/// Where to, how far, how long.
+struct ConnectionOptions: ParsableArguments {
+  @Flag(name: [.customShort("F"), .long], help: "Follow redirects.")
+  var follow = false
+
+  @Option(help: ArgumentHelp("With --follow: how many redirects (default 20).", valueName: "n"))
+  var maxRedirects: Int?
+
+  @Option(help: ArgumentHelp("Give up after so many seconds in all (fractions allowed).", valueName: "seconds"))
+  var timeout: Double?
+
+  @Option(help: ArgumentHelp("Trust the certificates in this PEM file instead of the system's.", valueName: "file"))
+  var cacert: String?
+
+  @Option(help: ArgumentHelp("Client certificate with its chain, PEM.", valueName: "file"))
+  var cert: String?
+
+  @Option(help: ArgumentHelp("Private key of --cert, PEM (default: the same file).", valueName: "file"))
+  var key: String?
+
+  @Flag(name: [.customShort("k"), .long], help: "Accept any certificate. Anybody on the path can read everything.")
+  var insecure = false
+
+  @Option(help: ArgumentHelp("Connect to a Unix-domain socket; \"@name\" is an abstract one.", valueName: "path"))
+  var unixSocket: String?
+
+  @Flag(inversion: .prefixedNo, help: "Accept gzip and deflate, and decode them.")
+  var compressed = true
+
+  func validate() throws {
+    if let maxRedirects, maxRedirects < 0 { throw ValidationError("--max-redirects is at least 0.") }
+    if let timeout, !(timeout > 0 && timeout < 1e9) {
+      throw ValidationError("--timeout is a number of seconds above 0.")
+    }
+    if key != nil, cert == nil { throw ValidationError("--key needs --cert.") }
+  }
+}

@@ -1,0 +1,110 @@
+internal import HTTPTypes
+internal import LupineRules
+internal import LupineSession
+
+/// Everything that is decided before a byte leaves: the request, the session's configuration, and where the answer goes.
+struct FetchPlan: Sendable {
+  var request: Request
+  var configuration: SessionConfiguration
+  var output: OutputOptions
+
+  init(target: Target, body: BodyOptions, connection: ConnectionOptions, output: OutputOptions) throws {
+    var items = try target.items.map { try RequestItem($0) }
+    items += try body.header.map { text in
+      let item = try RequestItem(text)
+      switch item {
+      case .header, .emptyHeader: return item
+      default: throw CommandFailure.misuse("--header \"\(text)\" is not of the form name:value")
+      }
+    }
+    let query = items.compactMap { item -> (name: String, value: String)? in
+      if case .query(let name, let value) = item { (name, value) } else { nil }
+    }
+    let payload = try Payload(items, options: body)
+    request = try Request(Target.adding(query, to: target.url))
+    let method = target.method ?? (payload.hasBody ? "POST" : "GET")
+    guard let parsedMethod = HTTPRequest.Method(method) else {
+      throw CommandFailure.misuse("\"\(method)\" is no method")
+    }
+    request.method = parsedMethod
+    request.body = payload.body
+    configuration = Self.configuration(connection)
+    request.redirects = Self.redirects(connection)
+    self.output = output
+    var defaults = payload.fields
+    for item in items { try apply(item, &defaults) }
+    for field in defaults { request.fields.append(field) }
+    addCredentials()
+    // Progress and ranges count the bytes as they are sent.
+    if output.download { request.acceptsCompressedContent = false }
+  }
+
+  /// Adds a field; one that the user gives takes the place of a default.
+  private mutating func apply(_ item: RequestItem, _ defaults: inout HTTPFields) throws {
+    switch item {
+    case .header(let name, let value):
+      let field = try Self.field(name, value)
+      defaults[field.name] = nil
+      if !value.isEmpty {
+        request.fields.append(field)
+      } else if field.name == .userAgent {
+        configuration.userAgent = nil
+      } else if field.name == .acceptEncoding {
+        request.acceptsCompressedContent = false
+      }
+    case .emptyHeader(let name):
+      let field = try Self.field(name, "")
+      defaults[field.name] = nil
+      request.fields.append(field)
+    default: break
+    }
+  }
+
+  /// A field, or a refusal: what would break the framing of the message must not be repaired silently.
+  static func field(_ name: String, _ value: String) throws(CommandFailure) -> HTTPField {
+    guard let parsed = HTTPField.Name(name) else {
+      throw .misuse("\"\(name)\" is no name for a header field")
+    }
+    guard HTTPField.isValidValue(value) else {
+      throw .misuse("the value of \"\(name)\" has characters that no header field can carry, such as line ends")
+    }
+    return HTTPField(name: parsed, value: value)
+  }
+
+  /// `user:password@` in the URL becomes Basic credentials, unless the user gave others.
+  private mutating func addCredentials() {
+    guard let userinfo = request.parsedURL.userinfo, !request.fields.contains(.authorization) else { return }
+    var credentials = Percent.decoded(userinfo)
+    if !credentials.contains(UInt8(ascii: ":")) { credentials.append(UInt8(ascii: ":")) }
+    request.fields[.authorization] = "Basic " + Base64.encode(credentials)
+  }
+
+  private static func redirects(_ options: ConnectionOptions) -> RedirectConfiguration {
+    guard options.follow else { return .disabled }
+    var redirects = RedirectConfiguration()
+    if let limit = options.maxRedirects { redirects.limit = limit }
+    return redirects
+  }
+
+  private static func configuration(_ options: ConnectionOptions) -> SessionConfiguration {
+    var configuration = SessionConfiguration()
+    configuration.userAgent = "lupine/0.1"
+    configuration.acceptsCompressedContent = options.compressed
+    configuration.unixSocketPath = options.unixSocket
+    if let file = options.cacert { configuration.tls.roots = .file(file) }
+    configuration.tls.verifiesServer = !options.insecure
+    if let certificate = options.cert {
+      configuration.tls.clientIdentity = TLSConfiguration.ClientIdentity(
+        certificatePath: certificate, privateKeyPath: options.key ?? certificate)
+    }
+    if let timeout = options.timeout {
+      let limit = Duration.seconds(timeout)
+      configuration.timeoutIntervalForResource = limit
+      configuration.timeoutIntervalForRequest = limit
+      configuration.resolveTimeout = limit
+      configuration.connectTimeout = limit
+      configuration.tlsTimeout = limit
+    }
+    return configuration
+  }
+}

@@ -1,0 +1,110 @@
+/// One argument after the URL, in HTTPie's notation.
+enum RequestItem: Sendable, Equatable {
+  /// `name:value`; an empty value (`name:`) leaves a default field out.
+  case header(name: String, value: String)
+  /// `name;`: a field with an empty value.
+  case emptyHeader(name: String)
+  /// `name==value`.
+  case query(name: String, value: String)
+  /// `name=value`, or `name=@file` with the file's text.
+  case field(name: String, value: String)
+  /// `name:=json`, or `name:=@file`.
+  case json(name: String, value: JSONValue)
+  /// `name@file`, with `;type=media/type` at will.
+  case file(name: String, path: String, type: String?)
+  /// `@file`: the file is the body.
+  case body(path: String)
+
+  private static let separators = [":=@", "=@", ":=", "==", ":", "=", "@"]
+
+  /// Reads an item. A backslash makes a separator's character an ordinary one.
+  ///
+  /// The first separator decides; of those that begin at one place, the longest.
+  init(_ text: String, readFile: (String) throws -> [UInt8] = { try System.contents(of: $0) }) throws {
+    if let name = Self.nameOfEmptyHeader(text) {
+      self = .emptyHeader(name: name)
+      return
+    }
+    guard let (name, separator, value) = Self.split(text) else {
+      throw CommandFailure.misuse(
+        "\"\(text)\" is no item; write name:value, name==value, name=value, name:=json or name@file")
+    }
+    guard !name.isEmpty || separator == "@" else {
+      throw CommandFailure.misuse("\"\(text)\" has no name before \"\(separator)\"")
+    }
+    switch separator {
+    case ":": self = .header(name: name, value: value)
+    case "==": self = .query(name: name, value: value)
+    case "=": self = .field(name: name, value: value)
+    case "=@": self = .field(name: name, value: String(decoding: try readFile(value), as: UTF8.self))
+    case ":=": self = .json(name: name, value: try Self.json(Array(value.utf8), name))
+    case ":=@": self = .json(name: name, value: try Self.json(try readFile(value), name))
+    default:
+      guard !value.isEmpty else { throw CommandFailure.misuse("\"\(text)\" names no file after \"@\"") }
+      self = name.isEmpty ? .body(path: value) : Self.file(name, value)
+    }
+  }
+
+  private static func nameOfEmptyHeader(_ text: String) -> String? {
+    guard text.last == ";", text.count > 1 else { return nil }
+    let name = text.dropLast()
+    return name.contains { ":=@\\".contains($0) } ? nil : String(name)
+  }
+
+  private static func file(_ name: String, _ value: String) -> RequestItem {
+    guard let mark = value.range(of: ";type=") else { return .file(name: name, path: value, type: nil) }
+    return .file(name: name, path: String(value[..<mark.lowerBound]), type: String(value[mark.upperBound...]))
+  }
+
+  private static func json(_ bytes: [UInt8], _ name: String) throws(CommandFailure) -> JSONValue {
+    do throws(JSONError) {
+      return try JSONReader.read(bytes)
+    } catch {
+      throw .misuse("the value of \"\(name):=\" is no JSON: \(error); quote text as '\"text\"', or use \(name)=text")
+    }
+  }
+
+  private static func split(_ text: String) -> (name: String, separator: String, value: String)? {
+    var name = ""
+    var rest = Substring(text)
+    while let character = rest.first {
+      if character == "\\", let next = rest.dropFirst().first, ":=@;".contains(next) {
+        name.append(next)
+        rest = rest.dropFirst(2)
+      } else if let separator = separators.first(where: { rest.hasPrefix($0) }) {
+        return (name, separator, unescaped(rest.dropFirst(separator.count)))
+      } else {
+        name.append(character)
+        rest = rest.dropFirst()
+      }
+    }
+    return nil
+  }
+
+  private static func unescaped(_ text: Substring) -> String {
+    var result = ""
+    var rest = text
+    while let character = rest.first {
+      if character == "\\", let next = rest.dropFirst().first, ":=@;".contains(next) {
+        result.append(next)
+        rest = rest.dropFirst(2)
+      } else {
+        result.append(character)
+        rest = rest.dropFirst()
+      }
+    }
+    return result
+  }
+}
+
+extension StringProtocol {
+  /// The first place where `text` occurs.
+  func range(of text: String) -> Range<Index>? {
+    var start = startIndex
+    while start < endIndex {
+      if self[start...].hasPrefix(text) { return start..<index(start, offsetBy: text.count) }
+      start = index(after: start)
+    }
+    return nil
+  }
+}

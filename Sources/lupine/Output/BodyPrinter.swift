@@ -1,0 +1,61 @@
+internal import LupineSession
+
+/// Writes a body to standard output: as it came, or, on a terminal, safe and pleasant to read.
+struct BodyPrinter {
+  /// JSON up to this size is laid out anew on a terminal; more is shown as it came.
+  private static let layoutLimit = 8 << 20
+
+  let console: Console
+
+  func print(_ body: ResponseBytes, of response: Response) async throws {
+    guard console.outputIsTerminal else {
+      for try await chunk in body.chunks {
+        try System.write(chunk, to: System.Stream.output.rawValue, name: "standard output")
+      }
+      return
+    }
+    if Self.isJSON(response.mimeType) { return try await printJSON(body) }
+    var stream = body.chunks.makeAsyncIterator()
+    try await printText(from: &stream, first: try await stream.next())
+  }
+
+  static func isJSON(_ mediaType: String?) -> Bool {
+    guard let mediaType else { return false }
+    return mediaType == "application/json" || mediaType == "text/json" || mediaType.hasSuffix("+json")
+  }
+
+  private func printJSON(_ body: ResponseBytes) async throws {
+    var stream = body.chunks.makeAsyncIterator()
+    var all: [UInt8] = []
+    while let chunk = try await stream.next() {
+      all += chunk
+      if all.count > Self.layoutLimit { return try await printText(from: &stream, first: all) }
+    }
+    guard !all.isEmpty else { return }
+    if let value = try? JSONReader.read(all) {
+      try System.print(JSONWriter.pretty(value, style: console.outputStyle) + "\n")
+    } else {
+      try await printText(from: &stream, first: all)
+    }
+  }
+
+  private func printText(from stream: inout ResponseBytes.Chunks.AsyncIterator, first: [UInt8]?) async throws {
+    guard let first else { return }
+    if first.prefix(1024).contains(0) {
+      System.tell("lupine: the body is binary and not shown on a terminal; use --output FILE, or a pipe\n")
+      return
+    }
+    var text = TerminalTextStream()
+    var next: [UInt8]? = first
+    var endsLine = true
+    while let chunk = next {
+      let shown = text.text(chunk)
+      if let last = shown.last { endsLine = last == "\n" }
+      try System.print(shown)
+      next = try await stream.next()
+    }
+    let rest = text.finish()
+    if !rest.isEmpty { endsLine = false }
+    try System.print(rest + (endsLine ? "" : "\n"))
+  }
+}

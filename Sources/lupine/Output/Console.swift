@@ -1,0 +1,16 @@
+/// What the standard streams are: decides about colours, layouts and progress, once.
+struct Console: Sendable {
+  var outputIsTerminal: Bool
+  var errorIsTerminal: Bool
+  var usesColour: Bool
+
+  static let current = Console(
+    outputIsTerminal: System.Stream.output.isTerminal, errorIsTerminal: System.Stream.error.isTerminal,
+    // https://no-color.org: any value but the empty one.
+    usesColour: (System.environment("NO_COLOR") ?? "").isEmpty && System.environment("TERM") != "dumb")
+
+  var outputStyle: Style { Style(isColoured: outputIsTerminal && usesColour) }
+  var errorStyle: Style { Style(isColoured: errorIsTerminal && usesColour) }
+
+  var progressBar: ProgressBar { ProgressBar(isActive: errorIsTerminal, style: errorStyle) }
+}

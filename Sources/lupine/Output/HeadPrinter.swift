@@ -1,0 +1,67 @@
+internal import LupineSession
+internal import LupineWire
+
+/// Lays out message heads for people: secrets hidden unless asked for, control characters escaped.
+struct HeadPrinter: Sendable {
+  var style: Style
+  var showsSecrets: Bool
+  /// Before each line: ">" and "<" in verbose output, nothing otherwise.
+  var marks = true
+
+  private static let secrets: Set<String> = ["authorization", "proxy-authorization", "cookie", "set-cookie"]
+
+  /// A request head as it was sent, without the empty line at its end.
+  func request(_ bytes: [UInt8]) -> String {
+    var lines = String(decoding: bytes, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: true)
+    guard !lines.isEmpty else { return "" }
+    let first = TerminalText.escaped(String(lines.removeFirst()))
+    let parts = first.split(separator: " ", maxSplits: 1)
+    var text = line(">", style.paint(String(parts[0]), .bold, .green) + (parts.count > 1 ? " " + parts[1] : ""))
+    for line in lines {
+      let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+      let value = parts.count > 1 ? parts[1].drop { $0 == " " } : ""
+      text += field(">", String(parts[0]), String(value))
+    }
+    return text
+  }
+
+  /// A response head in wire order and case.
+  func response(_ head: ResponseHead) -> String {
+    let colour: Style.Colour =
+      switch head.status {
+      case ..<300: .green
+      case ..<400: .cyan
+      case ..<500: .yellow
+      default: .red
+      }
+    let reason = head.reason.isEmpty ? "" : " " + TerminalText.escaped(head.reason)
+    var text = line("<", "\(head.version) " + style.paint("\(head.status)\(reason)", .bold, colour))
+    text += fields("<", head.fields)
+    return text
+  }
+
+  func trailers(_ fields: FieldSection) -> String {
+    self.fields("<", fields)
+  }
+
+  private func fields(_ mark: String, _ fields: FieldSection) -> String {
+    fields.pairs.map { field(mark, $0.name, $0.value) }.joined()
+  }
+
+  private func field(_ mark: String, _ name: String, _ value: String) -> String {
+    let shown = showsSecrets || !Self.secrets.contains(name.lowercased()) ? value : Self.hidden(value)
+    return line(mark, style.paint(TerminalText.escaped(name), .cyan) + ": " + TerminalText.escaped(shown))
+  }
+
+  /// The scheme of credentials, and the name of a cookie, may be seen.
+  private static func hidden(_ value: String) -> String {
+    if let space = value.firstIndex(of: " "), !value[..<space].contains("="), !value[..<space].contains(";") {
+      return "\(value[..<space]) [hidden; --show-secrets shows it]"
+    }
+    return "[hidden; --show-secrets shows it]"
+  }
+
+  private func line(_ mark: String, _ text: String) -> String {
+    (marks ? style.paint(mark, .dim) + " " : "") + text + "\n"
+  }
+}

@@ -1,0 +1,75 @@
+internal import LupineSession
+
+/// What the tool tells its caller by its exit status. Documented in `--help` and in Docs/CommandLine.md.
+enum ExitStatus: Int32, Sendable, CaseIterable {
+  case success = 0
+  /// Anything that has no status of its own.
+  case failure = 1
+  /// The command line, the URL or an item makes no sense; nothing was sent.
+  case misuse = 2
+  /// No address for the host, or nobody answers there.
+  case cannotConnect = 3
+  /// TLS failed, or the certificate is not trusted.
+  case tls = 4
+  /// The server broke HTTP, or broke off.
+  case protocolError = 5
+  /// A deadline passed.
+  case timeout = 6
+  /// A status of 400 or above, with `--fail`.
+  case httpStatus = 22
+
+  init(_ error: SessionError) {
+    self =
+      switch error.code {
+      case .badURL, .badRequest: .misuse
+      case .cannotFindHost, .cannotConnect: .cannotConnect
+      case .secureConnectionFailed, .serverCertificateUntrusted: .tls
+      case .connectionLost, .truncatedResponse: error.phase == .tls ? .tls : .protocolError
+      case .badResponse, .cannotDecodeContent, .tooManyRedirects, .redirectRefused: .protocolError
+      case .timedOut: .timeout
+      default: .failure
+      }
+  }
+
+  /// One line for each, for help texts.
+  static let table = """
+    EXIT STATUS:
+      0   success (any HTTP status, unless --fail)
+      1   anything else: a file that cannot be written, for example
+      2   misuse: the command line, URL or an item makes no sense; nothing was sent
+      3   cannot connect: the host has no address, or nobody answers there
+      4   TLS: the handshake failed, or the certificate is not trusted
+      5   protocol: the server broke HTTP, broke off, or redirected too often
+      6   timeout
+      22  the status is 400 or above, with --fail
+    """
+}
+
+/// Ends a command with a status and, if not empty, a message on standard error.
+struct CommandFailure: Error, Sendable, Equatable {
+  var status: ExitStatus
+  var message: String
+
+  init(_ status: ExitStatus, _ message: String = "") {
+    self.status = status
+    self.message = message
+  }
+
+  static func misuse(_ message: String) -> CommandFailure { CommandFailure(.misuse, message) }
+}
+
+extension SessionError {
+  /// What a person can do about it; empty when the message says everything.
+  var advice: String {
+    switch code {
+    case .cannotFindHost: "Check the spelling of the host and the network's name service."
+    case .cannotConnect: "Is the server running, and is the port right?"
+    case .serverCertificateUntrusted:
+      "Give the authority's certificate with --cacert FILE; --insecure accepts any certificate, and anybody on the path."
+    case .timedOut: "Allow more time with --timeout SECONDS, or look whether the server is stuck."
+    case .tooManyRedirects: "Raise --max-redirects, or look at the chain with --verbose."
+    case .connectionLost, .truncatedResponse: "Try again; --verbose shows how far the exchange came."
+    default: ""
+    }
+  }
+}

@@ -1,0 +1,199 @@
+import Glibc
+internal import LupineBase
+
+/// The system calls of the tool: standard streams, files, the terminal, the clock and the processor's time.
+enum System {
+  enum Stream: Int32, Sendable {
+    case input = 0
+    case output = 1
+    case error = 2
+
+    var isTerminal: Bool { isatty(rawValue) == 1 }
+  }
+
+  /// What a call failed with, in the system's words.
+  struct Failure: Error, Sendable, CustomStringConvertible {
+    var operation: String
+    var code: Int32
+
+    var description: String {
+      let reason = unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"
+      return "\(operation): \(reason)"
+    }
+  }
+
+  // MARK: Writing
+
+  /// Writes everything, however long it takes.
+  static func write(_ bytes: [UInt8], to descriptor: Int32, name: String) throws(Failure) {
+    var offset = 0
+    while offset < bytes.count {
+      let count = unsafe bytes.withUnsafeBytes { buffer in
+        unsafe Glibc.write(descriptor, buffer.baseAddress.map { unsafe $0 + offset }, buffer.count - offset)
+      }
+      if count < 0 {
+        if errno == EINTR { continue }
+        throw Failure(operation: "cannot write to \(name)", code: errno)
+      }
+      offset += count
+    }
+  }
+
+  static func print(_ text: String, to stream: Stream = .output) throws(Failure) {
+    try write(Array(text.utf8), to: stream.rawValue, name: stream == .output ? "standard output" : "standard error")
+  }
+
+  /// For people, on standard error. Nobody can be told when that fails.
+  static func tell(_ text: String) {
+    try? print(text, to: .error)
+  }
+
+  // MARK: Reading
+
+  /// Reads what is there, at most `limit` bytes; empty at the end.
+  static func read(_ descriptor: Int32, upTo limit: Int, name: String) throws(Failure) -> [UInt8] {
+    while true {
+      var count = 0
+      let bytes = unsafe [UInt8](unsafeUninitializedCapacity: limit) { buffer, initialized in
+        unsafe count = Glibc.read(descriptor, buffer.baseAddress, limit)
+        initialized = max(0, count)
+      }
+      if count >= 0 { return bytes }
+      if errno != EINTR { throw Failure(operation: "cannot read \(name)", code: errno) }
+    }
+  }
+
+  /// The whole of a file, or of standard input for `-`.
+  static func contents(of path: String, limit: Int = 1 << 30) throws(Failure) -> [UInt8] {
+    let file = path == "-" ? nil : try InputFile(path)
+    let descriptor = file?.descriptor ?? Stream.input.rawValue
+    var all: [UInt8] = []
+    while true {
+      let part = try read(descriptor, upTo: 1 << 16, name: path)
+      if part.isEmpty { return all }
+      all += part
+      if all.count > limit { throw Failure(operation: "cannot read \(path)", code: EFBIG) }
+    }
+  }
+
+  // MARK: Surroundings
+
+  static func environment(_ name: String) -> String? {
+    unsafe getenv(name).map { unsafe String(cString: $0) }
+  }
+
+  /// The width of the terminal behind a stream; 80 where there is none.
+  static func columns(_ stream: Stream) -> Int {
+    var size = winsize()
+    guard unsafe ioctl(stream.rawValue, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+    return Int(size.ws_col)
+  }
+
+  /// Nanoseconds on the monotonic clock.
+  static func now() -> Int64 {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+    return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+  }
+
+  /// User and system time of this process so far, in nanoseconds.
+  static func processorTime() -> Int64 {
+    var usage = rusage()
+    unsafe getrusage(RUSAGE_SELF.rawValue, &usage)
+    func nanoseconds(_ time: timeval) -> Int64 { Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_usec) * 1_000 }
+    return nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime)
+  }
+
+  /// Allows as many descriptors as the hard limit does: a benchmark may want thousands of connections.
+  static func raiseDescriptorLimit() {
+    var limit = rlimit()
+    guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+    limit.rlim_cur = limit.rlim_max
+    unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  }
+}
+
+/// A file that is read; closed with its last reference.
+final class InputFile: Sendable {
+  let descriptor: Int32
+  let path: String
+
+  init(_ path: String) throws(System.Failure) {
+    self.path = path
+    descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    if descriptor < 0 { throw System.Failure(operation: "cannot open \(path)", code: errno) }
+  }
+
+  deinit { close(descriptor) }
+
+  var size: Int64? {
+    var status = stat()
+    guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+    return Int64(status.st_size)
+  }
+
+  func read(upTo limit: Int) throws(System.Failure) -> [UInt8] {
+    try System.read(descriptor, upTo: limit, name: path)
+  }
+}
+
+/// A file that is written; closed with its last reference.
+final class OutputFile: Sendable {
+  let path: String
+  private let descriptor: Int32
+
+  /// Creates the file, or empties the one that is there.
+  init(_ path: String) throws(System.Failure) {
+    self.path = path
+    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, 0o644)
+    if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
+  }
+
+  /// Opens a file that is there, to go on at its end.
+  init(appendingTo path: String) throws(System.Failure) {
+    self.path = path
+    descriptor = unsafe open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
+    if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
+  }
+
+  deinit { close(descriptor) }
+
+  func write(_ bytes: [UInt8]) throws(System.Failure) {
+    try System.write(bytes, to: descriptor, name: path)
+  }
+}
+
+/// Names in the file system.
+enum FileSystem {
+  /// The size of a regular file; nil if there is none.
+  static func size(_ path: String) -> Int64? {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+    return Int64(status.st_size)
+  }
+
+  static func rename(_ from: String, to: String) throws(System.Failure) {
+    guard unsafe Glibc.rename(from, to) == 0 else {
+      throw System.Failure(operation: "cannot rename \(from) to \(to)", code: errno)
+    }
+  }
+
+  /// Removes a file; a missing one is no error.
+  static func remove(_ path: String) {
+    unsafe unlink(path)
+  }
+
+  /// The name, or "name-1.ext" and so on if it is taken, complete or in part.
+  static func unusedName(_ name: String) -> String {
+    func isTaken(_ name: String) -> Bool {
+      unsafe access(name, F_OK) == 0 || access(name + ".part", F_OK) == 0
+    }
+    guard isTaken(name) else { return name }
+    let dot = name.lastIndex(of: ".") ?? name.endIndex
+    for number in 1... {
+      let candidate = "\(name[..<dot])-\(number)\(name[dot...])"
+      if !isTaken(candidate) { return candidate }
+    }
+    return name
+  }
+}
