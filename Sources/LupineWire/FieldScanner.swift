@@ -44,6 +44,7 @@ struct FieldScanner {
     _ bytes: Span<UInt8>, filled: Int, entries: inout MutableSpan<FieldEntry>
   ) throws(WireError) -> Outcome {
     while true {
+      if phase == .lineStart { scanLines(bytes, entries: &entries) }
       if phase == .lineStart {
         guard position < filled else { return .needMore }
         let byte = bytes[position]
@@ -52,13 +53,13 @@ struct FieldScanner {
           phase = .endLineFeed
         } else {
           if let outcome = try beginLine(byte) { return outcome }
-          guard count < entries.count else { return .growEntries }
+          guard count < entries.count &- IndexHeader.size else { return .growEntries }
           lineStart = position
           phase = .name
         }
       }
       if phase == .name {
-        let stop = ByteScan.firstNonToken(bytes, from: position, to: filled)
+        let stop = ByteScan.firstNonToken(bytes, from: position)
         guard stop < filled else { return try outOfBytes(filled) }
         position = stop
         nameEnd = stop
@@ -83,7 +84,7 @@ struct FieldScanner {
         phase = .value
       }
       if phase == .value {
-        let stop = ByteScan.firstControl(bytes, from: position, to: filled)
+        let stop = ByteScan.firstControl(bytes, from: position)
         guard stop < filled else { return try outOfBytes(filled) }
         position = stop &+ 1
         if bytes[stop] == .carriageReturn {
@@ -108,6 +109,60 @@ struct FieldScanner {
         return .ended
       }
     }
+  }
+
+  /// Takes ordinary lines that are all there, with everything in registers, and stops at whatever is not ordinary, in the phase and
+  /// at the byte where the machine goes on: nothing is scanned again.
+  @inline(__always)
+  private mutating func scanLines(_ bytes: Span<UInt8>, entries: inout MutableSpan<FieldEntry>) {
+    let most = min(fieldLimit, entries.count &- IndexHeader.size)
+    let longest = lineLimit
+    var index = count
+    var start = position
+    var next = start
+    var found = known
+    var stopped = Phase.lineStart
+    var colon = nameEnd
+    var value = valueStart
+    while index < most, bytes[next] > .space {
+      start = next
+      stopped = .name
+      colon = ByteScan.firstNonToken(bytes, from: start)
+      next = colon
+      guard bytes[colon] == .colon, colon > start else { break }
+      stopped = .leadingSpace
+      next = colon &+ 1
+      let stop = ByteScan.firstControl(bytes, from: next)
+      guard bytes[stop] == .carriageReturn, bytes[stop &+ 1] == .lineFeed, stop &- start <= longest else {
+        value = next
+        while value < stop, bytes[value] <= .space { value &+= 1 }
+        if value < stop { stopped = .value }
+        next = stop
+        break
+      }
+      // No control but HTAB stands before `stop`, and CR at `stop`: what is not above the space is white space or the end.
+      value = next
+      while value < stop, bytes[value] <= .space { value &+= 1 }
+      var end = stop
+      while end > value, bytes[end &- 1] <= .space { end &-= 1 }
+      entries[index &+ IndexHeader.size] = FieldEntry(start, colon, value, end)
+      let length = colon &- start
+      if length < 64, FieldScanner.knownLengths &>> UInt64(truncatingIfNeeded: length) & 1 != 0,
+        let kind = FieldScanner.classify(bytes, start, colon)
+      {
+        found.note(kind, at: index)
+      }
+      index &+= 1
+      next = stop &+ 2
+      stopped = .lineStart
+    }
+    phase = stopped
+    count = index
+    known = found
+    position = next
+    lineStart = start
+    nameEnd = colon
+    valueStart = value
   }
 
   /// What to do with a line that starts with `byte`, which is not CR: nil for an ordinary field line.
@@ -168,13 +223,10 @@ struct FieldScanner {
     return false
   }
 
-  @inline(__always)
   private mutating func endValue(_ bytes: Span<UInt8>, at stop: Int, _ entries: inout MutableSpan<FieldEntry>) {
     var end = stop
     while end > valueStart, bytes[end &- 1].isWhitespace { end &-= 1 }
-    entries[count] = FieldEntry(
-      nameStart: UInt32(truncatingIfNeeded: lineStart), nameEnd: UInt32(truncatingIfNeeded: nameEnd),
-      valueStart: UInt32(truncatingIfNeeded: valueStart), valueEnd: UInt32(truncatingIfNeeded: end))
+    entries[count &+ IndexHeader.size] = FieldEntry(lineStart, nameEnd, valueStart, end)
     if let kind = FieldScanner.classify(bytes, lineStart, nameEnd) { known.note(kind, at: count) }
     count &+= 1
   }
@@ -182,7 +234,7 @@ struct FieldScanner {
   /// Makes the last field go on after a fold: the line end before `position` has become two spaces.
   mutating func unfold(_ entries: Span<FieldEntry>, lineEnd: Int) {
     count -= 1
-    let last = entries[count]
+    let last = entries[count + IndexHeader.size]
     lineStart = Int(last.nameStart)
     nameEnd = Int(last.nameEnd)
     valueStart = Int(last.valueStart)
@@ -212,20 +264,24 @@ struct FieldScanner {
     let mask = 0x20 &* ByteScan.ones
     let head = ByteScan.word(bytes, start) | mask
     let tail = ByteScan.word(bytes, end &- 8) | mask
-    switch length {
-    case 8: return head == 0x6E6F_6974_6163_6F6C ? .location : nil
-    case 10:
-      if head == 0x6974_6365_6E6E_6F63, tail == 0x6E6F_6974_6365_6E6E { return .connection }
-      if head == 0x6B6F_6F63_2D74_6573, tail == 0x6569_6B6F_6F63_2D74 { return .setCookie }
-      if head == 0x696C_612D_7065_656B, tail == 0x6576_696C_612D_7065 { return .keepAlive }
-      return nil
-    case 12: return head == 0x2D74_6E65_746E_6F63 && tail == 0x6570_7974_2D74_6E65 ? .contentType : nil
-    case 14: return head == 0x2D74_6E65_746E_6F63 && tail == 0x6874_676E_656C_2D74 ? .contentLength : nil
-    case 16: return head == 0x2D74_6E65_746E_6F63 && tail == 0x676E_6964_6F63_6E65 ? .contentEncoding : nil
-    case 17:
-      return head == 0x7265_6673_6E61_7274 && tail == 0x676E_6964_6F63_6E65 && bytes[start &+ 8] == 0x2D
-        ? .transferEncoding : nil
+    switch head {
+    case 0x6E6F_6974_6163_6F6C: return length == 8 ? .location : nil
+    case 0x2D74_6E65_746E_6F63:
+      switch tail {
+      case 0x6874_676E_656C_2D74: return length == 14 ? .contentLength : nil
+      case 0x6570_7974_2D74_6E65: return length == 12 ? .contentType : nil
+      case 0x676E_6964_6F63_6E65: return length == 16 ? .contentEncoding : nil
+      default: return nil
+      }
+    case 0x6974_6365_6E6E_6F63: return length == 10 && tail == 0x6E6F_6974_6365_6E6E ? .connection : nil
+    case 0x6B6F_6F63_2D74_6573: return length == 10 && tail == 0x6569_6B6F_6F63_2D74 ? .setCookie : nil
+    case 0x696C_612D_7065_656B: return length == 10 && tail == 0x6576_696C_612D_7065 ? .keepAlive : nil
+    case 0x7265_6673_6E61_7274:
+      return length == 17 && tail == 0x676E_6964_6F63_6E65 && bytes[start &+ 8] == 0x2D ? .transferEncoding : nil
     default: return nil
     }
   }
+
+  /// One bit for each length that the name of a known field has.
+  private static let knownLengths: UInt64 = 0x35500
 }

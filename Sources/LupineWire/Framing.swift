@@ -73,12 +73,21 @@ public struct FramingDecision: Equatable, Sendable {
     status: Int, version: HTTPVersion, fields: FieldSection, request: RequestContext = RequestContext(),
     leniency: WireLeniency = []
   ) throws(WireError) -> FramingDecision {
+    let nothing = [FieldEntry(), .noKnown]
+    if fields.isEmpty { return try decide(status, version, IndexedBytes(fields.bytes, nothing), request, leniency) }
+    return try decide(status, version, IndexedBytes(fields.bytes, fields.entries), request, leniency)
+  }
+
+  static func decide(
+    _ status: Int, _ version: HTTPVersion, _ fields: borrowing IndexedBytes, _ request: RequestContext,
+    _ leniency: WireLeniency
+  ) throws(WireError) -> FramingDecision {
     let length = try contentLength(fields)
     let isChunked = try transferEncoding(fields)
     var close: CloseReason? = nil
 
-    if isChunked, let index = fields.known[.transferEncoding] {
-      let offset = Int(fields.entries[index].valueStart)
+    if isChunked, let index = fields.firstIndex(.transferEncoding) {
+      let offset = Int(fields.entry(index).valueStart)
       if version < .http11 {
         guard leniency.contains(.transferEncodingOnHTTP10) else {
           throw WireError(.transferEncodingOnHTTP10, at: offset)
@@ -113,13 +122,13 @@ public struct FramingDecision: Equatable, Sendable {
   }
 
   /// The value of Content-Length: digits only, below 2^63; lists and repeated fields only if every value is the same.
-  static func contentLength(_ fields: FieldSection) throws(WireError) -> Int64? {
-    guard let first = fields.known[.contentLength] else { return nil }
+  static func contentLength(_ fields: borrowing IndexedBytes) throws(WireError) -> Int64? {
+    guard let first = fields.firstIndex(.contentLength) else { return nil }
     var result: Int64? = nil
     var index: Int? = first
     while let field = index {
-      let value = fields.valueBytes(at: field)
-      let offset = Int(fields.entries[field].valueStart)
+      let value = fields.value(field)
+      let offset = Int(fields.entry(field).valueStart)
       var position = 0
       repeat {
         let number = try decimal(value, &position, offset)
@@ -151,20 +160,22 @@ public struct FramingDecision: Equatable, Sendable {
   }
 
   /// Whether there is a Transfer-Encoding; it must be exactly one `chunked`.
-  private static func transferEncoding(_ fields: FieldSection) throws(WireError) -> Bool {
-    guard let first = fields.known[.transferEncoding] else { return false }
+  private static func transferEncoding(_ fields: borrowing IndexedBytes) throws(WireError) -> Bool {
+    guard let first = fields.firstIndex(.transferEncoding) else { return false }
     if let second = fields.nextIndex(.transferEncoding, after: first) {
-      throw WireError(.unsupportedTransferEncoding, at: Int(fields.entries[second].valueStart))
+      throw WireError(.unsupportedTransferEncoding, at: Int(fields.entry(second).valueStart))
     }
-    guard isToken(fields.valueBytes(at: first), "chunked") else {
-      throw WireError(.unsupportedTransferEncoding, at: Int(fields.entries[first].valueStart))
+    guard isToken(fields.value(first), chunked) else {
+      throw WireError(.unsupportedTransferEncoding, at: Int(fields.entry(first).valueStart))
     }
     return true
   }
 
-  private static func reuse(_ version: HTTPVersion, _ fields: FieldSection, _ close: CloseReason?) -> ReuseVerdict {
+  private static func reuse(_ version: HTTPVersion, _ fields: borrowing IndexedBytes, _ close: CloseReason?)
+    -> ReuseVerdict
+  {
     if let close { return .close(close) }
-    guard fields.known[.connection] != nil || version < .http11 else { return .reusable }
+    guard fields.firstIndex(.connection) != nil || version < .http11 else { return .reusable }
     let (hasClose, hasKeepAlive) = connectionOptions(fields)
     if hasClose { return .close(.peerRequestedClose) }
     if version < .http11, !hasKeepAlive { return .close(.notPersistent) }
@@ -172,12 +183,18 @@ public struct FramingDecision: Equatable, Sendable {
   }
 
   /// Whether the connection options hold `close` and `keep-alive` (RFC 9110 section 7.6.1).
-  private static func connectionOptions(_ fields: FieldSection) -> (close: Bool, keepAlive: Bool) {
+  private static func connectionOptions(_ fields: borrowing IndexedBytes) -> (close: Bool, keepAlive: Bool) {
     var result = (close: false, keepAlive: false)
-    var index = fields.known[.connection]
+    var index = fields.firstIndex(.connection)
     while let field = index {
-      let value = fields.valueBytes(at: field)
+      let value = fields.value(field)
       var position = 0
+      // Almost every Connection field says `keep-alive` alone, and that is the name of a known field too.
+      let place = fields.entry(field).value
+      if FieldScanner.classify(fields.bytes, place.lowerBound, place.upperBound) == .keepAlive {
+        result.keepAlive = true
+        position = value.count
+      }
       while position < value.count {
         while position < value.count, value[position].isWhitespace || value[position] == .comma { position += 1 }
         let start = position
@@ -185,21 +202,70 @@ public struct FramingDecision: Equatable, Sendable {
         var end = position
         while end > start, value[end - 1].isWhitespace { end -= 1 }
         let option = value.extracting(start..<end)
-        if isToken(option, "close") { result.close = true }
-        if isToken(option, "keep-alive") { result.keepAlive = true }
+        if isToken(option, close) { result.close = true }
+        if isToken(option, keepAlive) { result.keepAlive = true }
       }
       index = fields.nextIndex(.connection, after: field)
     }
     return result
   }
 
-  private static func isToken(_ bytes: Span<UInt8>, _ token: String) -> Bool {
-    guard bytes.count == token.utf8.count else { return false }
-    var index = 0
-    for unit in token.utf8 {
-      if bytes[index].lowercased != unit { return false }
-      index += 1
-    }
+  private static func isToken(_ bytes: Span<UInt8>, _ token: InlineArray<5, UInt8>) -> Bool {
+    guard bytes.count == 5 else { return false }
+    for index in 0..<5 where bytes[index].lowercased != token[index] { return false }
     return true
+  }
+
+  private static func isToken(_ bytes: Span<UInt8>, _ token: InlineArray<7, UInt8>) -> Bool {
+    guard bytes.count == 7 else { return false }
+    for index in 0..<7 where bytes[index].lowercased != token[index] { return false }
+    return true
+  }
+
+  private static func isToken(_ bytes: Span<UInt8>, _ token: InlineArray<10, UInt8>) -> Bool {
+    guard bytes.count == 10 else { return false }
+    for index in 0..<10 where bytes[index].lowercased != token[index] { return false }
+    return true
+  }
+
+  /// `close`, `chunked` and `keep-alive` in small letters.
+  private static let close: InlineArray<5, UInt8> = [0x63, 0x6C, 0x6F, 0x73, 0x65]
+  private static let chunked: InlineArray<7, UInt8> = [0x63, 0x68, 0x75, 0x6E, 0x6B, 0x65, 0x64]
+  private static let keepAlive: InlineArray<10, UInt8> = [
+    0x6B, 0x65, 0x65, 0x70, 0x2D, 0x61, 0x6C, 0x69, 0x76, 0x65,
+  ]
+}
+
+/// A section as the framing decision sees it: bytes and index by themselves, so that deciding counts no references.
+struct IndexedBytes: ~Copyable, ~Escapable {
+  let bytes: Span<UInt8>
+  let entries: Span<FieldEntry>
+
+  @_lifetime(borrow bytes, borrow entries)
+  init(_ bytes: borrowing [UInt8], _ entries: borrowing [FieldEntry]) {
+    self.bytes = bytes.span
+    self.entries = entries.span
+  }
+
+  @inline(__always)
+  func entry(_ index: Int) -> FieldEntry { entries[index + IndexHeader.size] }
+
+  @inline(__always)
+  @_lifetime(copy self)
+  func value(_ index: Int) -> Span<UInt8> { bytes.extracting(entry(index).value) }
+
+  @inline(__always)
+  func firstIndex(_ kind: KnownField) -> Int? { IndexHeader.firstIndex(entries[1], kind) }
+
+  /// The index of the next field with the same name after `index`.
+  func nextIndex(_ kind: KnownField, after index: Int) -> Int? {
+    guard IndexHeader.isRepeated(entries[0], kind) else { return nil }
+    var next = index + 1
+    while next < Int(entries[0].nameStart) {
+      let name = entry(next).name
+      if FieldScanner.classify(bytes, name.lowerBound, name.upperBound) == kind { return next }
+      next += 1
+    }
+    return nil
   }
 }

@@ -1,6 +1,6 @@
 /// The storage that a section is read into and then shared with: flat bytes with padding behind them, and the index.
 ///
-/// Invariant: `filled + ByteScan.padding <= bytes.count` once anything was filled in.
+/// Invariant: once anything was filled in, `filled + ByteScan.padding <= bytes.count` and `bytes[filled]` is the sentinel, NUL.
 struct HeadBuffer {
   var bytes: [UInt8] = []
   var entries: [FieldEntry] = []
@@ -37,6 +37,7 @@ struct HeadBuffer {
     var target = bytes.mutableSpan
     let source = input.extracting(offset..<offset + amount)
     for index in 0..<amount { target[start &+ index] = source[index] }
+    target[start + amount] = 0
     filled += amount
     return amount
   }
@@ -56,7 +57,7 @@ struct HeadBuffer {
   @inline(__always)
   mutating func scan(_ scanner: inout FieldScanner) throws(WireError) -> FieldScanner.Outcome {
     while true {
-      let outcome = try Self.scan(&scanner, bytes, filled, &entries)
+      let outcome = try Self.scan(&scanner, &bytes, filled, &entries)
       switch outcome {
       case .needMore, .ended: return outcome
       case .growEntries: growEntries()
@@ -67,7 +68,7 @@ struct HeadBuffer {
 
   @inline(__always)
   private static func scan(
-    _ scanner: inout FieldScanner, _ bytes: [UInt8], _ filled: Int, _ entries: inout [FieldEntry]
+    _ scanner: inout FieldScanner, _ bytes: inout [UInt8], _ filled: Int, _ entries: inout [FieldEntry]
   ) throws(WireError) -> FieldScanner.Outcome {
     var index = entries.mutableSpan
     return try scanner.scan(bytes.span, filled: filled, entries: &index)
@@ -84,7 +85,14 @@ struct HeadBuffer {
     scanner.unfold(entries.span, lineEnd: end)
   }
 
-  func section(_ scanner: FieldScanner) -> FieldSection {
-    FieldSection(bytes: bytes, entries: entries, token: token, known: scanner.known, count: scanner.count)
+  /// Writes the header of the index; `line` is nil for trailers.
+  @inline(__always)
+  mutating func seal(_ scanner: FieldScanner, _ line: StatusLineScanner? = nil) {
+    IndexHeader.write(
+      &entries, count: scanner.count, known: scanner.known, status: line?.status ?? 0, minor: line?.minor ?? 0,
+      reason: line.map { $0.reasonStart..<$0.reasonEnd } ?? 0..<0)
   }
+
+  /// What was scanned and sealed.
+  var section: FieldSection { FieldSection(bytes: bytes, entries: entries, token: token) }
 }

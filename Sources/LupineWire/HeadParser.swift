@@ -45,20 +45,35 @@ struct HeadParser {
     if isUntouched { buffer.release() }
   }
 
-  /// Takes bytes from `offset` on. Returns the head once it is complete; nil means that everything was taken.
+  /// Takes bytes from `offset` on; true once a head is complete. Otherwise everything was taken.
   @inline(__always)
-  mutating func next(_ input: Span<UInt8>, _ offset: inout Int) throws(WireError) -> ResponseHead? {
+  mutating func next(_ input: Span<UInt8>, _ offset: inout Int) throws(WireError) -> Bool {
     while true {
       offset &+= buffer.fill(input, offset, limit: limits.head &- base &- buffer.filled)
       if try scan() {
         offset &-= buffer.filled &- fields.position
         buffer.filled = fields.position
-        return ResponseHead(
-          status: line.status, version: HTTPVersion(minor: line.minor), fields: buffer.section(fields),
-          reasonRange: UInt32(truncatingIfNeeded: line.reasonStart)..<UInt32(truncatingIfNeeded: line.reasonEnd))
+        buffer.seal(fields, line)
+        return true
       }
-      if offset == input.count { return nil }
+      if offset == input.count { return false }
       if consumed >= limits.head { throw WireError(.headTooLarge(limit: limits.head), at: limits.head) }
+    }
+  }
+
+  /// The status of the complete head.
+  var status: Int { line.status }
+
+  /// The complete head.
+  var head: ResponseHead { ResponseHead(fields: buffer.section) }
+
+  /// What the complete head says about framing.
+  func decide(_ request: RequestContext) throws(WireError) -> FramingDecision {
+    do throws(WireError) {
+      return try FramingDecision.decide(
+        line.status, HTTPVersion(minor: line.minor), IndexedBytes(buffer.bytes, buffer.entries), request, leniency)
+    } catch {
+      throw WireError(error.reason, at: base + error.offset)
     }
   }
 
@@ -67,7 +82,7 @@ struct HeadParser {
   private mutating func scan() throws(WireError) -> Bool {
     do throws(WireError) {
       if !lineEnded {
-        guard try Self.scan(&line, buffer.bytes, buffer.filled, limits.statusLine, leniency) else { return false }
+        guard try Self.scan(&line, &buffer.bytes, buffer.filled, limits.statusLine, leniency) else { return false }
         lineEnded = true
         fields.position = line.position
       }
@@ -79,7 +94,7 @@ struct HeadParser {
 
   @inline(__always)
   private static func scan(
-    _ line: inout StatusLineScanner, _ bytes: [UInt8], _ filled: Int, _ limit: Int, _ leniency: WireLeniency
+    _ line: inout StatusLineScanner, _ bytes: inout [UInt8], _ filled: Int, _ limit: Int, _ leniency: WireLeniency
   ) throws(WireError) -> Bool {
     try line.scan(bytes.span, filled: filled, limit: limit, leniency)
   }

@@ -158,17 +158,12 @@ public struct ResponseParser: ~Copyable, Sendable {
   private mutating func nextHead(
     _ input: Span<UInt8>, _ offset: inout Int
   ) throws(WireError) -> ResponseEvent {
-    guard let head = try heads.next(input, &offset) else { return .needMore }
-    let decision: FramingDecision
-    do throws(WireError) {
-      decision = try FramingDecision.decide(
-        status: head.status, version: head.version, fields: head.fields, request: context, leniency: leniency)
-    } catch {
-      throw WireError(error.reason, at: heads.base + error.offset)
-    }
+    guard try heads.next(input, &offset) else { return .needMore }
+    let decision = try heads.decide(context)
+    let status = heads.status
     headBytes = heads.consumed
-    if head.status == 101, !context.offersUpgrade { throw WireError(.unsolicitedUpgrade, at: heads.base) }
-    if head.isInformational, head.status != 101 { return try informational(head, decision) }
+    if status == 101, !context.offersUpgrade { throw WireError(.unsolicitedUpgrade, at: heads.base) }
+    if status < 200, status != 101 { return try informational(decision) }
     verdict = spoiled.map { .close($0) } ?? decision.reuse
     switch decision.body {
     case .none, .length(0): state = .ending
@@ -178,11 +173,11 @@ public struct ResponseParser: ~Copyable, Sendable {
       state = .chunked
     case .untilClose: state = .untilClose
     }
-    return .head(head, decision.body)
+    return .head(heads.head, decision.body)
   }
 
   private mutating func informational(
-    _ head: ResponseHead, _ decision: FramingDecision
+    _ decision: FramingDecision
   ) throws(WireError) -> ResponseEvent {
     informationalHeads += 1
     if informationalHeads > limits.informationalHeads {
@@ -194,6 +189,7 @@ public struct ResponseParser: ~Copyable, Sendable {
     {
       spoiled = reason
     }
+    let head = heads.head
     heads.begin(continuing: true)
     return .informational(head)
   }

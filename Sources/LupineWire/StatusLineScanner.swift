@@ -23,7 +23,7 @@ struct StatusLineScanner {
     if position == 0, filled >= 16, limit >= 13 { startQuickly(bytes) }
     if phase != .reason, phase != .lineFeed, try !scanVersion(bytes, filled, limit, leniency) { return false }
     while phase == .reason {
-      let stop = ByteScan.firstControl(bytes, from: position, to: filled)
+      let stop = ByteScan.firstControl(bytes, from: position)
       guard stop < filled else {
         position = filled
         if filled &- lineStart > limit { throw failure(.bareLineFeed, at: filled, limit) }

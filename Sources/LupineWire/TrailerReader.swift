@@ -41,7 +41,8 @@ struct TrailerReader: Sendable {
         if try buffer.scan(&scanner) == .ended {
           offset -= buffer.filled - scanner.position
           buffer.filled = scanner.position
-          return try sort(buffer.section(scanner))
+          buffer.seal(scanner)
+          return try sort(buffer.section)
         }
       } catch {
         throw WireError(error.reason, at: base + error.offset)
@@ -52,23 +53,25 @@ struct TrailerReader: Sendable {
   }
 
   private mutating func sort(_ section: FieldSection) throws(WireError) -> FieldSection {
-    var kept = section
-    var entries: [FieldEntry] = []
-    entries.reserveCapacity(section.count)
-    kept.known = KnownFields()
+    var entries = [FieldEntry](repeating: FieldEntry(), count: IndexHeader.size)
+    var known = KnownFields()
     for index in 0..<section.count {
+      let entry = section.entry(at: index)
       let name = section.name(at: index).lowercased()
       if ForbiddenTrailers.refused.contains(name) {
-        throw WireError(.forbiddenTrailerField, at: Int(section.entries[index].nameStart))
+        throw WireError(.forbiddenTrailerField, at: Int(entry.nameStart))
       }
       if ForbiddenTrailers.dropped.contains(name) {
         dropped += 1
       } else {
-        entries.append(section.entries[index])
+        if let kind = FieldScanner.classify(section.bytes.span, entry.name.lowerBound, entry.name.upperBound) {
+          known.note(kind, at: entries.count - IndexHeader.size)
+        }
+        entries.append(entry)
       }
     }
-    kept.entries = entries
-    kept.count = entries.count
-    return kept
+    IndexHeader.write(
+      &entries, count: entries.count - IndexHeader.size, known: known, status: 0, minor: 0, reason: 0..<0)
+    return FieldSection(bytes: section.bytes, entries: entries, token: nil)
   }
 }

@@ -4,8 +4,10 @@
 /// token, or a malformed or contradictory Content-Length: no peer worth talking to needs those, and each has been used to make two
 /// readers disagree about where a message ends.
 public struct WireLeniency: OptionSet, Sendable, Hashable {
+  /// One bit a switch.
   public var rawValue: UInt32
 
+  /// The switches whose bits are set.
   public init(rawValue: UInt32) { self.rawValue = rawValue }
 
   /// LF alone ends a line of the head or of the trailers. RFC 9112 section 2.2 lets a recipient do so; small embedded servers and
