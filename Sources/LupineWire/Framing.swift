@@ -62,6 +62,12 @@ public struct FramingDecision: Equatable, Sendable {
   /// Whether the connection may be used again once the body has ended.
   public var reuse: ReuseVerdict
 
+  /// A decision that was taken elsewhere.
+  public init(body: BodyFraming, reuse: ReuseVerdict) {
+    self.body = body
+    self.reuse = reuse
+  }
+
   /// The one decision about framing (RFC 9112 sections 6.3 and 9.3): a pure function of what the head says and of the request.
   ///
   /// The fields are judged first, whatever the status: a malformed Content-Length, or Content-Length together with

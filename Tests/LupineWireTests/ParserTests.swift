@@ -1,0 +1,142 @@
+import LupineWire
+import Testing
+
+struct ParserTests {
+  private static let response = Array("HTTP/1.1 200 OK\r\nX-Name: value\r\nContent-Length: 2\r\n\r\nok".utf8)
+
+  private func read(_ parser: inout ResponseParser, _ bytes: [UInt8]) throws -> ResponseHead? {
+    var head: ResponseHead?
+    var offset = 0
+    while true {
+      switch try parser.next(bytes.span, &offset) {
+      case .head(let found, _): head = found
+      case .end, .needMore: return head
+      default: continue
+      }
+    }
+  }
+
+  /// Storage is used again only when nobody holds a head made of it.
+  @Test func headsKeepTheirBytes() throws {
+    var parser = ResponseParser()
+    var kept: [ResponseHead] = []
+    for number in 0..<5 {
+      parser.begin()
+      let bytes = Array("HTTP/1.1 20\(number) N\(number)\r\nX: \(number)\r\nContent-Length: 0\r\n\r\n".utf8)
+      if let head = try read(&parser, bytes), number != 2 { kept.append(head) }
+    }
+    #expect(kept.map(\.status) == [200, 201, 203, 204])
+    #expect(kept.map(\.reason) == ["N0", "N1", "N3", "N4"])
+    #expect(kept.compactMap { $0.fields.first(named: "x") } == ["0", "1", "3", "4"])
+  }
+
+  @Test func findsFields() throws {
+    var parser = ResponseParser()
+    parser.begin()
+    let head = try #require(
+      try read(
+        &parser,
+        Array(
+          """
+          HTTP/1.1 200 OK\r\nSet-Cookie: a\r\ncontent-type: t\r\nLOCATION: l\r\nset-cookie: b\r\nContent-Encoding: gzip\r
+          Keep-Alive: k\r\nConnection: c\r\nContent-Length: 0\r\nX: 1\r\nSet-Cookie: c\r\nContent-Lengthy: n\r\n\r\n
+          """.utf8)))
+    let fields = head.fields
+    #expect(fields.count == 11)
+    #expect(fields.values(.setCookie) == ["a", "b", "c"])
+    #expect(fields.values(named: "SET-cookie") == ["a", "b", "c"])
+    #expect(fields.first(.contentType) == "t")
+    #expect(fields.first(.location) == "l")
+    #expect(fields.first(.contentEncoding) == "gzip")
+    #expect(fields.first(.keepAlive) == "k")
+    #expect(fields.first(.connection) == "c")
+    #expect(fields.firstIndex(.contentLength) == 7)
+    #expect(!fields.has(.transferEncoding))
+    #expect(fields.first(.transferEncoding) == nil)
+    #expect(fields.first(named: "x") == "1")
+    #expect(fields.first(named: "y") == nil)
+    #expect(fields.name(at: 2) == "LOCATION")
+    #expect(fields.pairs.count == 11)
+  }
+
+  /// Names of known length and similar letters are told apart.
+  @Test(arguments: KnownField.allCases)
+  func knowsOnlyItsOwnNames(_ field: KnownField) throws {
+    for position in 0..<field.name.utf8.count {
+      var name = Array(field.name.utf8)
+      for other in [UInt8(ascii: "x"), UInt8(ascii: "_"), UInt8(ascii: "0"), UInt8(ascii: "~"), UInt8(ascii: "^")] {
+        name[position] = other
+        let bytes = Array("HTTP/1.1 200 OK\r\n".utf8) + name + Array(": 1\r\n\r\n".utf8)
+        var parser = ResponseParser()
+        parser.begin(RequestContext(isHead: true))
+        let head = try #require(try read(&parser, bytes))
+        let isSame = String(decoding: name, as: UTF8.self) == field.name
+        #expect(head.fields.has(field) == isSame, "\(String(decoding: name, as: UTF8.self))")
+      }
+    }
+  }
+
+  @Test func emptySectionsAnswer() throws {
+    let section = FieldSection()
+    #expect(section.isEmpty)
+    #expect(section.first(named: "x") == nil)
+    #expect(KnownField.allCases.allSatisfy { !section.has($0) && section.values($0).isEmpty })
+    let decision = try FramingDecision.decide(status: 200, version: .http11, fields: section)
+    #expect(decision == FramingDecision(body: .untilClose, reuse: .close(.bodyUntilClose)))
+  }
+
+  @Test func repeatsItsErrorForEver() throws {
+    var parser = ResponseParser()
+    parser.begin()
+    let bytes = Array("nonsense".utf8)
+    for _ in 0..<3 {
+      var offset = 0
+      #expect(throws: WireError(.invalidStatusLine, at: 0)) { _ = try parser.next(bytes.span, &offset) }
+    }
+    parser.begin()
+    var offset = 0
+    #expect(throws: WireError(.invalidStatusLine, at: 0)) { _ = try parser.next(Self.response.span, &offset) }
+    #expect(throws: WireError(.invalidStatusLine, at: 0)) { _ = try parser.finish() }
+    #expect(parser.reuseVerdict == .close(.failed))
+  }
+
+  @Test func verdictIsFinalAtTheEndOnly() throws {
+    var parser = ResponseParser()
+    #expect(parser.reuseVerdict == .close(.responseUnfinished))
+    parser.begin()
+    var offset = 0
+    _ = try parser.next(Self.response.span, &offset)
+    #expect(parser.reuseVerdict == .close(.responseUnfinished))
+    #expect(try read(&parser, Array(Self.response[offset...])) == nil)
+    #expect(parser.reuseVerdict == .reusable)
+    #expect(parser.consumed == Self.response.count)
+    parser.rejectBytesAfterEnd()
+    #expect(parser.reuseVerdict == .close(.bytesAfterResponse))
+    parser.begin()
+    #expect(try read(&parser, Self.response)?.status == 200)
+    #expect(parser.reuseVerdict == .reusable)
+  }
+
+  @Test func storageCanBeGivenBackBetweenResponses() throws {
+    var parser = ResponseParser()
+    for _ in 0..<3 {
+      parser.releaseStorage()
+      parser.begin()
+      parser.releaseStorage()
+      let head = try read(&parser, Self.response)
+      parser.releaseStorage()
+      #expect(head?.fields.first(named: "x-name") == "value")
+    }
+  }
+
+  @Test func headsAreEqualByWhatTheySay() throws {
+    var first = ResponseParser()
+    var second = ResponseParser()
+    first.begin()
+    second.begin()
+    let left = try read(&first, Self.response)
+    #expect(try left == read(&second, Self.response))
+    second.begin()
+    #expect(try left != read(&second, Array("HTTP/1.1 200 OK\r\nX-Name: valuE\r\nContent-Length: 2\r\n\r\nok".utf8)))
+  }
+}
