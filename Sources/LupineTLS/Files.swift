@@ -29,6 +29,22 @@ struct FileIdentity: Hashable, Sendable {
   }
 }
 
+enum DirectoryListing {
+  /// The names in a directory, in no order; nil if it cannot be read.
+  static func names(in path: String) -> [String]? {
+    guard let stream = unsafe opendir(path) else { return nil }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+        unsafe tuple.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+      }
+      names.append(name)
+    }
+    return names
+  }
+}
+
 /// A file in NSS key-log format. Each line is one `write` to a descriptor opened for appending, so lines of several threads and
 /// processes do not mix. What cannot be written is lost: an analyser's file never breaks a connection.
 final class KeyLog: Sendable {

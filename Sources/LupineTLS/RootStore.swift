@@ -63,9 +63,7 @@ final class RootStore: Sendable {
         throw .rootsUnreadable(path: path, reason: OpenSSLError.drain())
       }
     case .directory(let path):
-      guard unsafe access(path, R_OK | X_OK) == 0, unsafe X509_STORE_load_path(store.pointer, path) == 1 else {
-        throw .rootsUnreadable(path: path, reason: "not a readable directory")
-      }
+      try store.loadDirectory(path)
     case .certificates(let list):
       for (index, der) in list.enumerated() {
         guard let certificate = Certificate(der: der) else { throw .invalidPolicy(setting: "roots[\(index)]") }
@@ -76,6 +74,31 @@ final class RootStore: Sendable {
     }
     OpenSSLError.clear()
     return store
+  }
+
+  /// With hashed names, certificates are read when a handshake asks for them; without any, all files are read at once.
+  private func loadDirectory(_ path: String) throws(TLSError) {
+    guard let names = DirectoryListing.names(in: path) else {
+      throw .rootsUnreadable(path: path, reason: "not a readable directory")
+    }
+    if names.contains(where: Self.isHashed) {
+      guard unsafe X509_STORE_load_path(pointer, path) == 1 else {
+        throw .rootsUnreadable(path: path, reason: OpenSSLError.drain())
+      }
+      return
+    }
+    var loaded = 0
+    for name in names.sorted() where [".pem", ".crt", ".cer"].contains(where: name.hasSuffix) {
+      if unsafe X509_STORE_load_file(pointer, path + "/" + name) == 1 { loaded += 1 }
+      OpenSSLError.clear()
+    }
+    guard loaded > 0 else { throw .rootsUnreadable(path: path, reason: "holds no certificates") }
+  }
+
+  /// `5ed36f99.0`: eight hexadecimal digits of the subject's hash and a number.
+  private static func isHashed(_ name: String) -> Bool {
+    let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+    return parts.count == 2 && parts[0].count == 8 && parts[0].allSatisfy(\.isHexDigit) && UInt8(parts[1]) != nil
   }
 
   private func loadSystem() throws(TLSError) {

@@ -53,7 +53,8 @@ package struct TLSPolicy: Hashable, Sendable {
     case system
     /// A file of PEM certificates.
     case file(String)
-    /// A directory with OpenSSL's hashed names (`openssl rehash`).
+    /// A directory with OpenSSL's hashed names (`openssl rehash`), read on demand; or one of `.pem`, `.crt` and `.cer` files in
+    /// PEM, read at once.
     case directory(String)
     /// DER certificates.
     case certificates([[UInt8]])

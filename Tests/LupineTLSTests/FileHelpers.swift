@@ -17,7 +17,7 @@ enum RevocationFile {
 /// Puts another file's contents in the place of a file, as a new inode.
 func replaceFile(_ path: String, with other: String) throws {
   try FileManager.default.removeItem(atPath: path)
-  try FileManager.default.copyItem(atPath: other, toPath: path)
+  try text(of: other).write(toFile: path, atomically: false, encoding: .utf8)
 }
 
 /// A path in a new private directory, for a file that does not exist yet.

@@ -13,7 +13,7 @@ struct PolicyTests {
     #expect(other.identifier != one.identifier)
   }
 
-  @Test("Roots from a file, a hashed directory, DER and the system")
+  @Test("Roots from a file, a directory with and without hashed names, and the system")
   func roots() throws {
     let files = try Mint.shared.root.writeRoot()
     defer { files.remove() }
@@ -21,7 +21,7 @@ struct PolicyTests {
     policy.roots = .file(files.certificatePath)
     #expect(try connect(client: policy).client.failure == nil)
     policy.roots = .directory(files.directory)
-    #expect(try connect(client: policy).client.failure == .untrusted(.unknownIssuer))
+    #expect(try connect(client: policy).client.failure == nil)
     try rehash(files.directory)
     let context = try TLSContext(client: policy)
     let pair = Pair(
@@ -44,6 +44,16 @@ struct PolicyTests {
     }
     policy.roots = .directory("/nonexistent")
     #expect(throws: TLSError.rootsUnreadable(path: "/nonexistent", reason: "not a readable directory")) {
+      try TLSContext(client: policy)
+    }
+    let empty = try Mint.shared.root.writeRoot()
+    defer { empty.remove() }
+    let keys = try Mint.shared.leaf.write()
+    defer { keys.remove() }
+    try replaceFile(empty.certificatePath, with: keys.privateKeyPath)
+    try replaceFile(empty.chainPath, with: keys.privateKeyPath)
+    policy.roots = .directory(empty.directory)
+    #expect(throws: TLSError.rootsUnreadable(path: empty.directory, reason: "holds no certificates")) {
       try TLSContext(client: policy)
     }
     policy.roots = .certificates([[1, 2, 3]])
