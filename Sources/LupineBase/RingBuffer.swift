@@ -1,22 +1,22 @@
 /// A growable queue: append at the back, remove at the front, both O(1) amortised.
 package struct RingBuffer<Element> {
-  private var slots: [Element?] = []
-  private var head = 0
-  package private(set) var count = 0
+  @usableFromInline var slots: [Element?] = []
+  @usableFromInline var head = 0
+  @usableFromInline package internal(set) var count = 0
 
-  package init() {}
+  @inlinable package init() {}
 
-  package var isEmpty: Bool { count == 0 }
+  @inlinable package var isEmpty: Bool { count == 0 }
 
-  package var first: Element? { count == 0 ? nil : slots[head] }
+  @inlinable package var first: Element? { count == 0 ? nil : slots[head] }
 
-  package mutating func append(_ element: Element) {
+  @inlinable package mutating func append(_ element: Element) {
     if count == slots.count { grow() }
     slots[(head + count) & (slots.count - 1)] = element
     count += 1
   }
 
-  package mutating func popFirst() -> Element? {
+  @inlinable package mutating func popFirst() -> Element? {
     guard count > 0 else { return nil }
     let element = slots[head]
     slots[head] = nil
@@ -25,14 +25,14 @@ package struct RingBuffer<Element> {
     return element
   }
 
-  package mutating func removeAll() {
+  @inlinable package mutating func removeAll() {
     slots.removeAll()
     head = 0
     count = 0
   }
 
   /// Capacity stays a power of two, so that wrapping is a mask.
-  private mutating func grow() {
+  @usableFromInline mutating func grow() {
     var grown: [Element?] = []
     grown.reserveCapacity(max(8, slots.count * 2))
     for offset in 0..<count { grown.append(slots[(head + offset) & (slots.count - 1)]) }

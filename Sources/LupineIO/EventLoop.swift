@@ -38,9 +38,9 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
   let mailbox: Mailbox
   /// Identity of the thread that may touch what is confined to the loop; 0 while there is none.
   private let owner = Atomic<UInt>(0)
-  private let life: Locked<Life>
+  private let life: LockedStorage<Life>
   /// Jobs that were enqueued after the end.
-  private let leftovers = Locked<[UnownedJob]>([])
+  private let leftovers = LockedStorage<[UnownedJob]>([])
 
   private enum Life {
     case idle
@@ -52,7 +52,7 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
   package init(name: String) throws(IOError) {
     self.name = name
     mailbox = try Mailbox()
-    life = Locked(.idle)
+    life = LockedStorage(.idle)
   }
 
   deinit {

@@ -19,14 +19,14 @@ final class Mailbox: Sendable {
     var isClosed = false
   }
 
-  private let state: Locked<State>
+  private let state: LockedStorage<State>
   private let isAsleep = Atomic<Bool>(false)
   private let event: Descriptor
   private let wakeUpCount = Atomic<Int>(0)
 
   init() throws(IOError) {
     event = try SystemCalls.eventDescriptor(semaphore: false)
-    state = Locked(State())
+    state = LockedStorage(State())
   }
 
   /// The eventfd is watched edge-triggered and never read: each write is a new edge, and 2^64 of them fit.

@@ -56,7 +56,7 @@ package final class SystemResolver: HostResolver {
   }
 
   private let configuration: Configuration
-  private let state: Locked<State>
+  private let state: LockedStorage<State>
   private let threads: WorkerThreads
   private let now: @Sendable () -> Instant
   private let lookUp: @Sendable (String) -> Answer
@@ -73,7 +73,7 @@ package final class SystemResolver: HostResolver {
     self.lookUp = lookUp ?? { SystemCalls.lookUp($0, atMost: limit) }
     threads = try WorkerThreads(
       name: "lupine-dns", maximum: configuration.maximumThreads, idleMilliseconds: configuration.idleMilliseconds)
-    state = Locked(
+    state = LockedStorage(
       State(
         cache: ResolverCache(
           capacity: configuration.maximumCachedHosts, lifetime: configuration.lifetimeNanoseconds,

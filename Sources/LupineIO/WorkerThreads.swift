@@ -27,7 +27,7 @@ final class WorkerThreads: Sendable {
   private let name: String
   private let maximum: Int
   private let idleMilliseconds: Int32
-  private let state = Locked(State())
+  private let state = LockedStorage(State())
   /// A semaphore: raised once for each job that an idle thread is to take, and for each idle thread at the end.
   private let wake: Descriptor
 

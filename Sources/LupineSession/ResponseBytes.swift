@@ -173,5 +173,5 @@ extension Session {
 
 /// Carries the body out of the continuation's closure.
 private final class PartsBox: Sendable {
-  let source = Locked<BodySource?>(nil)
+  let source = LockedStorage<BodySource?>(nil)
 }

@@ -11,7 +11,7 @@ public final class Session: Sendable {
   public let configuration: SessionConfiguration
   let transport: any Transport
   let composer: RequestComposer
-  private let isInvalid = Locked(false)
+  private let isInvalid = LockedStorage(false)
 
   /// A session with the default configuration, for the whole process.
   ///

@@ -73,7 +73,7 @@ package final class TLSSessionCache: Sendable {
 
   /// Tickets kept in all; beyond it, keys go in the order of least recent use.
   package let limit: Int
-  private let state = Locked(State())
+  private let state = LockedStorage(State())
 
   package init(limit: Int = 1024) {
     self.limit = max(1, limit)

@@ -33,7 +33,7 @@ package final class BodyChannel: Sendable {
     var blockedWriter: (@Sendable (Bool) -> Void)?
   }
 
-  private let state = Locked(State())
+  private let state = LockedStorage(State())
 
   package init() {}
 

@@ -1,20 +1,20 @@
 internal import FoundationEssentials
 internal import LupineBase
 
-/// Collects a body in memory, up to a limit, and resumes who waits for it.
+/// Collects a body in memory, up to a limit, and tells who waits for it.
 final class BufferConsumer: ResponseConsumer {
   private struct State {
     var bytes: [UInt8] = []
     var isTooLarge = false
-    var continuation: CheckedContinuation<(Data, Response), any Error>?
+    var completion: (@Sendable (Result<(Data, Response), SessionError>) -> Void)?
   }
 
-  private let state: Locked<State>
+  private let state: LockedStorage<State>
   private let limit: Int
 
-  init(limit: Int, continuation: CheckedContinuation<(Data, Response), any Error>) {
+  init(limit: Int, completion: @escaping @Sendable (Result<(Data, Response), SessionError>) -> Void) {
     self.limit = limit
-    state = Locked(State(continuation: continuation))
+    state = LockedStorage(State(completion: completion))
   }
 
   func receive(_ response: Response, from exchange: any TransportExchange) {
@@ -37,15 +37,15 @@ final class BufferConsumer: ResponseConsumer {
   }
 
   func end(_ result: Result<Response, SessionError>) {
-    let (bytes, isTooLarge, continuation) = state.withLock { state in
+    let (bytes, isTooLarge, completion) = state.withLock { state in
       defer {
-        state.continuation = nil
+        state.completion = nil
         state.bytes = []
       }
-      return (state.bytes, state.isTooLarge, state.continuation)
+      return (state.bytes, state.isTooLarge, state.completion)
     }
     switch result {
-    case .success(let response): continuation?.resume(returning: (Data(bytes), response))
+    case .success(let response): completion?(.success((Data(bytes), response)))
     case .failure(var error):
       if isTooLarge {
         error.code = .bodyTooLarge
@@ -55,7 +55,7 @@ final class BufferConsumer: ResponseConsumer {
         error.underlying = nil
       }
       error.partialBody = bytes
-      continuation?.resume(throwing: error)
+      completion?(.failure(error))
     }
   }
 }

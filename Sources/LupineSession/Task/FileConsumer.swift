@@ -25,7 +25,7 @@ final class FileConsumer: ResponseConsumer {
   private let threads: FileThreads
   private let onHead: @Sendable (Response) -> SessionError?
   private let progress: (@Sendable (Int64) -> Void)?
-  private let state: Locked<State>
+  private let state: LockedStorage<State>
 
   /// - Parameters:
   ///   - offset: where the body begins in the file.
@@ -41,7 +41,7 @@ final class FileConsumer: ResponseConsumer {
     self.threads = threads
     self.onHead = onHead
     self.progress = progress
-    state = Locked(State(offset: offset, completion: completion))
+    state = LockedStorage(State(offset: offset, completion: completion))
   }
 
   func receive(_ response: Response, from exchange: any TransportExchange) {

@@ -17,10 +17,10 @@ final class StreamConsumer: ResponseConsumer {
   static let lowWatermark = 64 * 1024
   static let highWatermark = 256 * 1024
 
-  private let state: Locked<State>
+  private let state: LockedStorage<State>
 
   init(head: CheckedContinuation<Response, any Error>) {
-    state = Locked(State(head: head))
+    state = LockedStorage(State(head: head))
   }
 
   func receive(_ response: Response, from exchange: any TransportExchange) {

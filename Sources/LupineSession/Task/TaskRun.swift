@@ -41,7 +41,7 @@ final class TaskRun: TransportReceiver {
   private let consumer: any ResponseConsumer
   private let startedAt = EventLoop.monotonicNow()
   private let onSent: (@Sendable (Int) -> Void)?
-  private let state: Locked<State>
+  private let state: LockedStorage<State>
 
   /// - Parameter onSent: told how many more body bytes were handed to the network.
   init(_ request: Request, session: Session, consumer: any ResponseConsumer, onSent: (@Sendable (Int) -> Void)? = nil) {
@@ -49,7 +49,7 @@ final class TaskRun: TransportReceiver {
     self.session = session
     self.consumer = consumer
     self.onSent = onSent
-    state = Locked(State(method: request.method.rawValue, url: request.parsedURL))
+    state = LockedStorage(State(method: request.method.rawValue, url: request.parsedURL))
   }
 
   /// Begins. Call once.

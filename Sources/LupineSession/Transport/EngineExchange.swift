@@ -11,7 +11,7 @@ final class EngineExchange: TransferHandler, TransportExchange {
   private let receiver: any TransportReceiver
   private let url: ParsedURL
   private let method: String
-  private let transfer = Locked<TransferHandle?>(nil)
+  private let transfer = LockedStorage<TransferHandle?>(nil)
   let requestHead: [UInt8]
 
   init(

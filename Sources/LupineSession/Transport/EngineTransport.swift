@@ -14,7 +14,7 @@ final class EngineTransport: Transport {
   private let policy: TLSPolicy
   private let overrides: [String: SocketAddress]
   /// The key of each origin asked for so far: making one costs more than finding one.
-  private let keys = Locked<[Origin: PoolKey]>([:])
+  private let keys = LockedStorage<[Origin: PoolKey]>([:])
 
   private static let shared = Result { () throws(IOError) in try Engine.start(name: "lupine") }
   private static let maximumKeys = 4_096
@@ -79,6 +79,11 @@ final class EngineTransport: Transport {
       exchange.refuse(error)
       return exchange
     }
+  }
+
+  /// Runs `work` on the engine's thread.
+  func submit(_ work: @escaping @Sendable () -> Void) {
+    engine.loop.submit(work)
   }
 
   /// Closes idle connections and, if asked, ends everything under way.
