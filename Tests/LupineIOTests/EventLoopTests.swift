@@ -253,16 +253,21 @@ private func startedLoop(_ name: String = "test") throws -> EventLoop {
         loop.stop()
         loop.join()
       }
+      /// A thread that has been joined, or left to itself because it was still inside a lookup, is gone a moment later.
+      func waitUntil(_ condition: () -> Bool) -> Bool {
+        let limit = EventLoop.monotonicNow().advanced(byNanoseconds: 5_000_000_000)
+        while !condition() {
+          guard EventLoop.monotonicNow() < limit else { return false }
+          sched_yield()
+        }
+        return true
+      }
       try use()
+      guard waitUntil({ threads().isEmpty }) else { exit(4) }
       let descriptors = names(in: "/proc/self/fd").count
       try use()
-      guard names(in: "/proc/self/fd").count == descriptors else { exit(4) }
-      // A joined thread is gone for the program, and a moment later for the kernel.
-      let limit = EventLoop.monotonicNow().advanced(byNanoseconds: 5_000_000_000)
-      while !threads().isEmpty {
-        guard EventLoop.monotonicNow() < limit else { exit(5) }
-        sched_yield()
-      }
+      guard waitUntil({ threads().isEmpty }) else { exit(5) }
+      guard waitUntil({ names(in: "/proc/self/fd").count == descriptors }) else { exit(6) }
       exit(0)
     }
   }
