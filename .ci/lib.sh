@@ -1,0 +1,38 @@
+# What every script of the checks sources: the root as the working directory, and a few words to say things with.
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+# Swift's backtracer can hang for minutes after a crash, and takes the signal from libFuzzer.
+export SWIFT_BACKTRACE=enable=no
+
+# Scratch space that ends with the script.
+scratch() {
+  local folder
+  folder=$(mktemp -d "${TMPDIR:-/tmp}/lupine-check.XXXXXX")
+  # shellcheck disable=SC2064
+  trap "rm -rf '$folder'" EXIT
+  scratch_folder=$folder
+}
+
+say() { printf '==> %s\n' "$*"; }
+
+complain() { printf 'error: %s\n' "$*" >&2; }
+
+die() {
+  complain "$*"
+  exit 1
+}
+
+need_swift() {
+  command -v swift >/dev/null || die "no Swift toolchain in PATH: install Swift 6.3 or later from https://www.swift.org/install/linux"
+}
+
+# build SECONDS SCRATCH ARGUMENTS...: builds, with a limit of time; the compiler's progress is the progress.
+build() {
+  local limit=$1 folder=$2
+  shift 2
+  timeout --kill-after=10 "$limit" swift build --scratch-path "$folder" "$@" </dev/null \
+    || die "swift build --scratch-path $folder $* failed (status $?; 124 means that it took more than $limit s)"
+}
