@@ -265,9 +265,10 @@ private func startedLoop(_ name: String = "test") throws -> EventLoop {
       try use()
       guard waitUntil({ threads().isEmpty }) else { exit(4) }
       let descriptors = names(in: "/proc/self/fd").count
-      try use()
+      for _ in 0..<4 { try use() }
       guard waitUntil({ threads().isEmpty }) else { exit(5) }
-      guard waitUntil({ names(in: "/proc/self/fd").count == descriptors }) else { exit(6) }
+      // Not "equal": the test runner has descriptors of its own that come and go.
+      guard waitUntil({ names(in: "/proc/self/fd").count <= descriptors }) else { exit(6) }
       exit(0)
     }
   }
