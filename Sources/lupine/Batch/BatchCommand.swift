@@ -1,9 +1,105 @@
 internal import ArgumentParser
+internal import FoundationEssentials
+internal import LupineBase
+internal import LupineSession
 
+/// JSON requests in, JSON results out, one a line.
 struct BatchCommand: AsyncParsableCommand {
-  static let configuration = CommandConfiguration(commandName: "batch", abstract: "Batch.")
+  static let configuration = CommandConfiguration(
+    commandName: "batch",
+    abstract: "Carry out JSON requests from standard input, with JSON results on standard output.",
+    discussion: """
+      One request a line, one result a line, in the order in which they finish; "id" tells which belongs to which. Connections are \
+      shared. A line that makes no request gives a result with an error. The exit status is 0 unless the streams themselves fail.
+
+      REQUEST:
+        {"id": 1, "method": "POST", "url": "https://example.com/", "headers": [["X-A", "1"]],
+         "body": "text" | "bodyBase64": "…" | "bodyFile": "path", "chunked": false,
+         "followRedirects": true, "maxRedirects": 20, "timeout": 30.5, "compressed": true,
+         "maxBodyBytes": 268435456, "caFile": "ca.pem", "insecure": false,
+         "clientCert": "cert.pem", "clientKey": "key.pem",
+         "resolve": {"example.com:443": "127.0.0.1:8443"}, "unixSocket": "path"}
+        Only "url" is needed; the values shown for flags and numbers are the defaults (no timeout).
+
+      RESULT:
+        {"id", "status", "reason", "version", "headers": [[name, value]], "bodyBase64",
+         "trailers": [[name, value]], "informational": [[status, [[name, value]]]], "url",
+         "redirects": [{"status", "url", "location"}], "reusedConnection",
+         "metrics": {phase: microseconds}, "error": {"code", "phase", "message"} or null}
+        What arrived before an error is there too.
+      """)
+
+  @Option(help: ArgumentHelp("Requests under way at a time.", valueName: "n"))
+  var concurrency = 16
+
+  func validate() throws {
+    if !(1...65_536).contains(concurrency) { throw ValidationError("--concurrency is between 1 and 65536.") }
+  }
 
   mutating func run() async throws {
-    throw CommandFailure(.failure, "not built yet")
+    if concurrency > 256 { System.raiseDescriptorLimit() }
+    try await BatchRun(concurrency: concurrency).run()
+  }
+}
+
+/// Carries out a batch: each worker takes a line, fetches, writes the result, and takes the next one.
+struct BatchRun: Sendable {
+  private let concurrency: Int
+  private let lines: LineReader
+  private let sessions: BatchSessions
+  /// Held while a line is written, so that lines never mix.
+  private let output = Locked(())
+
+  init(concurrency: Int) {
+    self.concurrency = concurrency
+    lines = LineReader(System.Stream.input.rawValue)
+    sessions = BatchSessions(concurrency: concurrency)
+  }
+
+  func run() async throws {
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<concurrency {
+        group.addTask {
+          while let line = try await lines.next() { try write(await result(of: line)) }
+        }
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  private func write(_ result: BatchResult) throws(System.Failure) {
+    let line = JSONWriter.line(result.json) + [UInt8(ascii: "\n")]
+    try output.withLock { _ throws(System.Failure) in
+      try System.write(line, to: System.Stream.output.rawValue, name: "standard output")
+    }
+  }
+
+  private func result(of line: LineReader.Line) async -> BatchResult {
+    switch line {
+    case .tooLong(let number):
+      return BatchResult(id: .null, BatchRefusal("line \(number) is longer than 64 MiB; use \"bodyFile\""))
+    case .text(let number, let bytes):
+      do throws(JSONError) {
+        return await result(of: try JSONReader.read(bytes))
+      } catch {
+        return BatchResult(id: .null, BatchRefusal("line \(number) is no JSON: \(error)"))
+      }
+    }
+  }
+
+  private func result(of json: JSONValue) async -> BatchResult {
+    let id = json["id"] ?? .null
+    do {
+      let request = try BatchRequest(json)
+      let session = try sessions.session(for: request.sessionKey)
+      let (body, response) = try await session.data(for: request.request)
+      return BatchResult(id: id, response: response, body: [UInt8](body))
+    } catch let refusal as BatchRefusal {
+      return BatchResult(id: id, refusal)
+    } catch let error as SessionError {
+      return BatchResult(id: id, error)
+    } catch {
+      return BatchResult(id: id, BatchRefusal("\(error)", code: SessionError.Code.unknown.rawValue))
+    }
   }
 }

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import LupineSession
 
 /// The main form: one request, its answer to standard output or a file.
 struct FetchCommand: AsyncParsableCommand {
@@ -36,8 +37,11 @@ struct FetchCommand: AsyncParsableCommand {
   @OptionGroup(title: "Connection") var connection: ConnectionOptions
 
   mutating func run() async throws {
-    let plan = try FetchPlan(target: try Target(arguments), body: body, connection: connection, output: output)
-    try await FetchRun(plan).run()
+    let payload = PayloadOptions(json: body.json, form: body.form, raw: body.raw, headers: body.header)
+    var plan = try FetchPlan(target: try Target(arguments), payload: payload, connection: connection)
+    // Progress and ranges count the bytes as they are sent.
+    if output.download { plan.request.acceptsCompressedContent = false }
+    try await FetchRun(plan, output: output).run()
   }
 }
 

@@ -2,15 +2,14 @@ internal import HTTPTypes
 internal import LupineRules
 internal import LupineSession
 
-/// Everything that is decided before a byte leaves: the request, the session's configuration, and where the answer goes.
+/// Everything that is decided before a byte leaves: the request, and the session's configuration.
 struct FetchPlan: Sendable {
   var request: Request
   var configuration: SessionConfiguration
-  var output: OutputOptions
 
-  init(target: Target, body: BodyOptions, connection: ConnectionOptions, output: OutputOptions) throws {
+  init(target: Target, payload options: PayloadOptions, connection: ConnectionOptions) throws {
     var items = try target.items.map { try RequestItem($0) }
-    items += try body.header.map { text in
+    items += try options.headers.map { text in
       let item = try RequestItem(text)
       switch item {
       case .header, .emptyHeader: return item
@@ -20,7 +19,7 @@ struct FetchPlan: Sendable {
     let query = items.compactMap { item -> (name: String, value: String)? in
       if case .query(let name, let value) = item { (name, value) } else { nil }
     }
-    let payload = try Payload(items, options: body)
+    let payload = try Payload(items, options: options)
     request = try Request(Target.adding(query, to: target.url))
     let method = target.method ?? (payload.hasBody ? "POST" : "GET")
     guard let parsedMethod = HTTPRequest.Method(method) else {
@@ -30,13 +29,10 @@ struct FetchPlan: Sendable {
     request.body = payload.body
     configuration = Self.configuration(connection)
     request.redirects = Self.redirects(connection)
-    self.output = output
     var defaults = payload.fields
     for item in items { try apply(item, &defaults) }
     for field in defaults { request.fields.append(field) }
     addCredentials()
-    // Progress and ranges count the bytes as they are sent.
-    if output.download { request.acceptsCompressedContent = false }
   }
 
   /// Adds a field; one that the user gives takes the place of a default.

@@ -5,10 +5,11 @@ internal import LupineWire
 struct FetchRun {
   private let plan: FetchPlan
   private let console: Console
-  private var output: OutputOptions { plan.output }
+  private let output: OutputOptions
 
-  init(_ plan: FetchPlan, console: Console = .current) {
+  init(_ plan: FetchPlan, output: OutputOptions, console: Console = .current) {
     self.plan = plan
+    self.output = output
     self.console = console
   }
 

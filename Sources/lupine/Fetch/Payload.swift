@@ -1,6 +1,15 @@
 internal import HTTPTypes
 internal import LupineSession
 
+/// What kind of body is wanted.
+struct PayloadOptions: Sendable {
+  var json = false
+  var form = false
+  var raw: String?
+  /// Fields in addition, as `name:value`.
+  var headers: [String] = []
+}
+
 /// The body that items and options make, with the fields that go with it.
 struct Payload: Sendable {
   var body = Request.Body.none
@@ -13,7 +22,7 @@ struct Payload: Sendable {
 
   private static let acceptJSON = "application/json, */*;q=0.5"
 
-  init(_ items: [RequestItem], options: BodyOptions) throws {
+  init(_ items: [RequestItem], options: PayloadOptions) throws {
     if options.json { fields[.accept] = Self.acceptJSON }
     let parts = items.filter(\.isPartOfBody)
     if let raw = options.raw {
@@ -34,7 +43,7 @@ struct Payload: Sendable {
     }
   }
 
-  private mutating func raw(_ text: String, _ options: BodyOptions) throws {
+  private mutating func raw(_ text: String, _ options: PayloadOptions) throws {
     if text.hasPrefix("@") {
       let path = String(text.dropFirst())
       let type = options.json ? "application/json" : options.form ? MediaTypes.form : MediaTypes.type(of: path)

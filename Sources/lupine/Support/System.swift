@@ -104,6 +104,8 @@ enum System {
     return nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime)
   }
 
+  static func log10(_ value: Double) -> Double { Glibc.log10(value) }
+
   /// Allows as many descriptors as the hard limit does: a benchmark may want thousands of connections.
   static func raiseDescriptorLimit() {
     var limit = rlimit()

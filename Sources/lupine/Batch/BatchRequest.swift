@@ -1,0 +1,166 @@
+internal import HTTPTypes
+internal import LupineSession
+
+/// Why a line makes no request; becomes the `error` of its result.
+struct BatchRefusal: Error, Sendable, Equatable {
+  var code = "badRequest"
+  var message: String
+
+  init(_ message: String, code: String = "badRequest") {
+    self.message = message
+    self.code = code
+  }
+}
+
+/// One line of standard input: a request and what its session must be like.
+struct BatchRequest: Sendable {
+  /// What decides which session carries a request: requests with equal settings share connections.
+  struct SessionKey: Hashable, Sendable {
+    var caFile: String?
+    var insecure = false
+    var clientCertificate: String?
+    var clientKey: String?
+    var resolve: [String: String] = [:]
+    var unixSocket: String?
+  }
+
+  var request: Request
+  var sessionKey: SessionKey
+
+  init(_ json: JSONValue) throws(BatchRefusal) {
+    guard case .object = json else { throw BatchRefusal("a request is an object, not \(json.kind)") }
+    let fields = BatchFields(json)
+    guard let url = try fields.string("url") else { throw BatchRefusal("\"url\" is missing") }
+    let method = try fields.string("method") ?? "GET"
+    guard let parsedMethod = HTTPRequest.Method(method) else { throw BatchRefusal("\"method\" is no token: \(method)") }
+    do throws(SessionError) {
+      request = try Request(url, method: parsedMethod)
+    } catch {
+      throw BatchRefusal(error.message, code: error.code.rawValue)
+    }
+    sessionKey = try Self.sessionKey(fields)
+    request.fields = try Self.headers(fields)
+    request.body = try Self.body(fields)
+    try applyLimits(fields)
+  }
+
+  private mutating func applyLimits(_ fields: BatchFields) throws(BatchRefusal) {
+    var redirects = RedirectConfiguration()
+    redirects.isEnabled = try fields.boolean("followRedirects") ?? true
+    if let limit = try fields.integer("maxRedirects") { redirects.limit = limit }
+    request.redirects = redirects
+    if let seconds = try fields.seconds("timeout") {
+      request.totalTimeout = .seconds(seconds)
+      request.timeoutInterval = .seconds(seconds)
+    }
+    request.acceptsCompressedContent = try fields.boolean("compressed")
+    request.maximumBufferedBodySize = try fields.integer("maxBodyBytes")
+  }
+
+  private static func sessionKey(_ fields: BatchFields) throws(BatchRefusal) -> SessionKey {
+    var key = SessionKey()
+    key.caFile = try fields.string("caFile")
+    key.insecure = try fields.boolean("insecure") ?? false
+    key.clientCertificate = try fields.string("clientCert")
+    key.clientKey = try fields.string("clientKey")
+    key.unixSocket = try fields.string("unixSocket")
+    key.resolve = try fields.strings("resolve")
+    if key.clientKey != nil, key.clientCertificate == nil { throw BatchRefusal("\"clientKey\" needs \"clientCert\"") }
+    return key
+  }
+
+  /// In their order and case, duplicates included.
+  private static func headers(_ fields: BatchFields) throws(BatchRefusal) -> HTTPFields {
+    var headers = HTTPFields()
+    for pair in try fields.array("headers") ?? [] {
+      guard let parts = pair.array, parts.count == 2, let name = parts[0].string, let value = parts[1].string else {
+        throw BatchRefusal("\"headers\" is an array of [name, value] pairs of strings")
+      }
+      do throws(CommandFailure) {
+        headers.append(try FetchPlan.field(name, value))
+      } catch {
+        throw BatchRefusal(error.message)
+      }
+    }
+    return headers
+  }
+
+  private static func body(_ fields: BatchFields) throws(BatchRefusal) -> Request.Body {
+    let isChunked = try fields.boolean("chunked") ?? false
+    let text = try fields.string("body")
+    let base64 = try fields.string("bodyBase64")
+    let file = try fields.string("bodyFile")
+    guard [text, base64, file].count(where: { $0 != nil }) <= 1 else {
+      throw BatchRefusal("\"body\", \"bodyBase64\" and \"bodyFile\" exclude each other")
+    }
+    if let file { return isChunked ? chunked([.file(path: file, size: nil)]) : .file(path: file) }
+    var bytes = text.map { Array($0.utf8) }
+    if let base64 {
+      bytes = Base64.decode(base64)
+      if bytes == nil { throw BatchRefusal("\"bodyBase64\" is not Base64") }
+    }
+    if isChunked { return chunked([.bytes(bytes ?? [])]) }
+    return bytes.map { .bytes($0) } ?? .none
+  }
+
+  private static func chunked(_ segments: [SegmentedBody.Segment]) -> Request.Body {
+    .stream(length: nil, isReplayable: true) { BodyStream(SegmentedBody(segments)) }
+  }
+}
+
+/// Typed access to the members of a request; null is as good as missing.
+struct BatchFields {
+  private let json: JSONValue
+
+  init(_ json: JSONValue) {
+    self.json = json
+  }
+
+  private func value(_ name: String) -> JSONValue? {
+    json[name].flatMap { $0 == .null ? nil : $0 }
+  }
+
+  private func typed<Value>(
+    _ name: String, _ kind: String, _ read: (JSONValue) -> Value?
+  ) throws(BatchRefusal) -> Value? {
+    guard let value = value(name) else { return nil }
+    guard let result = read(value) else { throw BatchRefusal("\"\(name)\" must be \(kind), not \(value.kind)") }
+    return result
+  }
+
+  func string(_ name: String) throws(BatchRefusal) -> String? { try typed(name, "a string") { $0.string } }
+
+  func boolean(_ name: String) throws(BatchRefusal) -> Bool? { try typed(name, "a boolean") { $0.boolean } }
+
+  func array(_ name: String) throws(BatchRefusal) -> [JSONValue]? { try typed(name, "an array") { $0.array } }
+
+  func integer(_ name: String) throws(BatchRefusal) -> Int? {
+    guard let number = try typed(name, "a number", { $0.number }) else { return nil }
+    guard let value = Int(exactly: number), value >= 0 else {
+      throw BatchRefusal("\"\(name)\" must be an integer from 0 on")
+    }
+    return value
+  }
+
+  func seconds(_ name: String) throws(BatchRefusal) -> Double? {
+    guard let number = try typed(name, "a number", { $0.number }) else { return nil }
+    guard number > 0, number < 1e9 else { throw BatchRefusal("\"\(name)\" must be a number of seconds above 0") }
+    return number
+  }
+
+  /// An object of strings.
+  func strings(_ name: String) throws(BatchRefusal) -> [String: String] {
+    guard let value = value(name) else { return [:] }
+    guard case .object(let members) = value else {
+      throw BatchRefusal("\"\(name)\" must be an object, not \(value.kind)")
+    }
+    var result: [String: String] = [:]
+    for member in members {
+      guard let text = member.value.string else {
+        throw BatchRefusal("\"\(name)\" maps strings to strings; \"\(member.name)\" is \(member.value.kind)")
+      }
+      result[member.name] = text
+    }
+    return result
+  }
+}

@@ -1,0 +1,50 @@
+internal import LupineBase
+internal import LupineSession
+
+/// The sessions of a batch: one for each combination of settings, so that connections are shared where they may be.
+final class BatchSessions: Sendable {
+  private typealias Key = BatchRequest.SessionKey
+
+  private struct State {
+    var sessions: [Key: Session] = [:]
+    var order: [Key] = []
+  }
+
+  /// More combinations than this: the oldest session goes when its requests are done.
+  static let limit = 64
+
+  private let concurrency: Int
+  private let state = Locked(State())
+
+  init(concurrency: Int) {
+    self.concurrency = concurrency
+  }
+
+  func session(for key: BatchRequest.SessionKey) throws(SessionError) -> Session {
+    try state.withLock { state throws(SessionError) in
+      if let session = state.sessions[key] { return session }
+      let session = try Session(configuration(for: key))
+      if state.order.count >= Self.limit { state.sessions[state.order.removeFirst()] = nil }
+      state.sessions[key] = session
+      state.order.append(key)
+      return session
+    }
+  }
+
+  private func configuration(for key: BatchRequest.SessionKey) -> SessionConfiguration {
+    var configuration = SessionConfiguration()
+    configuration.userAgent = "lupine/0.1"
+    configuration.maximumConnectionsPerHost = concurrency
+    configuration.maximumConnections = max(configuration.maximumConnections, concurrency)
+    configuration.maximumWaitingRequests = max(configuration.maximumWaitingRequests, concurrency)
+    configuration.nameOverrides = key.resolve
+    configuration.unixSocketPath = key.unixSocket
+    if let file = key.caFile { configuration.tls.roots = .file(file) }
+    configuration.tls.verifiesServer = !key.insecure
+    if let certificate = key.clientCertificate {
+      configuration.tls.clientIdentity = TLSConfiguration.ClientIdentity(
+        certificatePath: certificate, privateKeyPath: key.clientKey ?? certificate)
+    }
+    return configuration
+  }
+}
