@@ -1,17 +1,13 @@
 import Foundation
 import LupineTesting
 
-/// Lists of the shared authorities that revoke nothing. In one file for the whole run, in the system's temporary folder.
-enum RevocationFile {
-  static let shared: String = {
-    do {
-      let files = try Mint.shared.root.writeRoot()
-      let text =
-        try Mint.shared.root.revocationListPEM(revoking: [])
-        + Mint.shared.middle.revocationListPEM(revoking: [])
-      return try files.add(text, name: "lists.pem")
-    } catch { fatalError("minting failed: \(error)") }
-  }()
+/// Runs `body` with the path of a file of the shared authorities' revocation lists, which revoke nothing.
+func withRevocationLists<Result>(_ body: (String) throws -> Result) throws -> Result {
+  let files = try Mint.shared.root.writeRoot()
+  defer { files.remove() }
+  let text =
+    try Mint.shared.root.revocationListPEM(revoking: []) + Mint.shared.middle.revocationListPEM(revoking: [])
+  return try body(try files.add(text, name: "lists.pem"))
 }
 
 /// Puts another file's contents in the place of a file, as a new inode.
