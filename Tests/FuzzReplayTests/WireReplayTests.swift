@@ -1,0 +1,33 @@
+import Foundation
+import LupineFuzzBodies
+import Testing
+
+/// Replays the seeds of the wire's fuzz bodies, and every input that once broke an oracle. A broken oracle ends the process.
+@Suite struct WireReplayTests {
+  static let bodies: [(String, @Sendable ([UInt8]) -> Void)] = [
+    ("ResponseParser", { ResponseParserFuzz.run(bytes: $0) }),
+    ("ChunkedDecoder", { ChunkedDecoderFuzz.run(bytes: $0) }),
+    ("RequestEncoder", { RequestEncoderFuzz.run(bytes: $0) }),
+  ]
+
+  @Test(arguments: bodies.map(\.0)) func replays(_ name: String) throws {
+    let body = try #require(Self.bodies.first { $0.0 == name }).1
+    let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Fuzz/Corpora/\(name)")
+    let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+    #expect(files.count >= 8)
+    for file in files.sorted(by: { $0.path < $1.path }) {
+      let input = Array(try Data(contentsOf: file))
+      body(input)
+      // Cut, bent and doubled, every seed is many.
+      for position in input.indices {
+        body(Array(input[..<position]))
+        for bit in [UInt8(0x01), 0x20, 0x80] {
+          var bent = input
+          bent[position] ^= bit
+          body(bent)
+        }
+      }
+      body(input + input.dropFirst(2))
+    }
+  }
+}
