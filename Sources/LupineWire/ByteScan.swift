@@ -13,8 +13,10 @@ enum ByteScan {
   /// The eight bytes from `index` on, the first one lowest.
   @inline(__always)
   static func word(_ bytes: Span<UInt8>, _ index: Int) -> UInt64 {
-    // Clearing the sign changes nothing, but lets the optimiser fold nine checks into one.
-    let start = index & Int.max
+    // Clearing the high bits changes nothing (storage is at most 1 GiB and a little), but with them gone this one check implies all
+    // that follow, and they are optimised away.
+    let start = index & 0x7FFF_FFFF
+    precondition(start &+ 8 <= bytes.count)
     let eight = bytes.extracting(start..<(start &+ 8))
     return combine(eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7])
   }
@@ -54,7 +56,8 @@ enum ByteScan {
   /// Sixteen bytes from `index` on, as two words: one bounds check, two loads.
   @inline(__always)
   static func words(_ bytes: Span<UInt8>, _ index: Int) -> SIMD2<UInt64> {
-    let start = index & Int.max
+    let start = index & 0x7FFF_FFFF
+    precondition(start &+ 16 <= bytes.count)
     let sixteen = bytes.extracting(start..<(start &+ 16))
     return SIMD2(
       combine(
