@@ -127,12 +127,13 @@ struct FieldScanner {
     while index < most, bytes[next] > .space {
       start = next
       stopped = .name
+      // The end of the line first, from its start: where the next line starts then hangs on one scan, not on two in a row.
+      let stop = ByteScan.firstControl(bytes, from: start)
       colon = ByteScan.firstNonToken(bytes, from: start)
       next = colon
       guard bytes[colon] == .colon, colon > start else { break }
       stopped = .leadingSpace
       next = colon &+ 1
-      let stop = ByteScan.firstControl(bytes, from: next)
       guard bytes[stop] == .carriageReturn, bytes[stop &+ 1] == .lineFeed, stop &- start <= longest else {
         value = next
         while value < stop, bytes[value] <= .space { value &+= 1 }
