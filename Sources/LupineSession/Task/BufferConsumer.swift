@@ -26,12 +26,14 @@ final class BufferConsumer: ResponseConsumer {
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
     let isTooLarge = state.withLock { state -> Bool in
       guard !state.isTooLarge else { return false }
-      guard state.bytes.count + bytes.count <= limit else {
-        state.isTooLarge = true
-        return true
+      let room = limit - state.bytes.count
+      guard bytes.count > room else {
+        state.bytes.append(bytes)
+        return false
       }
-      state.bytes.append(bytes)
-      return false
+      state.bytes.append(bytes.extracting(first: room))
+      state.isTooLarge = true
+      return true
     }
     if isTooLarge { exchange.cancel() }
   }
@@ -45,17 +47,29 @@ final class BufferConsumer: ResponseConsumer {
       return (state.bytes, state.isTooLarge, state.completion)
     }
     switch result {
+    case .success(let response) where isTooLarge:
+      // The rest had arrived before the cancellation did.
+      var error = SessionError(.bodyTooLarge, phase: .receive, message: "", failingURL: response.urlString)
+      error.requestBytesSent = true
+      error.response = response
+      error.requestHead = response.requestHead
+      error.metrics = response.metrics
+      completion?(.failure(tooLarge(error, bytes)))
     case .success(let response): completion?(.success((Data(bytes), response)))
     case .failure(var error):
-      if isTooLarge {
-        error.code = .bodyTooLarge
-        error.phase = .receive
-        error.message =
-          "the body is larger than \(limit) bytes; see SessionConfiguration.maximumBufferedBodySize, or use bytes(for:)"
-        error.underlying = nil
-      }
       error.partialBody = bytes
-      completion?(.failure(error))
+      completion?(.failure(isTooLarge ? tooLarge(error, bytes) : error))
     }
+  }
+
+  private func tooLarge(_ error: SessionError, _ bytes: [UInt8]) -> SessionError {
+    var error = error
+    error.code = .bodyTooLarge
+    error.phase = .receive
+    error.message =
+      "the body is larger than \(limit) bytes; see SessionConfiguration.maximumBufferedBodySize, or use bytes(for:)"
+    error.underlying = nil
+    error.partialBody = bytes
+    return error
   }
 }
