@@ -76,6 +76,9 @@ enum Main {
       return .failure
     case is ValidationError, is CleanExit:
       return report(parsing: error, isMainForm: isMainForm)
+    case let error where LupineCommand.exitCode(for: error) == .success:
+      // `help` and `--help` of a subcommand are commands that throw what they have to say.
+      return report(parsing: error, isMainForm: isMainForm)
     default:
       System.tell("lupine: \(TerminalText.escaped("\(error)"))\n")
       return .failure

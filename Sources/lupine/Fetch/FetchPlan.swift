@@ -61,6 +61,8 @@ struct FetchPlan: Sendable {
     guard let parsed = HTTPField.Name(name) else {
       throw .misuse("\"\(name)\" is no name for a header field")
     }
+    // RFC 9110 5.5: white space around a value is not part of it.
+    let value = value.trimmingSpaces
     guard HTTPField.isValidValue(value) else {
       throw .misuse("the value of \"\(name)\" has characters that no header field can carry, such as line ends")
     }

@@ -98,6 +98,13 @@ enum RequestItem: Sendable, Equatable {
 }
 
 extension StringProtocol {
+  /// Without spaces and tabs at both ends.
+  var trimmingSpaces: String {
+    let rest = drop { $0 == " " || $0 == "\t" }
+    guard let last = rest.lastIndex(where: { $0 != " " && $0 != "\t" }) else { return "" }
+    return String(rest[...last])
+  }
+
   /// The first place where `text` occurs.
   func range(of text: String) -> Range<Index>? {
     var start = startIndex

@@ -1,0 +1,48 @@
+import Testing
+
+@testable import lupine
+
+@Suite struct JSONTests {
+  @Test(arguments: [
+    (#"{"b":1,"a":[true,false,null]}"#, #"{"b":1,"a":[true,false,null]}"#),
+    (" [ 1 , 2.50 , -0 , 1e3 , 1E+3 ] ", "[1,2.50,-0,1e3,1E+3]"), (#""""#, #""""#), ("{}", "{}"), ("[]", "[]"),
+    (#""\u00e9\ud83d\ude00\n\/""#, #""é😀\n/""#), (#""\ud800x""#, "\"\u{FFFD}x\""),
+    (#"{"a":1,"a":2}"#, #"{"a":1,"a":2}"#),
+    (#""\u0000\u001f\u007f""#, #""\u0000\u001f\u007f""#),
+    ("123456789012345678901234567890", "123456789012345678901234567890"),
+  ]) func keepsOrderAndSpelling(_ text: String, _ line: String) throws {
+    let value = try JSONReader.read(text)
+    #expect(String(decoding: JSONWriter.line(value), as: UTF8.self) == line)
+    #expect(try JSONReader.read(JSONWriter.pretty(value)) == value)
+  }
+
+  @Test(arguments: [
+    ("", 0), ("{", 1), ("[1,]", 3), ("{\"a\"}", 4), ("{a:1}", 1), ("01", 1), ("1.", 2), ("-", 1), ("1e", 2), ("tru", 3),
+    ("\"a", 2), ("\"\n\"", 1), (#""\x""#, 2), (#""\u12g4""#, 5), ("1 2", 2), ("[1", 2), ("nul", 3), ("{\"a\":1,}", 7),
+  ]) func refusesWithOffset(_ text: String, _ offset: Int) {
+    #expect { try JSONReader.read(text) } throws: { ($0 as? JSONError)?.offset == offset }
+  }
+
+  @Test func refusesDeepNestingAndInvalidUTF8() {
+    let deep = String(repeating: "[", count: 100_000)
+    #expect(throws: JSONError.self) { try JSONReader.read(deep) }
+    #expect(throws: JSONError.self) { try JSONReader.read([0x22, 0xFF, 0x22]) }
+    #expect(throws: Never.self) {
+      try JSONReader.read(String(repeating: "[", count: 256) + String(repeating: "]", count: 256))
+    }
+  }
+
+  @Test func lastMemberWins() throws {
+    #expect(try JSONReader.read(#"{"a":1,"a":2}"#)["a"] == .number("2"))
+  }
+
+  @Test func prettyEscapesWhatTerminalsActOn() throws {
+    let text = JSONWriter.pretty(.string("a\u{9b}2J\u{202e}b"))
+    #expect(text == #""a\u009b2J\u202eb""#)
+  }
+
+  @Test(arguments: [(1.0, "1"), (0.125, "0.125"), (0.0004, "0"), (-2.5, "-2.5"), (1234.5678, "1234.568"), (0, "0")])
+  func decimals(_ value: Double, _ text: String) {
+    #expect(Decimal.text(value, digits: 3) == text)
+  }
+}

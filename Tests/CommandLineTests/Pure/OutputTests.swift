@@ -1,0 +1,103 @@
+import LupineSession
+import LupineWire
+import Testing
+
+@testable import lupine
+
+@Suite struct OutputTests {
+  @Test(arguments: [
+    ("plain é 😀", "plain é 😀"), ("a\u{1b}[2Jb", #"a\x1b[2Jb"#), ("\u{7}\u{7f}\u{9b}", #"\x07\x7f\x9b"#),
+    ("a\u{202e}b\u{200b}", #"a\u{202e}b\u{200b}"#), ("l1\nl2\tx\r", #"l1\x0al2\x09x\x0d"#),
+  ]) func escapesControls(_ text: String, _ shown: String) {
+    #expect(TerminalText.escaped(text) == shown)
+  }
+
+  /// However a text is cut, what is shown is the same.
+  @Test(arguments: ["é€😀\r\nx\u{1b}c\r", "a\r\r\nb", "\u{feff}ü", "plain"]) func streamsAreSplitInvariant(
+    _ text: String
+  ) {
+    let bytes = Array(text.utf8)
+    func shown(_ parts: [ArraySlice<UInt8>]) -> String {
+      var stream = TerminalTextStream()
+      return parts.map { stream.text(Array($0)) }.joined() + stream.finish()
+    }
+    let whole = shown([bytes[...]])
+    #expect(shown(bytes.indices.map { bytes[$0...$0] }) == whole)
+    for cut in bytes.indices { #expect(shown([bytes[..<cut], bytes[cut...]]) == whole) }
+    #expect(!whole.contains("\u{1b}") && !whole.contains("\r"))
+  }
+
+  @Test func invalidUTF8IsRepaired() {
+    var stream = TerminalTextStream()
+    #expect(stream.text([0x61, 0xE2, 0x82]) + stream.finish() == "a\u{FFFD}")
+  }
+
+  static let head = """
+    GET / HTTP/1.1\r
+    Host: h\r
+    Authorization: Basic c2VjcmV0\r
+    cookie: session=secret\r
+    X: \u{1b}[2J\r
+    \r
+
+    """
+
+  @Test func secretsAreHidden() {
+    let text = HeadPrinter(style: .plain, showsSecrets: false).request(Array(Self.head.utf8))
+    #expect(!text.contains("c2VjcmV0") && !text.contains("session"))
+    #expect(text.contains("> Authorization: Basic [hidden") && text.contains("> cookie: [hidden"))
+    #expect(text.contains(#"> X: \x1b[2J"#))
+    let shown = HeadPrinter(style: .plain, showsSecrets: true).request(Array(Self.head.utf8))
+    #expect(shown.contains("Authorization: Basic c2VjcmV0\n") && shown.contains("cookie: session=secret\n"))
+  }
+
+  @Test func coloursOnlyWhereWanted() {
+    #expect(Style.plain.paint("x", .red) == "x")
+    #expect(Style(isColoured: true).paint("x", .bold, .red) == "\u{1b}[1;31mx\u{1b}[0m")
+    #expect(Style(isColoured: true).paint("", .red) == "")
+  }
+
+  @Test(
+    arguments: [
+      (512, "512 B"), (1536, "1.50 KiB"), (64 << 20, "64.0 MiB"), (1 << 40, "1.00 TiB"),
+    ] as [(Int64, String)]) func bytes(_ count: Int64, _ text: String)
+  {
+    #expect(Units.bytes(count) == text)
+  }
+
+  @Test(
+    arguments: [(7, "7 ns"), (1_500, "1.50 µs"), (25_000_000, "25.0 ms"), (3_000_000_000, "3.00 s")]
+      as [(Int64, String)])
+  func durations(_ nanoseconds: Int64, _ text: String) {
+    #expect(Units.nanoseconds(nanoseconds) == text)
+  }
+
+  @Test func progressLineFitsItsWidth() {
+    for width in [20, 60, 80, 200] {
+      let line = ProgressBar.line(done: 50, total: 100, rate: 10, width: width, style: .plain)
+      #expect(line.count <= max(width, 50))
+      #expect(line.contains(" 50%  50 B of 100 B  10 B/s"))
+    }
+    #expect(ProgressBar.line(done: 2048, total: nil, rate: 1024, width: 80, style: .plain) == "2.00 KiB  1.00 KiB/s")
+  }
+
+  @Test func waterfallPlacesPhasesOnOneAxis() {
+    var exchange = TransactionMetrics()
+    exchange.fetchStart = 1_000
+    exchange.connectStart = 2_000
+    exchange.connectEnd = 4_000
+    exchange.requestStart = 4_000
+    exchange.requestEnd = 5_000
+    exchange.responseStart = 8_000
+    exchange.responseEnd = 9_000
+    let rows = TimingChart.rows(exchange, origin: 1_000)
+    #expect(rows.map(\.name) == ["wait", "connect", "send", "firstByte", "receive"])
+    #expect(rows.map(\.start) == [0, 1_000, 3_000, 4_000, 7_000])
+    #expect(rows.map(\.end) == [1_000, 3_000, 4_000, 7_000, 8_000])
+    var metrics = TaskMetrics()
+    metrics.transactions = [exchange]
+    let lines = TimingChart(style: .plain, width: 80).text(metrics).split(separator: "\n")
+    #expect(lines.count == 7)
+    #expect(lines.last == "total     8.00 µs")
+  }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import LupineTesting
+import Testing
+
+@testable import lupine
+
+@Suite(.timeLimit(.minutes(3))) struct BenchAndDemoTests {
+  @Test func demoIsGreen() async throws {
+    let outcome = try await Tool.run(["demo", "--seconds", "0.3"])
+    #expect(outcome.status == 0, "\(outcome.text) \(outcome.error)")
+    #expect(outcome.lines.count { $0.hasPrefix("✓") } == 9 && !outcome.text.contains("✗"))
+  }
+
+  @Test func figuresAddUp() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard(), recording: .none)
+    defer { server.shutdown() }
+    let outcome = try await Tool.run(["bench", server.url("/hello"), "-c", "4", "-n", "200", "--json"])
+    #expect(outcome.status == 0)
+    let json = try JSONReader.read([UInt8](outcome.output))
+    #expect(json["requests"] == .number("200") && json["failed"] == .number("0") && json["reuse"] == .boolean(true))
+    #expect(json["bytesReceived"] == .number("2600") && json["statuses"]?["200"] == .number("200"))
+    let opened = try #require(json["connectionsOpened"]?.number)
+    #expect(opened <= 4 && Int(opened) == server.connectionCount)
+    #expect(json["connectionsReused"]?.number == 200 - opened)
+    #expect(server.requestCount == 200)
+    for name in ["seconds", "requestsPerSecond", "cpuMicrosecondsPerRequest"] {
+      #expect(try #require(json[name]?.number) > 0)
+    }
+    let latency = try #require(json["latencyMicroseconds"])
+    let values = try ["min", "p50", "p75", "p90", "p99", "p99.9", "p99.99", "max"].map {
+      try #require(latency[$0]?.number)
+    }
+    #expect(values == values.sorted() && values[0] > 0)
+  }
+
+  @Test func comparesReuseWithNone() async throws {
+    let authority = try CertificateAuthority()
+    let root = try authority.writeRoot()
+    defer { root.remove() }
+    let server = try LoopbackServer(
+      routes: ServerRoute.standard(), tls: try ServerTLS.minted(by: authority), recording: .none)
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let arguments = ["-c", "2", "-n", "40", "--cacert", root.certificatePath, "--json", "--compare", "--plot", "p.svg"]
+    let outcome = try await Tool.run(["bench", server.url("/hello", host: "127.0.0.1")] + arguments, in: folder)
+    #expect(outcome.status == 0, "\(outcome.error)")
+    let json = try JSONReader.read([UInt8](outcome.output))
+    let (reuse, noReuse) = (try #require(json["reuse"]), try #require(json["noReuse"]))
+    #expect(try #require(reuse["connectionsOpened"]?.number) <= 2)
+    #expect(noReuse["connectionsOpened"] == .number("40") && noReuse["connectionsReused"] == .number("0"))
+    let handshakes = try ["handshakesFull", "handshakesResumed"].map { try #require(noReuse[$0]?.number) }
+    #expect(handshakes[0] + handshakes[1] == 40 && handshakes[1] > 0)
+    #expect(try #require(json["ratio"]?["requestsPerSecond"]?.number) > 0)
+    let picture = String(decoding: try folder.bytes("p.svg"), as: UTF8.self)
+    #expect(picture.hasPrefix("<svg ") && picture.contains("</svg>") && picture.count(of: "<path ") == 4)
+    #expect(!picture.contains("inf") && !picture.contains("nan"))
+  }
+
+  @Test func durationEndsARun() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard(), recording: .none)
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([
+      "bench", server.url("/hello"), "-c", "2", "--duration", "0.3", "--json", "--no-reuse",
+    ])
+    let json = try JSONReader.read([UInt8](outcome.output))
+    #expect(try #require(json["seconds"]?.number) >= 0.3)
+    #expect(json["connectionsOpened"] == json["requests"])
+  }
+
+  @Test func nobodyThereIsThree() async throws {
+    let server = try LoopbackServer { _, _ in }
+    let url = server.url()
+    server.shutdown()
+    let outcome = try await Tool.run(["bench", url, "-c", "2"])
+    #expect(outcome.status == 3 && outcome.error.contains("requests failed"))
+  }
+}
+
+extension String {
+  func count(of text: String) -> Int { components(separatedBy: text).count - 1 }
+}

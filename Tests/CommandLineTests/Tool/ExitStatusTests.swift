@@ -1,0 +1,92 @@
+import Foundation
+import LupineTesting
+import Testing
+
+@testable import lupine
+
+@Suite(.timeLimit(.minutes(3))) struct ExitStatusTests {
+  @Test(arguments: [
+    [], ["--bogus", "http://h/"], ["ftp://h/"], ["http://h/", "noitem"], ["http://h/", "a:=x"], ["http://h/", "a b:c"],
+    ["http://h/", "a:b\r\nc:d"], ["--json", "--form", "http://h/"], ["--continue", "http://h/"],
+    ["--key", "k", "http://h/"],
+    ["--timeout", "0", "http://h/"], ["--raw", "x", "http://h/", "a=b"], ["http://h:99999/"],
+    ["batch", "--concurrency", "0"], ["bench", "-c", "0", "http://h/"], ["bench"], ["demo", "--seconds", "0"],
+  ]) func misuseIsTwo(_ arguments: [String]) async throws {
+    let outcome = try await Tool.run(arguments)
+    #expect(outcome.status == 2 && outcome.text == "" && !outcome.error.isEmpty)
+  }
+
+  @Test(arguments: [
+    ["--help"], ["-h"], ["batch", "--help"], ["bench", "--help"], ["demo", "--help"], ["--version"], ["help"],
+  ])
+  func helpIsZero(_ arguments: [String]) async throws {
+    let outcome = try await Tool.run(arguments)
+    #expect(outcome.status == 0 && outcome.error == "" && outcome.text.lowercased().contains("lupine"))
+  }
+
+  @Test func helpListsEveryStatus() async throws {
+    let text = try await Tool.run(["--help"]).text
+    for status in ExitStatus.allCases { #expect(text.contains("\n  \(status.rawValue) ")) }
+  }
+
+  @Test func cannotConnectIsThree() async throws {
+    // The port was free a moment ago, and nobody listens on it.
+    let server = try LoopbackServer { _, _ in }
+    let url = server.url()
+    server.shutdown()
+    let outcome = try await Tool.run([url])
+    #expect(outcome.status == 3 && outcome.error.contains("Is the server running"))
+    #expect(try await Tool.run(["http://nothing.invalid/"]).status == 3)
+  }
+
+  @Test func untrustedIsFour() async throws {
+    let server = try LoopbackServer(
+      routes: ServerRoute.standard(), tls: try ServerTLS.minted(by: CertificateAuthority()))
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/hello", host: "127.0.0.1")])
+    #expect(outcome.status == 4 && outcome.error.contains("--cacert"))
+    #expect(try await Tool.run([server.url("/hello", host: "127.0.0.1"), "--insecure"]).text == "Hello, world!")
+  }
+
+  @Test(arguments: [
+    "NOT HTTP\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "",
+    "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+  ]) func brokenServerIsFive(_ response: String) async throws {
+    let server = try ScriptedServer(
+      [[.readHead, .sendAndFinish(ScriptBytes(response)), .waitForClose]], surplus: .repeatLast)
+    defer { server.shutdown() }
+    #expect(try await Tool.run([server.url()]).status == 5)
+  }
+
+  @Test func timeoutIsSix() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/slow"), "--timeout", "0.2"])
+    #expect(outcome.status == 6 && outcome.error.contains("--timeout"))
+  }
+
+  @Test func failIsTwentyTwo() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let url = server.url("/status?code=404&body=gone")
+    let failed = try await Tool.run([url, "--fail"])
+    #expect(failed.status == 22 && failed.text == "" && failed.error.contains("404"))
+    let shown = try await Tool.run([url])
+    #expect(shown.status == 0 && shown.text == "gone")
+  }
+
+  @Test func unwritableFileIsOne() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/hello"), "-o", "/nonexistent/f"])
+    #expect(outcome.status == 1 && outcome.error.contains("/nonexistent/f"))
+  }
+
+  /// What a server says cannot act on the terminal of who reads the error.
+  @Test func peerBytesAreEscapedInErrors() async throws {
+    let server = try LoopbackServer { _, connection in try connection.respond(500, reason: "\u{1b}]0;x\u{7}") }
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url(), "--fail", "-v"])
+    #expect(!outcome.error.contains("\u{1b}") && !outcome.error.contains("\u{7}"))
+  }
+}

@@ -1,0 +1,127 @@
+import Foundation
+import LupineTesting
+import Testing
+
+@testable import lupine
+
+/// The main form against real servers.
+@Suite(.timeLimit(.minutes(3))) struct FetchTests {
+  @Test func bodyGoesUnchangedToStandardOutput() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let json = try await Tool.run([":\(server.port)/json"])
+    #expect(json.status == 0 && json.text == #"{"greeting":"Hello, world!","count":13}"# && json.error == "")
+    let bytes = try await Tool.run([server.url("/bytes?n=300000")])
+    #expect([UInt8](bytes.output) == PatternBody.bytes(300_000))
+    let gzip = try await Tool.run([server.url("/gzip?n=5000")])
+    #expect([UInt8](gzip.output) == PatternBody.bytes(5_000))
+    let plain = try await Tool.run([server.url("/hello"), "--no-compressed"])
+    #expect(plain.text == "Hello, world!")
+    #expect(server.recordedRequests.last?.fields.first("Accept-Encoding") == nil)
+  }
+
+  @Test(arguments: [
+    (["a=1", "b:=[2]"], "POST", "application/json", #"{"a":"1","b":[2]}"#),
+    (["-f", "a=1 2", "b=é"], "POST", "application/x-www-form-urlencoded; charset=utf-8", "a=1+2&b=%C3%A9"),
+    (["--raw", "text"], "POST", "text/plain; charset=utf-8", "text"),
+    (["--raw", "[1]"], "POST", "application/json", "[1]"),
+    (["--raw", "@-"], "POST", "application/octet-stream", "from stdin"),
+    (["--json", "Content-Type:application/x", "a=b"], "POST", "application/x", #"{"a":"b"}"#),
+  ]) func bodies(_ arguments: [String], _ method: String, _ type: String, _ body: String) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/echo")] + arguments, input: "from stdin")
+    #expect(outcome.status == 0 && outcome.text == body)
+    let request = try #require(server.recordedRequests.first)
+    #expect(request.method == method && request.fields.values("Content-Type") == [type])
+  }
+
+  @Test func headersQueryAndMethod() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let url = "http://user:pa%20ss@127.0.0.1:\(server.port)/headers?x=1#f"
+    let outcome = try await Tool.run(["PUT", url, "X-B:2", "x-a:1", "q==a b", "User-Agent:", "X-E;", "-H", "X-B: 3"])
+    #expect(outcome.status == 0)
+    let request = try #require(server.recordedRequests.first)
+    #expect(request.method == "PUT" && request.target == "/headers?x=1&q=a%20b")
+    #expect(request.fields.map(\.name).filter { $0.lowercased().hasPrefix("x-") } == ["X-B", "x-a", "X-E", "X-B"])
+    #expect(request.fields.values("X-B") == ["2", "3"] && request.fields.first("X-E") == "")
+    #expect(request.fields.first("User-Agent") == nil)
+    #expect(request.fields.first("Authorization") == "Basic " + Data("user:pa ss".utf8).base64EncodedString())
+  }
+
+  @Test func multipartUpload() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write(String(repeating: "x", count: 100_000), to: "big.json")
+    let outcome = try await Tool.run([server.url("/upload"), "note=hi", "doc@big.json"], in: folder)
+    #expect(outcome.status == 0 && outcome.text.contains(#""chunked":false"#))
+    let request = try #require(server.recordedRequests.first)
+    let boundary = try #require(request.fields.first("Content-Type")?.split(separator: "=").last)
+    #expect(request.text.hasPrefix("--\(boundary)\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\nhi\r\n"))
+    #expect(request.text.contains("name=\"doc\"; filename=\"big.json\"\r\nContent-Type: application/json\r\n\r\nxxx"))
+    #expect(request.text.hasSuffix("x\r\n--\(boundary)--\r\n"))
+  }
+
+  @Test func redirectsOnRequestOnly() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    #expect(try await Tool.run([server.url("/redirect?n=3")]).text.hasPrefix("Moved"))
+    #expect(try await Tool.run([server.url("/redirect?n=3"), "--follow"]).text == "Hello, world!")
+    let limited = try await Tool.run([server.url("/redirect?n=3"), "-F", "--max-redirects", "2"])
+    #expect(limited.status == 5 && limited.error.contains("tooManyRedirects"))
+  }
+
+  @Test func verboseShowsBothHeadsAsSent() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let arguments = [server.url("/redirect?to=/trailers"), "-vF", "--timing", "X-a:1", "Authorization:Bearer t0ken"]
+    let outcome = try await Tool.run(arguments)
+    #expect(outcome.text == "trailers follow")
+    let sent = server.recordedRequests.map { "> \($0.method) \($0.target) \($0.version)\n> Host: " }
+    #expect(sent.count == 2 && sent.allSatisfy { outcome.error.contains($0) })
+    #expect(outcome.error.contains("> X-a: 1\n") && outcome.error.contains("< HTTP/1.1 302 Found\n"))
+    #expect(outcome.error.contains("< X-Checksum: 15\n") && outcome.error.contains("firstByte"))
+    #expect(!outcome.error.contains("t0ken") && outcome.error.contains("> Authorization: Bearer [hidden"))
+    #expect(!outcome.error.contains("\u{1b}"))
+    #expect(try await Tool.run(arguments + ["--show-secrets"]).error.contains("> Authorization: Bearer t0ken\n"))
+  }
+
+  @Test func unixSocket() async throws {
+    let folder = try Folder()
+    let server = try LoopbackServer(routes: ServerRoute.standard(), address: .unix(folder.path("s")))
+    defer { server.shutdown() }
+    let outcome = try await Tool.run(["http://anything.test/hello", "--unix-socket", folder.path("s")])
+    #expect(outcome.text == "Hello, world!" && server.recordedRequests.first?.fields.first("Host") == "anything.test")
+  }
+
+  @Test func clientCertificate() async throws {
+    let authority = try CertificateAuthority()
+    var tls = try ServerTLS.minted(by: authority)
+    tls.clientAuthorities = authority.rootPEM
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    defer { server.shutdown() }
+    let root = try authority.writeRoot()
+    let client = try authority.issue(CertificateOrder(commonName: "someone", usage: .client)).write()
+    defer {
+      root.remove()
+      client.remove()
+    }
+    let url = server.url("/hello", host: "127.0.0.1")
+    let arguments = [url, "--cacert", root.certificatePath]
+    let outcome = try await Tool.run(arguments + ["--cert", client.chainPath, "--key", client.privateKeyPath])
+    #expect(outcome.status == 0 && outcome.text == "Hello, world!")
+    #expect(server.tlsSummaries.values.contains { $0.clientSubject == "/CN=someone" })
+    #expect(try await Tool.run(arguments).status != 0)
+  }
+
+  @Test func outputFile() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let outcome = try await Tool.run([server.url("/bytes?n=70000"), "-o", "f"], in: folder)
+    #expect(outcome.status == 0 && outcome.text == "")
+    #expect(try folder.bytes("f") == PatternBody.bytes(70_000))
+  }
+}
