@@ -100,7 +100,7 @@ package final class PoolHandle: Sendable {
   deinit {
     // The last session object is gone: idle connections are closed, what is under way may end.
     let identifier = identifier
-    engine.perform { core in core.closePool(identifier, cancelling: false) }
+    engine.perform { core in core.forgetPool(identifier) }
   }
 
   /// Begins a transfer, from any thread. If the engine has been shut down, the handler is told so on this thread.
@@ -117,10 +117,7 @@ package final class PoolHandle: Sendable {
 
   /// Cancels a transfer, from any thread; nothing happens if it has ended.
   package func cancel(_ transfer: TransferHandle) {
-    let (identifier, configuration) = (identifier, configuration)
-    engine.perform { core in
-      core.pool(identifier, configuration).cancel(transfer.confined.onLoop, .cancelled)
-    }
+    engine.perform { _ in transfer.confined.onLoop.cancel() }
   }
 
   /// Runs `body` with a transfer on the loop: to resume, pause or discard from another thread.
@@ -128,10 +125,10 @@ package final class PoolHandle: Sendable {
     engine.perform { _ in body(transfer.confined.onLoop) }
   }
 
-  /// Closes idle connections, and cancels what is under way if asked.
+  /// Closes connections as soon as they are idle. With `cancelling`, ends what is under way, and refuses what is started later.
   package func close(cancelling: Bool) {
-    let identifier = identifier
-    engine.perform { core in core.closePool(identifier, cancelling: cancelling) }
+    let (identifier, configuration) = (identifier, configuration)
+    engine.perform { core in core.pool(identifier, configuration).close(cancelling: cancelling) }
   }
 
   /// What the pool has done so far, told on the loop.

@@ -26,11 +26,9 @@ final class EngineCore {
     return pool
   }
 
-  func closePool(_ identifier: UInt64, cancelling: Bool) {
-    guard let pool = pools[identifier] else { return }
-    pool.close(cancelling: cancelling)
-    // Connections under way keep the pool alive until they end.
-    pools[identifier] = nil
+  /// Nobody can start anything in the pool any more. Connections under way keep it alive until they end.
+  func forgetPool(_ identifier: UInt64) {
+    pools.removeValue(forKey: identifier)?.close(cancelling: false)
   }
 
   func closePools() {

@@ -31,6 +31,8 @@ package final class Transfer {
   var expectsContinue: Bool
   var receivedAnything = false
   private var decoder: ContentDecoder?
+  /// Where it was started.
+  weak var pool: EnginePool?
   package private(set) var isPaused = false
   /// Bytes of a body that nobody wants may still be read to save the connection, so many and no more.
   private(set) var discardBudget: Int?
@@ -81,6 +83,15 @@ package final class Transfer {
   package static let discardLimit = 64 * 1024
   /// How long an unwanted body is read before the connection is given up: 50 ms.
   static let discardNanoseconds: Int64 = 50_000_000
+
+  /// Ends with `.cancelled`; nothing happens if it has ended.
+  func cancel() {
+    if let pool {
+      pool.cancel(self, .cancelled)
+    } else {
+      end(TransferFailure(error: .cancelled, phase: .poolWait, requestBytesSent: false), now: clock.createdAt)
+    }
+  }
 
   // MARK: For the connection
 

@@ -26,6 +26,9 @@ package final class EnginePool {
   let configuration: PoolConfiguration
   private(set) var machine: PoolMachine<PoolKey, Transfer>
   private var connections: [Connection?] = []
+  /// Connections are closed as soon as they are idle.
+  private var isDraining = false
+  /// Nothing may be started any more.
   private var isClosed = false
   private var expiry: TimerIdentifier?
   private var expiryAt = Instant.distantFuture
@@ -47,6 +50,7 @@ package final class EnginePool {
   /// Begins a transfer, now or as soon as there is a connection.
   func start(_ transfer: Transfer) {
     guard case .new = transfer.state else { return }
+    transfer.pool = self
     guard !isClosed else {
       end(transfer, .poolClosed, .poolWait)
       return
@@ -125,7 +129,7 @@ package final class EnginePool {
 
   func connectionOpened(_ connection: Connection) {
     perform(machine.opened(connection.identifier, now: context.now))
-    if isClosed { closeIdle() } else { armExpiry() }
+    if isDraining { closeIdle() } else { armExpiry() }
   }
 
   func connectionOpenFailed(_ connection: Connection, _ error: EngineError, _ phase: TransferPhase) {
@@ -135,7 +139,7 @@ package final class EnginePool {
 
   func connectionReleased(_ connection: Connection) {
     perform(machine.release(connection.identifier, now: context.now))
-    if isClosed { closeIdle() } else { armExpiry() }
+    if isDraining { closeIdle() } else { armExpiry() }
   }
 
   func connectionClosed(_ connection: Connection, _ reason: ConnectionCloseReason) {
@@ -220,13 +224,15 @@ package final class EnginePool {
 
   // MARK: The end
 
-  /// Closes the pool: idle connections at once; busy ones when their exchange and whatever waits is done or, with `cancelling`, now.
+  /// Closes the pool: idle connections at once, busy ones when their exchange and whatever waits is done; tasks under way may still start
+  /// transfers, for redirects. With `cancelling`, everything ends now, and nothing may be started any more.
   func close(cancelling: Bool) {
-    isClosed = true
+    isDraining = true
     if let expiry { context.cancel(expiry) }
     expiry = nil
     closeIdle()
     guard cancelling else { return }
+    isClosed = true
     for transfer in machine.drainWaiters() { end(transfer, .cancelled, .poolWait) }
     for connection in connections {
       guard let connection else { continue }
