@@ -30,7 +30,14 @@ extension Connection {
   }
 
   private var mayRead: Bool {
-    canRead && state != .closed && state != .opening && !(transfer?.isPaused ?? false)
+    guard canRead else { return false }
+    switch state {
+    case .opening, .closed: return false
+    case .handshaking, .idle: return true
+    case .busy: return !(transfer?.isPaused ?? false)
+    // A reader that is behind does not matter any more; and once the connection cannot serve again, nothing more need be known of it.
+    case .ending: return verdict == .reusable
+    }
   }
 
   func read() {
@@ -58,7 +65,7 @@ extension Connection {
         readFailed(error)
       }
     }
-    if state == .ending, !canRead { finishExchange() }
+    if state == .ending, !canRead || verdict != .reusable { finishExchange() }
   }
 
   private func readFailed(_ error: IOError) {
@@ -169,6 +176,8 @@ extension Connection {
     }
     if exchange.finalHead(status: head.status) == .stopBody {
       transfer.clock.awaitingContinueSince = nil
+      // Nothing more will be sent, so that no deadline waits for it.
+      transfer.clock.sendEndedAt = context.now
       stopBody()
     }
     try transfer.receive(head, framing: framing)
