@@ -35,6 +35,10 @@ package enum EngineError: Error, Sendable {
   case poolClosed
   // Time.
   case deadline(TransferPhase)
+
+  var isDeadline: Bool {
+    if case .deadline = self { true } else { false }
+  }
 }
 
 /// A failed transfer: the error, what was under way, and whether any byte of the request had left.

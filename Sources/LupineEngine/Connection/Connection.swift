@@ -174,7 +174,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     } catch {
       failure = TransferFailure(error: error, phase: .receive, requestBytesSent: true)
     }
-    let again = failure == nil && transfer.shouldResendWithoutExpectation && exchange.bodyWasWithheld
+    let again = failure == nil && mayResendWithoutExpectation(transfer)
     if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.isEmpty {
       state = .idle
       pollsWhenIdle = context.polls
@@ -200,9 +200,19 @@ final class Connection: ReadinessHandler, TimerHandler {
     let failedPhase = phase ?? currentPhase(of: transfer)
     let wrote = wroteAnything
     close(.failed)
+    if mayResendWithoutExpectation(transfer), !error.isDeadline {
+      // The answer was read as far as it matters: how its unwanted body ends changes nothing.
+      pool.resendWithoutExpectation(transfer)
+      return
+    }
     pool.attemptFailed(
       transfer, TransferFailure(error: error, phase: failedPhase, requestBytesSent: wrote),
       connectionWasReused: wasReused)
+  }
+
+  /// 417 refused the expectation, and no byte of the body has been sent.
+  private func mayResendWithoutExpectation(_ transfer: Transfer) -> Bool {
+    transfer.shouldResendWithoutExpectation && exchange.bodyWasWithheld
   }
 
   private func currentPhase(of transfer: Transfer) -> TransferPhase {
@@ -297,7 +307,9 @@ final class Connection: ReadinessHandler, TimerHandler {
       if exchange.continueTimedOut() == .startBody { startBody() }
       armForTransfer()
     } else {
-      fail(.deadline(phase == .receive && !transfer.receivedAnything ? currentPhase(of: transfer) : phase), phase)
+      // The idle deadline passes in whatever phase is under way.
+      let missed = phase == .receive ? currentPhase(of: transfer) : phase
+      fail(.deadline(missed), missed)
     }
   }
 
@@ -307,7 +319,11 @@ final class Connection: ReadinessHandler, TimerHandler {
     self.transfer = nil
     stopBody()
     close(.notReusable)
-    transfer.end(nil, now: context.now)
+    if mayResendWithoutExpectation(transfer) {
+      pool.resendWithoutExpectation(transfer)
+    } else {
+      transfer.end(nil, now: context.now)
+    }
   }
 }
 
