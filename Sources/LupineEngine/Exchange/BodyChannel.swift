@@ -31,6 +31,7 @@ package final class BodyChannel: Sendable {
     var consumerWaits = false
     var onAvailable: (@Sendable () -> Void)?
     var blockedWriter: (@Sendable (Bool) -> Void)?
+    var onClose: (@Sendable () -> Void)?
   }
 
   private let state = LockedStorage(State())
@@ -64,6 +65,16 @@ package final class BodyChannel: Sendable {
   /// The body cannot be completed; the request fails with `error`.
   package func fail(_ error: any Error) {
     end(.failed(error))
+  }
+
+  /// Names what to call when nobody will read any more, at once if that is so already: a producer that waits for something
+  /// else than the channel would never know.
+  package func onClose(_ body: @escaping @Sendable () -> Void) {
+    let isClosed = state.withLock { state -> Bool in
+      if !state.isClosed { state.onClose = body }
+      return state.isClosed
+    }
+    if isClosed { body() }
   }
 
   private func end(_ end: End) {
@@ -106,14 +117,18 @@ package final class BodyChannel: Sendable {
 
   /// Nobody will read any more: a blocked writer is told, and later ones at once.
   package func close() {
-    let writer: (@Sendable (Bool) -> Void)? = state.withLock { state in
+    let (writer, onClose): ((@Sendable (Bool) -> Void)?, (@Sendable () -> Void)?) = state.withLock { state in
       state.isClosed = true
       state.chunks.removeAll()
       state.bytes = 0
       state.onAvailable = nil
-      defer { state.blockedWriter = nil }
-      return state.blockedWriter
+      defer {
+        state.blockedWriter = nil
+        state.onClose = nil
+      }
+      return (state.blockedWriter, state.onClose)
     }
     writer?(false)
+    onClose?()
   }
 }

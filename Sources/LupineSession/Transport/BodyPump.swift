@@ -3,7 +3,7 @@ internal import LupineEngine
 /// Moves the chunks of a `BodyStream` into a channel, one at a time, as the socket makes room.
 enum BodyPump {
   static func start(_ stream: BodyStream, into channel: BodyChannel) {
-    Task.detached {
+    let task = Task.detached {
       do {
         try await stream.run { chunk in
           await withCheckedContinuation { continuation in
@@ -15,5 +15,7 @@ enum BodyPump {
         channel.fail(error)
       }
     }
+    // A producer may wait for something that never comes; nobody needs it any more.
+    channel.onClose { task.cancel() }
   }
 }
