@@ -21,6 +21,9 @@ final class TaskRun: TransportReceiver {
 
   private struct State {
     var exchange: (any TransportExchange)?
+    /// Exchanges begun, and exchanges ended.
+    var begun = 0
+    var ended = 0
     var isCancelled = false
     var hasEnded = false
     var method: String
@@ -73,8 +76,9 @@ final class TaskRun: TransportReceiver {
   // MARK: Exchanges
 
   private func begin() {
-    let (method, url, dropsBody, chain, isCancelled) = state.withLock {
-      ($0.method, $0.url, $0.dropsBody, $0.chain, $0.isCancelled)
+    let (method, url, dropsBody, chain, isCancelled, number) = state.withLock { state in
+      state.begun += 1
+      return (state.method, state.url, state.dropsBody, state.chain, state.isCancelled, state.begun)
     }
     guard !isCancelled else {
       finish(
@@ -93,8 +97,9 @@ final class TaskRun: TransportReceiver {
     session.log("\(method) \(url.requestString)")
     let exchange = session.transport.start(transportRequest, self)
     let cancelNow = state.withLock { state -> Bool in
-      guard !state.hasEnded else { return false }
-      if state.exchange == nil { state.exchange = exchange }
+      // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
+      guard state.ended < number, !state.hasEnded else { return false }
+      state.exchange = exchange
       return state.isCancelled
     }
     if cancelNow { exchange.cancel() }
@@ -166,6 +171,7 @@ final class TaskRun: TransportReceiver {
       state.transactions.append(metrics)
       state.lastRequestHead = exchange.requestHead
       state.exchange = nil
+      state.ended += 1
       defer { state.pending = nil }
       // A discarded body that fails changes nothing; a cancelled task does.
       return failure?.code == .cancelled ? nil : state.pending
