@@ -112,7 +112,8 @@ final class EngineTransport: Transport {
     head.reserveCapacity(512)
     var plainHead: [UInt8]?
     do throws(WireError) {
-      if request.expectsContinue, framing != .none {
+      // RFC 9110 10.1.1: no expectation without content.
+      if request.expectsContinue, framing != .none, framing != .length(0) {
         var plain: [UInt8] = []
         try RequestEncoder.head(
           method: request.method, target: request.url.target, fields: request.fields, framing: framing, into: &plain)
