@@ -101,7 +101,7 @@ enum DownloadFile {
   }
 
   static func move(_ temporary: String, to destination: DownloadDestination) throws(SessionError) -> String {
-    let path = destination.path ?? temporary.replacing(".part", with: ".download")
+    let path = destination.path ?? temporary.dropLast(".part".count) + ".download"
     if !destination.overwrites, FileManager.default.fileExists(atPath: path) {
       throw SessionError(
         .fileFailed, phase: .file,

@@ -54,8 +54,8 @@ final class FileConsumer: ResponseConsumer {
   }
 
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
-    let (mustPause, received) = state.withLock { state -> (Bool, Int64) in
-      guard state.failure == nil else { return (false, 0) }
+    let (mustPause, received) = state.withLock { state -> (Bool, Int64?) in
+      guard state.failure == nil else { return (false, nil) }
       state.gathered.append(bytes)
       let pending = state.gathered.count + state.underWay
       let mustPause = pending >= Self.highWatermark && !state.isPaused
@@ -63,6 +63,7 @@ final class FileConsumer: ResponseConsumer {
       return (mustPause, state.offset + Int64(pending))
     }
     if mustPause { exchange.pause() }
+    guard let received else { return }
     progress?(received)
     startJob()
   }
