@@ -111,8 +111,14 @@ let package = Package(
         "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting",
         "LupineFuzzBodies",
       ]),
-    tests("LupineSessionTests", ["LupineSession", "LupineTesting"]),
     tests("CommandLineTests", ["lupine", "LupineSession", "LupineTesting"]),
+    tests(
+      "LupineSessionTests",
+      [
+        "LupineSession", "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase",
+        "LupineTesting",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+      ]),
     tests("FuzzReplayTests", ["LupineFuzzBodies"]),
   ] + fuzzRunners
 )

@@ -1,0 +1,231 @@
+import FoundationEssentials
+import Glibc
+import HTTPTypes
+import LupineEngine
+import LupineSession
+import LupineTesting
+import Testing
+
+/// Each deadline is its own error, in the phase that was under way, and none is late.
+@Suite(.timeLimit(.minutes(1))) struct DeadlineTests {
+  private static let short = Duration.milliseconds(40)
+
+  /// Expects a time-out of `phase`, not before it was due and not long after.
+  private func expectTimeout(
+    _ phase: SessionError.Phase, sourceLocation: SourceLocation = #_sourceLocation,
+    _ work: () async throws -> some Any
+  ) async throws {
+    let start = ContinuousClock.now
+    let error = try await failure(sourceLocation: sourceLocation) { try await work() }
+    let elapsed = ContinuousClock.now - start
+    #expect(error.code == .timedOut, "\(error)", sourceLocation: sourceLocation)
+    #expect(error.phase == phase, sourceLocation: sourceLocation)
+    #expect(elapsed >= Self.short && elapsed < .seconds(20), "\(elapsed)", sourceLocation: sourceLocation)
+  }
+
+  @Test func poolWait() async throws {
+    try await withScript(
+      [[.readHead, .stall(nil)]],
+      configure: {
+        $0.maximumConnectionsPerHost = 1
+        $0.poolWaitTimeout = Self.short
+      }
+    ) { session, server in
+      let first = Task { try await session.data(from: server.url()) }
+      #expect(await eventually { server.recordedRequests.count == 1 })
+      try await expectTimeout(.poolWait) { try await session.data(from: server.url()) }
+      first.cancel()
+      #expect(try await failure { try await first.value }.code == .cancelled)
+    }
+  }
+
+  @Test func connect() async throws {
+    let full = try FullListener()
+    try await withSession(configure: { $0.connectTimeout = Self.short }) { session in
+      try await expectTimeout(.connect) { try await session.data(from: "http://127.0.0.1:\(full.port)/") }
+    }
+  }
+
+  /// A server that accepts and says nothing.
+  @Test func handshake() async throws {
+    try await withScript([[.stall(nil)]], configure: { $0.tlsTimeout = Self.short }) { session, server in
+      try await expectTimeout(.tls) { try await session.data(from: "https://127.0.0.1:\(server.port)/") }
+      #expect(await server.hasPlayed(1))
+    }
+  }
+
+  /// A peer that reads nothing: the body fills the buffers of both sockets, and then nothing moves.
+  @Test(arguments: [false, true]) func send(_ isSecure: Bool) async throws {
+    try await withScript([[.readHead, .stall(nil)]], isSecure: isSecure, configure: { $0.sendTimeout = Self.short }) {
+      session, server in
+      let request = try Request(
+        server.url(), method: .put, body: .bytes([UInt8](repeating: 1, count: 32 << 20)))
+      try await expectTimeout(.send) { try await session.data(for: request) }
+    }
+  }
+
+  @Test func idleWhileSending() async throws {
+    try await withScript([[.readHead, .stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.short }) {
+      session, server in
+      let request = try Request(server.url(), method: .put, body: .bytes([UInt8](repeating: 1, count: 32 << 20)))
+      try await expectTimeout(.send) { try await session.data(for: request) }
+    }
+  }
+
+  @Test(arguments: [false, true]) func firstByte(_ isSecure: Bool) async throws {
+    try await withScript(
+      [[.readHead, .stall(nil)]], isSecure: isSecure, configure: { $0.firstByteTimeout = Self.short }
+    ) { session, server in
+      try await expectTimeout(.firstByte) { try await session.data(from: server.url()) }
+      #expect(await server.hasPlayed(1))
+    }
+  }
+
+  @Test func idleBeforeTheFirstByte() async throws {
+    try await withScript([[.readHead, .stall(nil)]]) { session, server in
+      var request = try Request(server.url())
+      request.timeoutInterval = Self.short
+      try await expectTimeout(.firstByte) { try await session.data(for: request) }
+    }
+  }
+
+  @Test(arguments: [
+    "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", "HTTP/1.1 103 Early\r\n\r\n",
+    "HTTP/1.1 200 OK\r\n\r\nhe",
+  ]) func idleInside(_ part: String) async throws {
+    try await withScript(
+      [[.readHead, .send(ScriptBytes(part)), .stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.short }
+    ) { session, server in
+      try await expectTimeout(.receive) { try await session.data(from: server.url()) }
+      #expect(await server.hasPlayed(1))
+    }
+  }
+
+  /// A drip defeats the idle deadline, never the total one.
+  @Test func total() async throws {
+    let drip = ScriptBytes([UInt8](repeating: 0x61, count: 1 << 20))
+    try await withScript(
+      [[.readHead, .send("HTTP/1.1 200 OK\r\n\r\n"), .drip(drip), .stall(nil)]], expectsProblems: true,
+      configure: { $0.timeoutIntervalForResource = Self.short }
+    ) { session, server in
+      try await expectTimeout(.total) { try await session.data(from: server.url()) }
+    }
+  }
+
+  @Test func totalCoversWaitingAndRedirects() async throws {
+    let redirect: ScriptBytes = "HTTP/1.1 302 F\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n"
+    try await withScript(
+      [[.readHead, .send(redirect), .readHead, .stall(nil)]],
+      configure: { $0.maximumConnectionsPerHost = 1 }
+    ) { session, server in
+      var request = try Request(server.url())
+      request.totalTimeout = Self.short
+      try await expectTimeout(.total) { [request] in try await session.data(for: request) }
+    }
+    try await withScript([[.readHead, .stall(nil)]], configure: { $0.maximumConnectionsPerHost = 1 }) {
+      session, server in
+      let first = Task { try await session.data(from: server.url()) }
+      #expect(await eventually { server.recordedRequests.count == 1 })
+      var request = try Request(server.url())
+      request.totalTimeout = Self.short
+      try await expectTimeout(.total) { [request] in try await session.data(for: request) }
+      first.cancel()
+      _ = await first.result
+    }
+  }
+
+  /// 100 (Continue) does not come: the body goes all the same.
+  @Test func awaitContinueEndsWaiting() async throws {
+    try await withScript(
+      [[.readHead, .readBody, .send(reply("taken")), .waitForClose]], configure: { $0.continueTimeout = Self.short }
+    ) { session, server in
+      var request = try Request(server.url(), method: .put, body: .bytes(Array("body".utf8)))
+      request.expectsContinue = true
+      let start = ContinuousClock.now
+      try await session.expect("taken", from: request)
+      #expect(ContinuousClock.now - start >= Self.short)
+      #expect(server.recordedRequests.first?.fields.first("Expect") == "100-continue")
+      #expect(server.recordedRequests.first?.text == "body")
+    }
+  }
+
+  /// After an early final response nothing is sent any more, so that the send deadline is off.
+  @Test func sendDeadlineEndsWithAnEarlyResponse() async throws {
+    try await withScript(
+      [
+        [
+          .readHead, .send("HTTP/1.1 413 Too Large\r\nContent-Length: 400000\r\n\r\n"),
+          .drip(ScriptBytes([UInt8](repeating: 0x61, count: 20_000))), .sendPattern(380_000), .waitForClose,
+        ]
+      ], configure: { $0.sendTimeout = .milliseconds(5) }
+    ) { session, server in
+      // A producer that never comes to its end.
+      let (chunks, _) = AsyncStream<[UInt8]>.makeStream()
+      let request = try Request(server.url(), method: .post, body: .sequence(chunks))
+      let (body, response) = try await session.data(for: request)
+      #expect(response.statusCode == 413)
+      #expect(body.count == 400_000)
+    }
+  }
+
+  /// A reader that takes its time is no fault of the peer.
+  @Test func pausedReaderIsNotIdle() async throws {
+    let size = 4 << 20
+    try await withServer(configure: { $0.timeoutIntervalForRequest = Self.short }) { session, server in
+      let (bytes, _) = try await session.bytes(for: Request(server.url("/bytes?n=\(size)")))
+      let start = ContinuousClock.now
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(120) }
+      #expect(try await bytes.collect(upTo: size).count == size)
+    }
+  }
+
+  /// Several deadlines armed one after the other on one kept-alive connection do not mix.
+  @Test func deadlinesOfOneRequestDoNotReachTheNext() async throws {
+    try await withServer { session, server in
+      for index in 0..<20 {
+        var request = try Request(server.url("/hello"))
+        request.timeoutInterval = .milliseconds(index % 2 == 0 ? 30 : 60_000)
+        try await session.expect("Hello, world!", from: request)
+      }
+      let start = ContinuousClock.now
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(60) }
+      try await session.expect("Hello, world!", from: server.url("/hello"))
+      #expect(server.connectionCount == 1)
+    }
+  }
+}
+
+/// A listener whose queue is full: connecting to it never ends.
+private final class FullListener {
+  let port: Int
+  private var descriptors: [Int32] = []
+
+  init() throws {
+    let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    descriptors = [listener]
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let bound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(listener, $0, length) }
+    }
+    guard bound == 0, listen(listener, 0) == 0 else { throw LoopbackError.system(call: "bind", code: errno) }
+    _ = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe getsockname(listener, $0, &length) }
+    }
+    port = Int(UInt16(bigEndian: address.sin_port))
+    // A queue of 0 holds one connection; the next ones wait for ever.
+    for _ in 0..<4 {
+      let client = socket(
+        AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
+      descriptors.append(client)
+      _ = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe Glibc.connect(client, $0, length) }
+      }
+    }
+  }
+
+  deinit { for descriptor in descriptors { close(descriptor) } }
+}

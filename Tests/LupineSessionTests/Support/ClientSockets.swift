@@ -1,0 +1,90 @@
+import Glibc
+import LupineTesting
+
+/// Sockets of this machine that lead to a loopback port and that somebody still holds: `/proc/net/tcp` gives closed ones no inode.
+enum ClientSockets {
+  static func count(to port: Int) -> Int {
+    let suffix = ":" + hexadecimal(port)
+    return ["/proc/net/tcp", "/proc/net/tcp6"].reduce(0) { sum, path in
+      sum
+        + TextFile.read(path).split(separator: "\n").count { line in
+          let fields = line.split(separator: " ", omittingEmptySubsequences: true)
+          return fields.count > 9 && fields[2].hasSuffix(suffix) && fields[9] != "0"
+        }
+    }
+  }
+
+  private static func hexadecimal(_ port: Int) -> String {
+    let digits = String(port, radix: 16, uppercase: true)
+    return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+  }
+}
+
+/// Small files, read and written by system calls.
+enum TextFile {
+  static func read(_ path: String) -> String { String(decoding: bytes(path), as: UTF8.self) }
+
+  static func bytes(_ path: String) -> [UInt8] {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return [] }
+    defer { close(descriptor) }
+    var result: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 64 * 1024)
+    while case let count = unsafe Glibc.read(descriptor, &buffer, buffer.count), count > 0 {
+      result += buffer[..<count]
+    }
+    return result
+  }
+}
+
+extension TextFile {
+  /// Makes a file so long, with a hole where it grows.
+  static func truncate(_ path: String, to size: Int) throws {
+    guard unsafe Glibc.truncate(path, size) == 0 else { throw LoopbackError.system(call: "truncate", code: errno) }
+  }
+}
+
+/// A private directory, removed with the files in it when the last reference goes.
+final class ScratchDirectory: Sendable {
+  let path: String
+
+  init() throws {
+    var template = Array("/tmp/lupine-tests-XXXXXX".utf8CString)
+    guard unsafe mkdtemp(&template) != nil else { throw LoopbackError.system(call: "mkdtemp", code: errno) }
+    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  deinit {
+    for name in names { unsafe unlink(path + "/" + name) }
+    unsafe rmdir(path)
+  }
+
+  /// What is in it.
+  var names: [String] {
+    guard let stream = unsafe opendir(path) else { return [] }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+  }
+
+  /// Writes a file and returns its path.
+  func write(_ bytes: [UInt8], to name: String) throws -> String {
+    let file = path + "/" + name
+    let descriptor = unsafe open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw LoopbackError.system(call: "open", code: errno) }
+    defer { close(descriptor) }
+    var rest = bytes[...]
+    while !rest.isEmpty {
+      let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+      guard count > 0 else { throw LoopbackError.system(call: "write", code: errno) }
+      rest = rest.dropFirst(count)
+    }
+    return file
+  }
+}

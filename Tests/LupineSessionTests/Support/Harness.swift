@@ -1,0 +1,147 @@
+import FoundationEssentials
+import LupineEngine
+import LupineSession
+import LupineTesting
+import LupineWire
+import Testing
+
+/// Runs `body` with a session on an engine of its own, against a server that plays scripts, one for each connection. Afterwards nothing may
+/// be left: no client socket is open, and every script was played as written.
+func withScript(
+  _ scripts: [[ScriptStep]], surplus: ScriptedServer.Surplus = .problem, isSecure: Bool = false,
+  address: LoopbackAddress = .ipv4, expectsProblems: Bool = false,
+  configure: (inout SessionConfiguration) -> Void = { _ in }, sourceLocation: SourceLocation = #_sourceLocation,
+  _ body: (Session, ScriptedServer) async throws -> Void
+) async throws {
+  let server = try ScriptedServer(
+    scripts, surplus: surplus, tls: isSecure ? try TestIdentity.server() : nil, address: address)
+  defer { server.shutdown() }
+  try await withSession(ports: [server.port], configure: configure, sourceLocation: sourceLocation) { session in
+    try await body(session, server)
+  }
+  server.shutdown()
+  if !expectsProblems { #expect(server.problems == [], sourceLocation: sourceLocation) }
+}
+
+/// The same against a server with routes.
+func withServer(
+  _ routes: [ServerRoute] = ServerRoute.standard(), isSecure: Bool = false, address: LoopbackAddress = .ipv4,
+  configure: (inout SessionConfiguration) -> Void = { _ in }, sourceLocation: SourceLocation = #_sourceLocation,
+  _ body: (Session, LoopbackServer) async throws -> Void
+) async throws {
+  let server = try LoopbackServer(routes: routes, tls: isSecure ? try TestIdentity.server() : nil, address: address)
+  defer { server.shutdown() }
+  try await withSession(ports: [server.port], configure: configure, sourceLocation: sourceLocation) { session in
+    try await body(session, server)
+  }
+}
+
+/// Runs `body` with a session on an engine of its own that trusts the tests' authority; afterwards no socket of this process leads to any
+/// of `ports`.
+func withSession(
+  ports: [Int] = [], configure: (inout SessionConfiguration) -> Void = { _ in },
+  sourceLocation: SourceLocation = #_sourceLocation, _ body: (Session) async throws -> Void
+) async throws {
+  var configuration = SessionConfiguration()
+  configuration.engine = .own
+  configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
+  configure(&configuration)
+  let session = try Session(configuration)
+  do {
+    try await body(session)
+  } catch {
+    session.invalidateAndCancel()
+    throw error
+  }
+  session.invalidateAndCancel()
+  for port in ports where port != 0 {
+    #expect(
+      await eventually { ClientSockets.count(to: port) == 0 }, "client sockets are left open",
+      sourceLocation: sourceLocation)
+  }
+}
+
+/// Waits, letting others run, until `condition` holds; says whether it came to that.
+func eventually(seconds: Double = 20, _ condition: () async throws -> Bool) async rethrows -> Bool {
+  let deadline = ContinuousClock.now + .seconds(seconds)
+  while true {
+    if try await condition() { return true }
+    if ContinuousClock.now > deadline { return false }
+    await Task.yield()
+  }
+}
+
+/// The error of a request that must fail.
+func failure<Result>(
+  sourceLocation: SourceLocation = #_sourceLocation, _ work: () async throws -> Result
+) async throws -> SessionError {
+  let error = await #expect(throws: SessionError.self, sourceLocation: sourceLocation) { _ = try await work() }
+  return try #require(error, sourceLocation: sourceLocation)
+}
+
+extension SessionError {
+  /// What the parser objected to.
+  var wireError: WireError? {
+    if case .wire(let error)? = underlying as? EngineError { error } else { nil }
+  }
+}
+
+/// One authority for all tests of the process.
+enum TestIdentity {
+  static let authority = Result { () throws(MintError) in try CertificateAuthority() }
+
+  /// A server's identity for `localhost` and the loopback addresses, or what the order says.
+  static func server(_ order: CertificateOrder = .loopback) throws -> ServerTLS {
+    try ServerTLS.minted(by: authority.get(), order)
+  }
+}
+
+/// A small complete response.
+func reply(_ body: String, _ fields: String = "") -> ScriptBytes {
+  ScriptBytes("HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\n\(fields)\r\n\(body)")
+}
+
+extension Session {
+  /// The body as text, and the response.
+  func text(_ request: Request) async throws -> (String, Response) {
+    let (body, response) = try await data(for: request)
+    return (String(decoding: body, as: UTF8.self), response)
+  }
+
+  /// The body as text, and the response.
+  func text(_ url: String) async throws -> (String, Response) {
+    try await text(Request(url))
+  }
+}
+
+extension Response {
+  /// Whether the last request of the task went over a connection that had served before.
+  var wasReused: Bool { metrics.transactions.last?.isReusedConnection ?? false }
+}
+
+extension Session {
+  /// Fetches, and expects this text.
+  @discardableResult
+  func expect(
+    _ text: String, from request: Request, sourceLocation: SourceLocation = #_sourceLocation
+  ) async throws -> Response {
+    let (body, response) = try await self.text(request)
+    #expect(body == text, sourceLocation: sourceLocation)
+    return response
+  }
+
+  /// Fetches, and expects this text.
+  @discardableResult
+  func expect(
+    _ text: String, from url: String, sourceLocation: SourceLocation = #_sourceLocation
+  ) async throws -> Response {
+    try await expect(text, from: Request(url), sourceLocation: sourceLocation)
+  }
+}
+
+extension ScriptedServer {
+  /// Whether so many scripts come to their end; other tests go on meanwhile.
+  func hasPlayed(_ count: Int) async -> Bool {
+    await eventually { self.waitUntilPlayed(count, seconds: 0) }
+  }
+}

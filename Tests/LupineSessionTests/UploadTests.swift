@@ -1,0 +1,320 @@
+import FoundationEssentials
+import Glibc
+import HTTPTypes
+import LupineBase
+import LupineEngine
+import LupineSession
+import LupineTesting
+import Testing
+
+/// Bodies out: bytes, files and sequences, with and without a length, and what the server may do meanwhile.
+@Suite(.timeLimit(.minutes(2))) struct UploadTests {
+  struct ProducerFailure: Error {}
+
+  /// Chunks of the pattern, made when asked for.
+  private static func chunks(_ count: Int, of size: Int) -> AsyncStream<[UInt8]> {
+    let state = Counter()
+    return AsyncStream {
+      let index = state.next()
+      return index < count ? PatternBody.bytes(size, from: index * size) : nil
+    }
+  }
+
+  @Test(arguments: [false, true], [0, 1, 70_000, 3_000_000]) func bytesFileAndSequenceArriveWhole(
+    _ isSecure: Bool, _ count: Int
+  ) async throws {
+    let directory = try ScratchDirectory()
+    let bytes = PatternBody.bytes(count)
+    let path = try directory.write(bytes, to: "body")
+    try await withServer(isSecure: isSecure) { session, server in
+      let request = try Request(server.url("/echo"), method: .post)
+      let total = Counter()
+      #expect(try await Array(session.upload(for: request, from: Data(bytes)) { total.set(Int($0)) }.0) == bytes)
+      #expect(total.value == count)
+      #expect(try await Array(session.upload(for: request, fromFile: path).0) == bytes)
+      let sequence = Self.chunks((count + 9_999) / 10_000, of: 10_000)
+      let (body, _) = try await session.upload(for: request, from: sequence)
+      #expect(body.prefix(count).elementsEqual(bytes))
+      let known = Self.chunks(count / 1000, of: 1000)
+      _ = try await session.upload(for: request, from: known, length: Int64(count / 1000 * 1000))
+      let recorded = server.recordedRequests
+      #expect(recorded.map { $0.fields.first("Content-Length") != nil } == [true, true, false, true])
+      #expect(recorded.map { $0.fields.first("Transfer-Encoding") } == [nil, nil, "chunked", nil])
+      #expect(recorded.allSatisfy { $0.bodyIsComplete || $0.bodyLength == 0 })
+    }
+  }
+
+  @Test func partOfAFile() async throws {
+    let directory = try ScratchDirectory()
+    let path = try directory.write(PatternBody.bytes(100_000), to: "body")
+    try await withServer { session, server in
+      let request = try Request(
+        server.url("/echo"), method: .put, body: .file(path: path, offset: 1234, length: 50_000))
+      let (body, _) = try await session.data(for: request)
+      #expect(body.count == 50_000)
+      #expect(PatternBody.matches(body, from: 1234))
+      let past = try Request(server.url("/echo"), method: .put, body: .file(path: path, offset: 99_999, length: 2))
+      #expect(try await failure { try await session.data(for: past) }.code == .fileFailed)
+      let missing = try Request(server.url("/echo"), method: .put, body: .file(path: path + "-"))
+      #expect(try await failure { try await session.data(for: missing) }.code == .fileFailed)
+      let special = try Request(server.url("/echo"), method: .put, body: .file(path: "/dev/zero"))
+      #expect(try await failure { try await session.data(for: special) }.code == .fileFailed)
+      #expect(server.requestCount == 1)
+    }
+  }
+
+  /// A file that shrinks while it is sent: an error, and never padding or a hang.
+  @Test(arguments: [false, true]) func shrinkingFileIsAnError(_ isSecure: Bool) async throws {
+    let directory = try ScratchDirectory()
+    let size = 64 << 20
+    let path = try directory.write([1], to: "body")
+    try TextFile.truncate(path, to: size)
+    try await withScript(
+      [[.readHead, .perform { try? TextFile.truncate(path, to: 4096) }, .waitForClose]], isSecure: isSecure
+    ) { session, server in
+      let error = try await failure {
+        try await session.data(for: Request(server.url(), method: .put, body: .file(path: path)))
+      }
+      #expect(error.code == .requestBodyFailed)
+      #expect(error.phase == .send)
+      guard case .fileShrank(let expected, let actual)? = error.underlying as? EngineError else {
+        Issue.record("\(error)")
+        return
+      }
+      #expect(expected == Int64(size) && actual < expected)
+    }
+  }
+
+  @Test(arguments: [nil, 100] as [Int64?]) func producerThatThrows(_ length: Int64?) async throws {
+    try await withScript([[.readHead, .waitForClose]]) { session, server in
+      let chunks = AsyncThrowingStream<[UInt8], any Error> { continuation in
+        continuation.yield([1, 2, 3])
+        continuation.finish(throwing: ProducerFailure())
+      }
+      let error = try await failure {
+        try await session.upload(for: Request(server.url(), method: .post), from: chunks, length: length)
+      }
+      #expect(error.code == .requestBodyFailed)
+      #expect(error.phase == .send)
+      guard case .bodyProducer(let cause)? = error.underlying as? EngineError else {
+        Issue.record("\(error)")
+        return
+      }
+      #expect(cause is ProducerFailure)
+      // An unfinished chunked body must not look finished.
+      #expect(await server.hasPlayed(1))
+      #expect(!String(decoding: server.bytesReceived(connection: 1), as: UTF8.self).hasSuffix("0\r\n\r\n"))
+    }
+  }
+
+  @Test(arguments: [(3, 2), (2, 3), (0, 1)]) func wrongLengthIsAnError(_ announced: Int, _ actual: Int) async throws {
+    try await withScript([[.readHead, .waitForClose]]) { session, server in
+      let error = try await failure {
+        try await session.upload(
+          for: Request(server.url(), method: .post), from: Self.chunks(actual, of: 1), length: Int64(announced))
+      }
+      #expect(error.code == .requestBodyFailed)
+      #expect(await server.hasPlayed(1))
+      // Whatever was sent, it is no more than what was announced.
+      let received = server.bytesReceived(connection: 1)
+      let head = try #require(String(decoding: received, as: UTF8.self).components(separatedBy: "\r\n\r\n").first)
+      #expect(received.count - head.utf8.count - 4 <= announced)
+    }
+  }
+
+  @Test(arguments: [307, 308]) func replayableBodiesAreSentAgain(_ status: Int) async throws {
+    let directory = try ScratchDirectory()
+    let bytes = PatternBody.bytes(30_000)
+    let path = try directory.write(bytes, to: "body")
+    let bodies: [Request.Body] = [
+      .bytes(bytes), .file(path: path),
+      .stream(length: nil, isReplayable: true) { BodyStream([bytes]) },
+      .stream(length: 30_000, isReplayable: true) { BodyStream([bytes]) },
+    ]
+    for body in bodies {
+      try await withServer(
+        [
+          ServerRoute("POST", "/from") { _, connection in
+            _ = try connection.readBody()
+            try connection.respond(status, fields: ["Location": "/echo"])
+          }
+        ] + ServerRoute.standard()
+      ) { session, server in
+        let (answer, response) = try await session.data(for: Request(server.url("/from"), method: .post, body: body))
+        #expect(Array(answer) == bytes)
+        #expect(response.redirects.count == 1)
+        #expect(server.recordedRequests.map { $0.bodyLength } == [30_000, 30_000])
+      }
+    }
+  }
+
+  @Test(arguments: [307, 308]) func unreplayableBodyReturnsTheRedirect(_ status: Int) async throws {
+    try await withScript([
+      [
+        .readHead, .readBody, .send("HTTP/1.1 \(status) R\r\nLocation: /next\r\nContent-Length: 2\r\n\r\nhi"),
+        .waitForClose,
+      ]
+    ]) { session, server in
+      let (body, response) = try await session.upload(
+        for: Request(server.url(), method: .post), from: Self.chunks(2, of: 10))
+      #expect(response.statusCode == status)
+      #expect(body.count == 2)
+      #expect(server.recordedRequests.count == 1)
+    }
+  }
+
+  // MARK: 100-continue
+
+  @Test(arguments: [false, true]) func continueIsAwaited(_ isSecure: Bool) async throws {
+    let checked = try Latch()
+    try await withScript(
+      [
+        [
+          .readHead, .stall(checked), .send("HTTP/1.1 100 Continue\r\n\r\n"), .readBody, .send(reply("ok")), .readHead,
+          .send(reply("again")), .waitForClose,
+        ]
+      ], isSecure: isSecure, configure: { $0.continueTimeout = .seconds(100) }
+    ) { session, server in
+      var request = try Request(server.url(), method: .put, body: .bytes([7, 7, 7]))
+      request.expectsContinue = true
+      let task = Task { [request] in try await session.text(request) }
+      #expect(await eventually { server.recordedRequests.count == 1 })
+      // The head has come, and nothing of the body behind it.
+      #expect(server.bytesReceived(connection: 1).suffix(4) == Array("\r\n\r\n".utf8)[...])
+      checked.release()
+      let (text, response) = try await task.value
+      #expect(text == "ok")
+      #expect(response.informational.isEmpty)
+      #expect(try await session.text(server.url()).1.wasReused)
+    }
+  }
+
+  /// 417: the request goes out once more, without the expectation, whatever becomes of the refusal's own body.
+  @Test(
+    arguments: [
+      [.send("HTTP/1.1 417 No\r\nContent-Length: 3\r\n\r\nno!")],
+      [.send("HTTP/1.1 417 No\r\nContent-Length: 1000000\r\n\r\n"), .sendPattern(1_000_000)],
+      [.send("HTTP/1.1 417 No\r\nContent-Length: 1000\r\n\r\n"), .stall(nil)],
+      [.sendAndFinish("HTTP/1.1 417 No\r\nContent-Length: 1000\r\n\r\n")],
+      [.send("HTTP/1.1 417 No\r\nTransfer-Encoding: chunked\r\n\r\nXYZ\r\n")],
+      [.sendAndFinish("HTTP/1.1 417 No\r\nConnection: close\r\n\r\n")],
+    ] as [[ScriptStep]]) func refusedExpectationIsDropped(_ refusal: [ScriptStep]) async throws
+  {
+    let answer: [ScriptStep] = [.readHead, .readBody, .send(reply("taken")), .waitForClose]
+    try await withScript(
+      [[.readHead] + refusal + [.waitForClose], answer], expectsProblems: true,
+      configure: { $0.continueTimeout = .seconds(100) }
+    ) { session, server in
+      var request = try Request(server.url(), method: .post, body: .bytes(Array("body".utf8)))
+      request.expectsContinue = true
+      try await session.expect("taken", from: request)
+      let recorded = server.recordedRequests
+      #expect(recorded.map { $0.fields.first("Expect") } == ["100-continue", nil])
+      #expect(recorded.last?.text == "body")
+    }
+  }
+
+  @Test func finalResponseInsteadOfContinueWithholdsTheBody() async throws {
+    try await withScript(
+      [[.readHead, .send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"), .expectNothing]],
+      configure: { $0.continueTimeout = .seconds(100) }
+    ) { session, server in
+      var request = try Request(server.url(), method: .post, body: .bytes(Array("body".utf8)))
+      request.expectsContinue = true
+      let (body, response) = try await session.text(request)
+      #expect(body == "no")
+      #expect(response.statusCode == 403)
+      // A connection on which a body was announced and never sent does not serve again (Go CVE-2024-24791).
+      #expect(await server.hasPlayed(1))
+    }
+  }
+
+  @Test func noExpectationWithoutContent() async throws {
+    try await withServer { session, server in
+      for body in [Request.Body.none, .bytes([])] {
+        var request = try Request(server.url("/echo"), method: .post, body: body)
+        request.expectsContinue = true
+        _ = try await session.data(for: request)
+      }
+      #expect(server.recordedRequests.allSatisfy { $0.fields.first("Expect") == nil })
+    }
+  }
+
+  // MARK: Early responses
+
+  /// 413 while the body is on its way, then close: the answer is read, not lost to the reset that follows.
+  @Test(arguments: [false, true]) func earlyRefusalStopsTheUpload(_ isSecure: Bool) async throws {
+    try await withScript(
+      [
+        [
+          .readHead, .read(1000),
+          .send("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig"), .finishSending,
+          .waitForClose,
+        ]
+      ], isSecure: isSecure
+    ) { session, server in
+      let request = try Request(server.url(), method: .post, body: .bytes([UInt8](repeating: 1, count: 64 << 20)))
+      let (body, response) = try await session.text(request)
+      #expect(response.statusCode == 413)
+      #expect(body == "big")
+      #expect(try #require(response.metrics.transactions.last).requestBodyBytes < 64 << 20)
+    }
+  }
+
+  /// 200 before the body has been sent: full duplex, echo by echo.
+  @Test func fullDuplex() async throws {
+    try await withServer([
+      ServerRoute("POST", "/duplex") { _, connection in
+        try connection.begin(framing: .chunked)
+        try connection.flush()
+        while let part = try connection.readBodyPart() { try connection.write(part) }
+        try connection.finish()
+      }
+    ]) { session, server in
+      let (chunks, producer) = AsyncStream<[UInt8]>.makeStream()
+      let request = try Request(server.url("/duplex"), method: .post, body: .sequence(chunks))
+      let (bytes, response) = try await session.bytes(for: request)
+      #expect(response.statusCode == 200)
+      var echoes = bytes.makeAsyncIterator()
+      for value in UInt8(0)..<50 {
+        producer.yield([value])
+        #expect(try await echoes.next() == value)
+      }
+      producer.finish()
+      #expect(try await echoes.next() == nil)
+    }
+  }
+
+  /// A producer that waits for something else is told, by cancellation, that nobody needs it any more.
+  @Test func producerIsCancelledWhenTheRequestEnds() async throws {
+    try await withScript([
+      [.readHead, .read(8), .sendAndFinish("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), .waitForClose]
+    ]) {
+      session, server in
+      let ended = try Latch()
+      let (chunks, producer) = AsyncStream<[UInt8]>.makeStream()
+      producer.onTermination = { _ in ended.release() }
+      producer.yield([1, 2, 3])
+      let (_, response) = try await session.upload(for: Request(server.url(), method: .post), from: chunks)
+      #expect(response.statusCode == 500)
+      #expect(await eventually { ended.isReleased })
+    }
+  }
+}
+
+/// A number that several threads share.
+final class Counter: Sendable {
+  private let state = Locked(0)
+
+  /// The number before it is raised.
+  func next() -> Int {
+    state.withLock {
+      $0 += 1
+      return $0 - 1
+    }
+  }
+
+  func set(_ value: Int) { state.withLock { $0 = value } }
+
+  var value: Int { state.withLock { $0 } }
+}
