@@ -39,6 +39,11 @@ let fuzzRunners: [Target] =
       swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])])
   }
 
+// The documentation's plugin is a dependency only for `make docs`: nobody who embeds Lupine fetches it.
+let documentation: [Package.Dependency] =
+  Context.environment["LUPINE_DOCS"] == nil
+  ? [] : [.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0")]
+
 let package = Package(
   name: "Lupine",
   products: [
@@ -51,7 +56,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-  ],
+  ] + documentation,
   targets: [
     // C headers and one-line wrappers for macros; no logic.
     .target(name: "CLupineLinux"),
