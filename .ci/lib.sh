@@ -36,3 +36,15 @@ build() {
   timeout --kill-after=10 "$limit" swift build --scratch-path "$folder" "$@" </dev/null \
     || die "swift build --scratch-path $folder $* failed (status $?; 124 means that it took more than $limit s)"
 }
+
+# run_tests SCRATCH ARGUMENTS...: runs what was built there. Shows suites, failures and the closing lines; all of it is in SCRATCH/test.log.
+run_tests() {
+  local folder=$1 status=0
+  shift
+  timeout --kill-after=10 900 swift test --skip-build --disable-xctest --scratch-path "$folder" "$@" </dev/null 2>&1 \
+    | tee "$folder/test.log" \
+    | awk '/^✔ Test run/ {print; fflush(); next} /^(◇|✔ Test |↳)/ {next} {print; fflush()}' || status=$?
+  [ "$status" = 0 ] || return "$status"
+  # A run without a test is no run.
+  grep -qE 'Test run with [1-9][0-9]* tests? .*passed' "$folder/test.log" || die "no test ran"
+}

@@ -1,24 +1,26 @@
+import Glibc
 import LupineSession
 
-#if canImport(Glibc)
-import Glibc
-#endif
+// Fetches a URL with nothing but LupineSession: prints "200 13" and ends with 0, or prints "code phase" and ends with 1.
+//
+// The environment says what: PROBE_URL, PROBE_ROOTS (a file), PROBE_HOST and PROBE_ADDRESS ("host:port", "address:port": an override).
+// Not the arguments: Swift reads those from /proc, which an empty chroot has not.
 
-// Fetches a URL with nothing but LupineSession: "200 13" and status 0, or "code phase" and status 1.
-// usage: SessionProbe URL [CA-FILE [HOST:PORT ADDRESS:PORT]]
+func setting(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
-let arguments = CommandLine.arguments
-guard (2...5).contains(arguments.count), arguments.count != 4 else {
-  print("usage: SessionProbe URL [CA-FILE [HOST:PORT ADDRESS:PORT]]")
+guard let url = setting("PROBE_URL") else {
+  print("PROBE_URL is not set")
   exit(2)
 }
 var configuration = SessionConfiguration()
-if arguments.count >= 3 { configuration.tls.roots = .file(arguments[2]) }
-if arguments.count == 5 { configuration.nameOverrides = [arguments[3]: arguments[4]] }
+if let roots = setting("PROBE_ROOTS") { configuration.tls.roots = .file(roots) }
+if let host = setting("PROBE_HOST"), let address = setting("PROBE_ADDRESS") {
+  configuration.nameOverrides = [host: address]
+}
 
 do {
   let session = try Session(configuration)
-  let (body, response) = try await session.data(from: arguments[1])
+  let (body, response) = try await session.data(from: url)
   print("\(response.statusCode) \(body.count)")
 } catch let error as SessionError {
   print("\(error.code) \(error.phase)")
