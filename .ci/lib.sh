@@ -41,7 +41,8 @@ build() {
 run_tests() {
   local folder=$1 status=0
   shift
-  timeout --kill-after=10 900 swift test --skip-build --disable-xctest --scratch-path "$folder" "$@" </dev/null 2>&1 \
+  # One test at a time: many block, and together they would starve the few threads that Swift runs tasks on.
+  timeout --kill-after=10 900 swift test --skip-build --disable-xctest --no-parallel --scratch-path "$folder" "$@" </dev/null 2>&1 \
     | tee "$folder/test.log" \
     | awk '/^✔ Test run/ {print; fflush(); next} /^(◇|✔ Test |↳)/ {next} {print; fflush()}' || status=$?
   [ "$status" = 0 ] || return "$status"

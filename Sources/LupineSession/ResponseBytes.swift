@@ -5,7 +5,9 @@ internal import LupineBase
 /// Back-pressure: when the reader is more than 256 KiB behind, the socket is not read. Letting go of the body, or cancelling the task that
 /// reads it, cancels the request. One reader at a time.
 public struct ResponseBytes: AsyncSequence, Sendable {
+  /// A byte.
   public typealias Element = UInt8
+  /// A `SessionError`, or a cancellation.
   public typealias Failure = any Error
 
   let source: BodySource
@@ -63,7 +65,9 @@ public struct ResponseBytes: AsyncSequence, Sendable {
 
   /// The body in the pieces in which it arrived.
   public struct Chunks: AsyncSequence, Sendable {
+    /// A piece of the body, never empty.
     public typealias Element = [UInt8]
+    /// A `SessionError`, or a cancellation.
     public typealias Failure = any Error
 
     let source: BodySource
@@ -86,7 +90,9 @@ public struct ResponseBytes: AsyncSequence, Sendable {
 
   /// The body as lines.
   public struct Lines: AsyncSequence, Sendable {
+    /// A line without its end.
     public typealias Element = String
+    /// A `SessionError`, or a cancellation.
     public typealias Failure = any Error
 
     let source: BodySource
