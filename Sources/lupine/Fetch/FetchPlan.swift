@@ -99,9 +99,11 @@ struct FetchPlan: Sendable {
       let limit = Duration.seconds(timeout)
       configuration.timeoutIntervalForResource = limit
       configuration.timeoutIntervalForRequest = limit
-      configuration.resolveTimeout = limit
-      configuration.connectTimeout = limit
-      configuration.tlsTimeout = limit
+      // The whole is limited; a phase may take all of it.
+      let phaseLimit = Duration.seconds(timeout * 2 + 1)
+      configuration.resolveTimeout = phaseLimit
+      configuration.connectTimeout = phaseLimit
+      configuration.tlsTimeout = phaseLimit
     }
     return configuration
   }

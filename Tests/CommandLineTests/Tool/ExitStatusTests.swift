@@ -63,6 +63,10 @@ import Testing
     defer { server.shutdown() }
     let outcome = try await Tool.run([server.url("/slow"), "--timeout", "0.2"])
     #expect(outcome.status == 6 && outcome.error.contains("--timeout"))
+    // A server that accepts and never says a word of TLS.
+    let mute = try ScriptedServer([[.stall(nil)]])
+    defer { mute.shutdown() }
+    #expect(try await Tool.run(["https://127.0.0.1:\(mute.port)/", "--timeout", "0.2"]).status == 6)
   }
 
   @Test func failIsTwentyTwo() async throws {
