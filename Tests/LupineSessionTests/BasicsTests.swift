@@ -6,7 +6,7 @@ import LupineWire
 import Testing
 
 /// What a plain request looks like on the wire, and what comes back of its response.
-@Suite(.timeLimit(.minutes(2))) struct BasicsTests {
+@Suite(.timeLimit(.minutes(5))) struct BasicsTests {
   @Test func getReturnsBodyHeadAndMetrics() async throws {
     try await withServer { session, server in
       let (body, response) = try await session.text(server.url("/hello?x=1"))

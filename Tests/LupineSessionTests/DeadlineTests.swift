@@ -7,7 +7,7 @@ import LupineTesting
 import Testing
 
 /// Each deadline is its own error, in the phase that was under way, and none is late.
-@Suite(.timeLimit(.minutes(1))) struct DeadlineTests {
+@Suite(.timeLimit(.minutes(5))) struct DeadlineTests {
   private static let short = Duration.milliseconds(40)
 
   /// Expects a time-out of `phase`, not before it was due and not long after.
@@ -20,7 +20,7 @@ import Testing
     let elapsed = ContinuousClock.now - start
     #expect(error.code == .timedOut, "\(error)", sourceLocation: sourceLocation)
     #expect(error.phase == phase, sourceLocation: sourceLocation)
-    #expect(elapsed >= Self.short && elapsed < .seconds(20), "\(elapsed)", sourceLocation: sourceLocation)
+    #expect(elapsed >= Self.short && elapsed < .seconds(50), "\(elapsed)", sourceLocation: sourceLocation)
   }
 
   @Test func poolWait() async throws {
@@ -35,7 +35,7 @@ import Testing
       #expect(await eventually { server.recordedRequests.count == 1 })
       try await expectTimeout(.poolWait) { try await session.data(from: server.url()) }
       first.cancel()
-      #expect(try await failure { try await first.value }.code == .cancelled)
+      try await expectFailure(.cancelled) { try await first.value }
     }
   }
 
@@ -152,19 +152,24 @@ import Testing
 
   /// After an early final response nothing is sent any more, so that the send deadline is off.
   @Test func sendDeadlineEndsWithAnEarlyResponse() async throws {
+    let go = try Latch()
     try await withScript(
       [
         [
-          .readHead, .send("HTTP/1.1 413 Too Large\r\nContent-Length: 400000\r\n\r\n"),
-          .drip(ScriptBytes([UInt8](repeating: 0x61, count: 20_000))), .sendPattern(380_000), .waitForClose,
+          .readHead, .send("HTTP/1.1 413 Too Large\r\nContent-Length: 400000\r\n\r\n"), .stall(go),
+          .sendPattern(400_000), .waitForClose,
         ]
-      ], configure: { $0.sendTimeout = .milliseconds(5) }
+      ], configure: { $0.sendTimeout = .milliseconds(500) }
     ) { session, server in
       // A producer that never comes to its end.
       let (chunks, _) = AsyncStream<[UInt8]>.makeStream()
       let request = try Request(server.url(), method: .post, body: .sequence(chunks))
-      let (body, response) = try await session.data(for: request)
+      let start = ContinuousClock.now
+      let (bytes, response) = try await session.bytes(for: request)
       #expect(response.statusCode == 413)
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(600) }
+      go.release()
+      let body = try await bytes.collect(upTo: 400_000)
       #expect(body.count == 400_000)
     }
   }

@@ -7,7 +7,7 @@ import LupineWire
 import Testing
 
 /// Servers that drip, split, cut and reset.
-@Suite(.timeLimit(.minutes(3))) struct FaultTests {
+@Suite(.timeLimit(.minutes(5))) struct FaultTests {
   /// A body of every kind: name, head fields, body on the wire, body as the caller gets it, whether its end is the end of the connection.
   struct Kind: Sendable, CustomTestStringConvertible {
     let name: String

@@ -6,7 +6,7 @@ import LupineTesting
 import Testing
 
 /// When a connection serves again, when it must not, and what happens when it died meanwhile.
-@Suite(.timeLimit(.minutes(2))) struct ReuseTests {
+@Suite(.timeLimit(.minutes(5))) struct ReuseTests {
   @Test(arguments: [false, true]) func oneConnectionServesAll(_ isSecure: Bool) async throws {
     try await withServer(isSecure: isSecure) { session, server in
       for index in 0..<10 {
@@ -137,7 +137,7 @@ import Testing
       }
       #expect(error.code == .connectionLost)
       #expect(error.requestBytesSent)
-      #expect(ContinuousClock.now - start < .seconds(10))
+      #expect(ContinuousClock.now - start < .seconds(50))
       #expect(server.recordedRequests.map { $0.target } == ["/1", "/2"])
       try await session.expect("2", from: server.url("/3"))
     }

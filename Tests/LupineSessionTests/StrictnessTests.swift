@@ -138,7 +138,7 @@ struct StrictnessCase: Sendable, CustomTestStringConvertible {
   ]
 }
 
-@Suite(.timeLimit(.minutes(3))) struct StrictnessTests {
+@Suite(.timeLimit(.minutes(5))) struct StrictnessTests {
   @Test(arguments: StrictnessCase.heads + StrictnessCase.framing + StrictnessCase.chunked)
   func matrix(_ row: StrictnessCase) async throws {
     try await withScript(

@@ -42,6 +42,52 @@ func withSession(
   ports: [Int] = [], configure: (inout SessionConfiguration) -> Void = { _ in },
   sourceLocation: SourceLocation = #_sourceLocation, _ body: (Session) async throws -> Void
 ) async throws {
+  try await NetworkGate.shared.pass {
+    try await runSession(ports, configure, sourceLocation, body)
+  }
+}
+
+/// Lets a few network tests run at a time: each has threads of its own, and all of them at once would time each other out.
+private actor NetworkGate {
+  static let shared = NetworkGate(places: 6)
+  /// A test that is inside already passes at once.
+  @TaskLocal private static var isInside = false
+
+  private var free: Int
+  private var waiting: [CheckedContinuation<Void, Never>] = []
+
+  init(places: Int) { free = places }
+
+  nonisolated func pass(_ body: () async throws -> Void) async throws {
+    if Self.isInside { return try await body() }
+    await enter()
+    do {
+      try await Self.$isInside.withValue(true) { try await body() }
+    } catch {
+      await leave()
+      throw error
+    }
+    await leave()
+  }
+
+  private func enter() async {
+    guard free == 0 else {
+      free -= 1
+      return
+    }
+    await withCheckedContinuation { waiting.append($0) }
+  }
+
+  private func leave() {
+    guard waiting.isEmpty else { return waiting.removeFirst().resume() }
+    free += 1
+  }
+}
+
+private func runSession(
+  _ ports: [Int], _ configure: (inout SessionConfiguration) -> Void, _ sourceLocation: SourceLocation,
+  _ body: (Session) async throws -> Void
+) async throws {
   var configuration = SessionConfiguration()
   configuration.engine = .own
   configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
@@ -77,6 +123,14 @@ func failure<Result>(
 ) async throws -> SessionError {
   let error = await #expect(throws: SessionError.self, sourceLocation: sourceLocation) { _ = try await work() }
   return try #require(error, sourceLocation: sourceLocation)
+}
+
+/// Expects a request to fail like that.
+func expectFailure<Result>(
+  _ code: SessionError.Code, sourceLocation: SourceLocation = #_sourceLocation, _ work: () async throws -> Result
+) async throws {
+  let error = try await failure(sourceLocation: sourceLocation, work)
+  #expect(error.code == code, "\(error)", sourceLocation: sourceLocation)
 }
 
 extension SessionError {

@@ -1,0 +1,109 @@
+import FoundationEssentials
+import Glibc
+import HTTPTypes
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// A slow reader stops the socket, a slow socket stops the producer, and memory stays flat whatever the size of the body.
+@Suite(.timeLimit(.minutes(5))) struct BackPressureTests {
+  /// Nobody reads: what the server can get rid of is bounded by our watermark and the buffers of two sockets.
+  @Test(arguments: [false, true]) func slowReaderStopsTheServer(_ isSecure: Bool) async throws {
+    let total = 256 << 20
+    let sent = Locked(0)
+    let slice = [UInt8](repeating: 0x61, count: 64 * 1024)
+    try await withServer(
+      [
+        ServerRoute("GET", "/flood") { _, connection in
+          try connection.begin(framing: .length(total))
+          for _ in 0..<(total / slice.count) {
+            try connection.write(slice)
+            sent.withLock { $0 += slice.count }
+          }
+          try connection.finish()
+        }
+      ], isSecure: isSecure
+    ) { session, server in
+      let (bytes, response) = try await session.bytes(for: Request(server.url("/flood")))
+      #expect(response.expectedContentLength == Int64(total))
+      // It comes to a standstill: no progress over many looks.
+      var last = -1
+      var calm = ContinuousClock.now
+      let stands = await eventually {
+        let now = sent.withLock { $0 }
+        if now != last {
+          last = now
+          calm = ContinuousClock.now
+        }
+        return ContinuousClock.now - calm > .milliseconds(200)
+      }
+      #expect(stands)
+      #expect(sent.withLock { $0 } < 32 << 20)
+      var received = 0
+      for try await chunk in bytes.chunks { received += chunk.count }
+      #expect(received == total)
+    }
+  }
+
+  /// Nobody reads what we send: the producer is asked for no more than the channel and the sockets hold.
+  @Test(arguments: [false, true]) func slowSocketStopsTheProducer(_ isSecure: Bool) async throws {
+    let go = try Latch()
+    let count = 4096
+    let produced = Counter()
+    try await withServer(
+      [
+        ServerRoute("POST", "/slow") { _, connection in
+          _ = try connection.stall(until: go)
+          while try connection.readBodyPart() != nil {}
+          try connection.respond(text: "\(connection.bodyLength)")
+        }
+      ], isSecure: isSecure
+    ) { session, server in
+      let chunk = [UInt8](repeating: 0x62, count: 64 * 1024)
+      let chunks = AsyncStream<[UInt8]> { produced.next() < count ? chunk : nil }
+      let task = Task {
+        try await session.upload(for: Request(server.url("/slow"), method: .post), from: chunks).0
+      }
+      var last = -1
+      var calm = ContinuousClock.now
+      let stands = await eventually {
+        if produced.value != last {
+          last = produced.value
+          calm = ContinuousClock.now
+        }
+        return last > 0 && ContinuousClock.now - calm > .milliseconds(200)
+      }
+      #expect(stands)
+      #expect(produced.value * chunk.count < 32 << 20)
+      go.release()
+      let answer = try await task.value
+      #expect(String(decoding: answer, as: UTF8.self) == "\(count * chunk.count)")
+    }
+  }
+
+  /// Down and up, plaintext and TLS: the peak of a large body is within a few megabytes of that of a small one.
+  /// `LUPINE_LARGE_BODY_BYTES` sets the size.
+  @Test(arguments: [false, true]) func memoryIsFlat(_ isSecure: Bool) async throws {
+    let size = unsafe getenv("LUPINE_LARGE_BODY_BYTES").flatMap { unsafe Int(String(cString: $0)) } ?? 16 << 20
+    let directory = try ScratchDirectory()
+    let path = try directory.write([], to: "body")
+    try TextFile.truncate(path, to: size)
+    try await withServer(isSecure: isSecure) { session, server in
+      let (bytes, _) = try await session.bytes(for: Request(server.url("/bytes?n=\(size)")))
+      var received = 0
+      for try await chunk in bytes.chunks {
+        guard PatternBody.matches(chunk.prefix(64), from: received) else {
+          Issue.record("wrong bytes at \(received)")
+          break
+        }
+        // The reader holds one chunk; whatever else is buffered is bounded by the watermark and one read.
+        #expect(chunk.count <= 256 * 1024)
+        received += chunk.count
+      }
+      #expect(received == size)
+      let (answer, _) = try await session.upload(for: Request(server.url("/upload"), method: .post), fromFile: path)
+      #expect(String(decoding: answer, as: UTF8.self).hasPrefix("{\"bytes\":\(size),"))
+    }
+  }
+}

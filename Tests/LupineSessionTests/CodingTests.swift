@@ -1,0 +1,121 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineEngine
+import LupineSession
+import LupineTesting
+import LupineWire
+import Testing
+
+/// Content codings of responses, and their limits.
+@Suite(.timeLimit(.minutes(5))) struct CodingTests {
+  @Test(arguments: ["/gzip?n=500000", "/gzip?n=500000&members=7", "/deflate?n=500000", "/deflate?n=500000&raw=1"])
+  func codingsAreUndone(_ path: String) async throws {
+    try await withServer { session, server in
+      let (body, response) = try await session.data(from: server.url(path))
+      #expect(body.count == 500_000)
+      #expect(PatternBody.matches(body, from: 0))
+      let transaction = try #require(response.metrics.transactions.last)
+      #expect(transaction.responseDecodedBytes == 500_000)
+      #expect(server.recordedRequests.first?.fields.first("Accept-Encoding")?.contains("gzip") == true)
+    }
+  }
+
+  @Test func callersOwnOfferMeansTheBodyAsItCame() async throws {
+    try await withServer { session, server in
+      var request = try Request(server.url("/gzip?n=5000"))
+      request.fields[.acceptEncoding] = "gzip"
+      let (body, _) = try await session.data(for: request)
+      #expect(body.prefix(2).elementsEqual([0x1F, 0x8B]))
+      #expect(server.recordedRequests.first?.fields.values("Accept-Encoding") == ["gzip"])
+      var plain = try Request(server.url("/gzip?n=5000"))
+      plain.acceptsCompressedContent = false
+      #expect(try await session.data(for: plain).0.prefix(2).elementsEqual([0x1F, 0x8B]))
+      #expect(server.recordedRequests.last?.fields.first("Accept-Encoding") == nil)
+    }
+  }
+
+  @Test func rangesAskForTheIdentity() async throws {
+    try await withServer { session, server in
+      var request = try Request(server.url("/bytes?n=1000"))
+      request.fields[.range] = "bytes=100-199"
+      let (body, response) = try await session.data(for: request)
+      #expect(response.statusCode == 206)
+      #expect(body.count == 100 && PatternBody.matches(body, from: 100))
+      #expect(server.recordedRequests.first?.fields.first("Accept-Encoding") == "identity")
+    }
+  }
+
+  @Test(arguments: ["br", "x-unknown", "gzip, br"]) func unknownCodingPasses(_ coding: String) async throws {
+    try await withScript([[.readHead, .send(reply("raw", "Content-Encoding: \(coding)\r\n")), .waitForClose]]) {
+      session, server in
+      let response = try await session.expect("raw", from: server.url())
+      #expect(response.head.fields.first(named: "content-encoding") == coding)
+    }
+  }
+
+  @Test(arguments: [
+    "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "HTTP/1.1 204 No\r\nContent-Encoding: gzip\r\n\r\n", "HTTP/1.1 304 No\r\nContent-Encoding: gzip\r\n\r\n",
+  ]) func emptyBodyNeedsNoDecoding(_ response: String) async throws {
+    try await withScript([[.readHead, .send(ScriptBytes(response)), .readHead, .send(reply("next")), .waitForClose]]) {
+      session, server in
+      try await session.expect("", from: server.url())
+      #expect(try await session.text(server.url()).1.wasReused)
+    }
+  }
+
+  @Test(arguments: [1, 10, 30]) func brokenCodingIsATypedError(_ cut: Int) async throws {
+    var packed = try Compression.gzip.encode(PatternBody.bytes(200))
+    if cut == 1 { packed[0] = 0 } else { packed.removeLast(cut) }
+    try await withScript([
+      [
+        .readHead,
+        .send(
+          ScriptBytes("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: \(packed.count)\r\n\r\n")
+            + ScriptBytes(packed)), .waitForClose,
+      ],
+      [.readHead, .send(reply("well")), .waitForClose],
+    ]) { session, server in
+      let error = try await failure { try await session.data(from: server.url()) }
+      #expect(error.code == .cannotDecodeContent)
+      #expect(error.response?.statusCode == 200)
+      try await session.expect("well", from: server.url())
+    }
+  }
+
+  @Test func tooManyCodingsAreRefused() async throws {
+    try await withScript([
+      [.readHead, .send(reply("raw", "Content-Encoding: gzip, gzip, gzip, gzip, gzip, gzip\r\n")), .waitForClose]
+    ]) { session, server in
+      try await expectFailure(.cannotDecodeContent) { try await session.data(from: server.url()) }
+    }
+  }
+
+  /// A bomb stops at the ratio limit or at the buffer's limit, whichever comes first, long before it has unfolded.
+  @Test func bombsAreDefused() async throws {
+    try await withServer { session, server in
+      let error = try await failure { try await session.data(from: server.url("/gzip?n=200000000&zeros=1")) }
+      #expect(error.code == .cannotDecodeContent)
+      #expect((error.partialBody?.count ?? .max) <= 2 << 20)
+      var request = try Request(server.url("/gzip?n=2000000"))
+      request.maximumBufferedBodySize = 1_000_000
+      let tooLarge = try await failure { [request] in try await session.data(for: request) }
+      #expect(tooLarge.code == .bodyTooLarge)
+      let (bytes, _) = try await session.bytes(for: Request(server.url("/gzip?n=200000000&zeros=1")))
+      let streamed = try await failure {
+        for try await _ in bytes.chunks {}
+      }
+      #expect(streamed.code == .cannotDecodeContent)
+    }
+  }
+
+  @Test func bufferLimitNamesItsSetting() async throws {
+    try await withServer(configure: { $0.maximumBufferedBodySize = 1000 }) { session, server in
+      #expect(try await session.data(from: server.url("/bytes?n=1000")).0.count == 1000)
+      let error = try await failure { try await session.data(from: server.url("/bytes?n=1001")) }
+      #expect(error.code == .bodyTooLarge)
+      #expect(error.message.contains("maximumBufferedBodySize"))
+    }
+  }
+}

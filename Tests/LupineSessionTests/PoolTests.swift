@@ -1,0 +1,119 @@
+import FoundationEssentials
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// The pool's limits as a session shows them.
+@Suite(.timeLimit(.minutes(5))) struct PoolTests {
+  @Test func perHostLimitHolds() async throws {
+    try await withServer(configure: { $0.maximumConnectionsPerHost = 3 }) { session, server in
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<60 { group.addTask { _ = try await session.data(from: server.url("/bytes?n=10000")) } }
+        try await group.waitForAll()
+      }
+      #expect(server.connectionCount <= 3)
+      #expect(server.requestCount == 60)
+    }
+  }
+
+  @Test func totalLimitHoldsOverHosts() async throws {
+    let servers = try (0..<4).map { _ in try LoopbackServer(routes: ServerRoute.standard()) }
+    defer { for server in servers { server.shutdown() } }
+    try await withSession(ports: servers.map { $0.port }, configure: { $0.maximumConnections = 2 }) { session in
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for index in 0..<40 {
+          let url = servers[index % 4].url("/hello")
+          group.addTask { try await session.expect("Hello, world!", from: url) }
+        }
+        try await group.waitForAll()
+      }
+      #expect(servers.reduce(0) { $0 + $1.requestCount } == 40)
+      #expect(servers.reduce(0) { $0 + $1.openConnectionCount } <= 2)
+      #expect(try #require(await session.poolStatistics().closes["evicted"]) > 0)
+    }
+  }
+
+  @Test func waitersAreServedInOrder() async throws {
+    let go = try Latch()
+    try await withServer(
+      [
+        ServerRoute(nil, "/first") { _, connection in
+          _ = try connection.stall(until: go)
+          try connection.respond()
+        },
+        ServerRoute(nil, "/next") { _, connection in try connection.respond() },
+      ], configure: { $0.maximumConnectionsPerHost = 1 }
+    ) { session, server in
+      var tasks = [Task { _ = try await session.data(from: server.url("/first")) }]
+      #expect(await eventually { server.requestCount == 1 })
+      for index in 0..<10 {
+        tasks.append(Task { _ = try await session.data(from: server.url("/next?\(index)")) })
+        #expect(await eventually { await session.poolStatistics().waits == index + 2 })
+      }
+      go.release()
+      for task in tasks { try await task.value }
+      #expect(server.recordedRequests.dropFirst().map { $0.target } == (0..<10).map { "/next?\($0)" })
+    }
+  }
+
+  @Test func tooManyWaitersIsAnError() async throws {
+    try await withScript(
+      [[.readHead, .stall(nil)]],
+      configure: {
+        $0.maximumConnectionsPerHost = 1
+        $0.maximumWaitingRequests = 1
+      }
+    ) { session, server in
+      let first = Task { try await session.data(from: server.url()) }
+      #expect(await eventually { server.recordedRequests.count == 1 })
+      let second = Task { try await session.data(from: server.url()) }
+      #expect(await eventually { await session.poolStatistics().waits == 2 })
+      let error = try await failure { try await session.data(from: server.url()) }
+      #expect(error.code == .tooManyWaiters)
+      #expect(error.phase == .poolWait)
+      for task in [second, first] {
+        task.cancel()
+        _ = await task.result
+      }
+    }
+  }
+
+  /// A failed connection fails one waiter, and the others get one of their own.
+  @Test func waitersOutliveABadConnection() async throws {
+    try await withScript(
+      [
+        [.readHead, .send("nonsense\r\n\r\n"), .waitForClose],
+        [.readHead, .send(reply("2")), .readHead, .send(reply("3")), .waitForClose],
+      ], configure: { $0.maximumConnectionsPerHost = 1 }
+    ) { session, server in
+      let tasks = (0..<3).map { _ in Task { try await session.text(server.url()).0 } }
+      var answers: [String] = []
+      for task in tasks {
+        switch await task.result {
+        case .success(let text): answers.append(text)
+        case .failure(let error): answers.append("\((error as? SessionError)?.code.rawValue ?? "?")")
+        }
+      }
+      #expect(answers.sorted() == ["2", "3", "badResponse"])
+    }
+  }
+
+  @Test func manyRequestsOverBothSchemes() async throws {
+    for isSecure in [false, true] {
+      try await withServer(isSecure: isSecure) { session, server in
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+          for index in 0..<100 {
+            group.addTask {
+              let size = index * 997
+              let (body, _) = try await session.data(from: server.url("/bytes?n=\(size)"))
+              return body.count == size && PatternBody.matches(body, from: 0)
+            }
+          }
+          for try await isRight in group { #expect(isRight) }
+        }
+        #expect(server.connectionCount <= 6)
+      }
+    }
+  }
+}
