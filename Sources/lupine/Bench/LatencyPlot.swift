@@ -1,7 +1,7 @@
 /// Latency over percentile as an SVG picture, in HdrHistogram's manner: the rarer, the more room.
 struct LatencyPlot {
   private static let width = 960.0
-  private static let height = 540.0
+  private static let height = 560.0
   private static let left = 84.0
   private static let right = 930.0
   private static let top = 92.0
@@ -106,8 +106,8 @@ struct LatencyPlot {
     let rate = Units.count(Int(result.requestsPerSecond.rounded()))
     let median = Units.nanoseconds(Int64(clamping: result.latencies.value(atPercentile: 50)))
     let tail = Units.nanoseconds(Int64(clamping: result.latencies.value(atPercentile: 99)))
-    let y = Self.height - 18
-    let x = Self.left + Double(index) * 430
+    let y = Self.bottom + 54 + Double(index) * 22
+    let x = Self.left
     return """
       <circle cx="\(x + 6)" cy="\(y - 5)" r="6" fill="\(colour)"/>
       <text class="ink" x="\(x + 20)" y="\(y)" font-size="13">\(name): \(rate) requests/s, p50 \(median), p99 \(tail)</text>

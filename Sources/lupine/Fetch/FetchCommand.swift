@@ -102,7 +102,7 @@ struct ConnectionOptions: ParsableArguments {
   @Flag(name: [.customShort("F"), .long], help: "Follow redirects.")
   var follow = false
 
-  @Option(help: ArgumentHelp("With --follow: how many redirects (default 20).", valueName: "n"))
+  @Option(help: ArgumentHelp("Follow at most so many redirects (default 20).", valueName: "n"))
   var maxRedirects: Int?
 
   @Option(help: ArgumentHelp("Give up after so many seconds in all (fractions allowed).", valueName: "seconds"))

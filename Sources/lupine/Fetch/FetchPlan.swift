@@ -27,7 +27,7 @@ struct FetchPlan: Sendable {
     }
     request.method = parsedMethod
     request.body = payload.body
-    configuration = Self.configuration(connection)
+    configuration = try Self.configuration(connection)
     request.redirects = Self.redirects(connection)
     var defaults = payload.fields
     for item in items { try apply(item, &defaults) }
@@ -77,14 +77,24 @@ struct FetchPlan: Sendable {
     request.fields[.authorization] = "Basic " + Base64.encode(credentials)
   }
 
+  /// A file that is missing is better told before anything else than by the TLS handshake.
+  private static func checkReadable(_ path: String) throws(CommandFailure) {
+    do throws(System.Failure) {
+      _ = try InputFile(path)
+    } catch {
+      throw .misuse(error.description)
+    }
+  }
+
   private static func redirects(_ options: ConnectionOptions) -> RedirectConfiguration {
-    guard options.follow else { return .disabled }
+    guard options.follow || options.maxRedirects != nil else { return .disabled }
     var redirects = RedirectConfiguration()
     if let limit = options.maxRedirects { redirects.limit = limit }
     return redirects
   }
 
-  private static func configuration(_ options: ConnectionOptions) -> SessionConfiguration {
+  private static func configuration(_ options: ConnectionOptions) throws(CommandFailure) -> SessionConfiguration {
+    for path in [options.cacert, options.cert, options.key].compactMap({ $0 }) { try checkReadable(path) }
     var configuration = SessionConfiguration()
     configuration.userAgent = "lupine/0.1"
     configuration.acceptsCompressedContent = options.compressed

@@ -21,7 +21,8 @@ import Testing
     #expect(json["bytesReceived"] == .number("2600") && json["statuses"]?["200"] == .number("200"))
     let opened = try #require(json["connectionsOpened"]?.number)
     #expect(opened <= 4 && Int(opened) == server.connectionCount)
-    #expect(json["connectionsReused"]?.number == 200 - opened)
+    // A connection that was being opened may come too late to serve anything.
+    #expect(try #require(json["connectionsReused"]?.number) >= 200 - opened)
     #expect(server.requestCount == 200)
     for name in ["seconds", "requestsPerSecond", "cpuMicrosecondsPerRequest"] {
       #expect(try #require(json[name]?.number) > 0)

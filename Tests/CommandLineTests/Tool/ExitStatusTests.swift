@@ -10,6 +10,7 @@ import Testing
     ["http://h/", "a:b\r\nc:d"], ["--json", "--form", "http://h/"], ["--continue", "http://h/"],
     ["--key", "k", "http://h/"],
     ["--timeout", "0", "http://h/"], ["--raw", "x", "http://h/", "a=b"], ["http://h:99999/"],
+    ["http://h/", "--cacert", "/nonexistent"],
     ["batch", "--concurrency", "0"], ["bench", "-c", "0", "http://h/"], ["bench"], ["demo", "--seconds", "0"],
   ]) func misuseIsTwo(_ arguments: [String]) async throws {
     let outcome = try await Tool.run(arguments)

@@ -69,7 +69,7 @@ import Testing
     defer { server.shutdown() }
     #expect(try await Tool.run([server.url("/redirect?n=3")]).text.hasPrefix("Moved"))
     #expect(try await Tool.run([server.url("/redirect?n=3"), "--follow"]).text == "Hello, world!")
-    let limited = try await Tool.run([server.url("/redirect?n=3"), "-F", "--max-redirects", "2"])
+    let limited = try await Tool.run([server.url("/redirect?n=3"), "--max-redirects", "2"])
     #expect(limited.status == 5 && limited.error.contains("tooManyRedirects"))
   }
 
