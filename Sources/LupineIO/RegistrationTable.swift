@@ -8,6 +8,11 @@ package struct Readiness: OptionSet, Sendable {
     self.rawValue = rawValue
   }
 
+  /// Whether the peer has closed its side, or more; plain arithmetic, because set algebra is not specialised across modules.
+  package var isEnding: Bool { rawValue & 28 != 0 }
+  package var isReadable: Bool { rawValue & 1 != 0 }
+  package var isWritable: Bool { rawValue & 2 != 0 }
+
   /// Bytes wait, or the end.
   package static let readable = Readiness(rawValue: 1)
   package static let writable = Readiness(rawValue: 2)

@@ -1,3 +1,4 @@
+internal import Synchronization
 package import LupineBase
 
 /// Resolves by getaddrinfo, on threads of its own.

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import LupineBase
 
 /// A bounded pool of threads for calls that block: made on demand, gone after a while of idleness.

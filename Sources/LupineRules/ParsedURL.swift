@@ -41,22 +41,50 @@ package struct Origin: Hashable, Sendable {
 /// Two values are equal if they have the same parts; the empty path and `/` are one path, a default port written out is no port.
 /// Percent-encoding and dot segments are kept as given: they belong to the server.
 package struct ParsedURL: Hashable, Sendable {
-  package let origin: Origin
+  /// Behind one reference, because a URL goes with a request through every floor.
+  private final class Parts: Sendable {
+    let origin: Origin
+    let userinfo: String?
+    let target: String
+    let pathLength: Int
+    let fragment: String?
+
+    init(origin: Origin, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
+      self.origin = origin
+      self.userinfo = userinfo
+      self.target = target
+      self.pathLength = pathLength
+      self.fragment = fragment
+    }
+  }
+
+  private let parts: Parts
+
+  package var origin: Origin { parts.origin }
   /// The part before `@`, still percent-encoded; never sent in `Host`, SNI or `Referer`.
-  package let userinfo: String?
+  package var userinfo: String? { parts.userinfo }
   /// What stands in the request line (origin form): path and query, at least `/`.
-  package let target: String
+  package var target: String { parts.target }
   /// How many UTF-8 bytes of the target are path.
-  private let pathLength: Int
+  private var pathLength: Int { parts.pathLength }
   /// The part after `#`, never sent.
-  package let fragment: String?
+  package var fragment: String? { parts.fragment }
 
   init(origin: Origin, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
-    self.origin = origin
-    self.userinfo = userinfo
-    self.target = target
-    self.pathLength = pathLength
-    self.fragment = fragment
+    parts = Parts(origin: origin, userinfo: userinfo, target: target, pathLength: pathLength, fragment: fragment)
+  }
+
+  package static func == (left: ParsedURL, right: ParsedURL) -> Bool {
+    left.parts === right.parts
+      || left.origin == right.origin && left.userinfo == right.userinfo && left.target == right.target
+        && left.pathLength == right.pathLength && left.fragment == right.fragment
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    hasher.combine(origin)
+    hasher.combine(userinfo)
+    hasher.combine(target)
+    hasher.combine(fragment)
   }
 
   package var scheme: URLScheme { origin.scheme }

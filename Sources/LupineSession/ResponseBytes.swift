@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import LupineBase
 
 /// A response body as it arrives. Iterating it yields bytes; `chunks` and `lines` are faster for most work.

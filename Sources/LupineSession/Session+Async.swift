@@ -1,3 +1,4 @@
+internal import Synchronization
 public import FoundationEssentials
 internal import LupineBase
 

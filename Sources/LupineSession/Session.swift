@@ -1,6 +1,8 @@
+internal import Synchronization
 internal import LupineBase
 internal import LupineEngine
 internal import Logging
+internal import LupineWire
 
 /// Fetches: a pool of connections, a configuration, and the tasks that use them.
 ///
@@ -11,6 +13,8 @@ public final class Session: Sendable {
   public let configuration: SessionConfiguration
   let transport: any Transport
   let composer: RequestComposer
+  /// The configured times in the unit of the engine, worked out once.
+  let times: (request: Int64, resource: Int64)
   private let isInvalid = LockedStorage(false)
 
   /// A session with the default configuration, for the whole process.
@@ -25,14 +29,24 @@ public final class Session: Sendable {
   /// - Throws: `SessionError`: `.badRequest` for settings that contradict each other, `.system` if the engine cannot be started.
   public init(_ configuration: SessionConfiguration = SessionConfiguration()) throws(SessionError) {
     self.configuration = configuration
+    times = (
+      configuration.timeoutIntervalForRequest.saturatedNanoseconds,
+      configuration.timeoutIntervalForResource.saturatedNanoseconds
+    )
     if let transport = configuration.transport {
       self.transport = transport
     } else {
       transport = try EngineTransport(configuration)
     }
-    composer = RequestComposer(
-      userAgent: configuration.userAgent, additionalFields: configuration.additionalFields,
-      acceptsCompressedContent: configuration.acceptsCompressedContent)
+    do throws(WireError) {
+      composer = try RequestComposer(
+        userAgent: configuration.userAgent, additionalFields: configuration.additionalFields,
+        acceptsCompressedContent: configuration.acceptsCompressedContent)
+    } catch {
+      throw SessionError(
+        .badRequest, phase: .prepare, message: "SessionConfiguration.userAgent would break HTTP framing: \(error)",
+        underlying: error)
+    }
   }
 
   /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`.

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import CLupineOpenSSL
 internal import LupineBase
 

@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// How the body of a request is framed.
 public enum RequestFraming: Equatable, Hashable, Sendable {
   /// No body and no framing field.
@@ -28,32 +30,10 @@ public enum RequestEncoder {
     framing: RequestFraming = .none,
     into output: inout [UInt8]
   ) throws(WireError) {
-    let start = output.count
-    do throws(WireError) {
-      try append(method, ByteClass.token, .invalidMethod, &output)
-      output.append(.space)
-      try append(target, ByteClass.target, .invalidTarget, &output)
-      append(" HTTP/1.1\r\n", &output)
-      var hosts = 0
-      for (name, value) in fields {
-        if try isFraming(name, value, framing) { continue }
-        if equalsIgnoringCase(name, "host") { hosts += 1 }
-        try field(name, value, &output)
-      }
-      if hosts != 1 { throw WireError(.invalidHost, at: 0) }
-      switch framing {
-      case .none: break
-      case .length(let length):
-        if length < 0 { throw WireError(.lengthMismatch, at: 0) }
-        append("Content-Length: \(length)\r\n", &output)
-      case .chunked: append("Transfer-Encoding: chunked\r\n", &output)
-      }
-      output.append(.carriageReturn)
-      output.append(.lineFeed)
-    } catch {
-      output.removeSubrange(start...)
-      throw error
-    }
+    var builder = try RequestHeadBuilder(method: method, target: target, framing: framing)
+    for (name, value) in fields { try builder.append(name, value) }
+    let head = try builder.finish()
+    output.append(head.span)
   }
 
   /// Appends one field line after checking it.
@@ -61,18 +41,18 @@ public enum RequestEncoder {
     try append(name, ByteClass.token, .invalidFieldName, &output)
     output.append(.colon)
     output.append(.space)
-    let start = output.count
-    if !value.isEmpty { try append(value, ByteClass.fieldValue, .invalidFieldValue, &output) }
-    if let first = output[start...].first, first.isWhitespace { throw WireError(.invalidFieldValue, at: 0) }
-    if let last = output[start...].last, last.isWhitespace {
-      throw WireError(.invalidFieldValue, at: output.count - start - 1)
+    if !value.isEmpty {
+      let start = output.count
+      try append(value, ByteClass.fieldValue, .invalidFieldValue, &output)
+      if output[start].isWhitespace { throw WireError(.invalidFieldValue, at: 0) }
+      if output[output.count - 1].isWhitespace { throw WireError(.invalidFieldValue, at: output.count - start - 1) }
     }
     output.append(.carriageReturn)
     output.append(.lineFeed)
   }
 
   /// Whether the field frames the body; then it must say what `framing` says.
-  private static func isFraming(_ name: String, _ value: String, _ framing: RequestFraming) throws(WireError) -> Bool {
+  static func isFraming(_ name: String, _ value: String, _ framing: RequestFraming) throws(WireError) -> Bool {
     if equalsIgnoringCase(name, "content-length") {
       // `Int64` alone would also read a sign.
       guard case .length(let length) = framing, value == String(length) else {
@@ -89,23 +69,24 @@ public enum RequestEncoder {
     return false
   }
 
-  private static func append(
+  static func append(
     _ text: String, _ property: UInt8, _ reason: WireError.Reason, _ output: inout [UInt8]
   ) throws(WireError) {
-    let start = output.count
-    for byte in text.utf8 {
-      if !ByteClass.has(byte, property) { throw WireError(reason, at: output.count - start) }
-      output.append(byte)
-    }
-    if output.count == start { throw WireError(reason, at: 0) }
+    let utf8 = text.utf8
+    let bytes = utf8.span
+    if bytes.isEmpty { throw WireError(reason, at: 0) }
+    for index in bytes.indices where !ByteClass.has(bytes[index], property) { throw WireError(reason, at: index) }
+    output.append(bytes)
   }
 
   static func append(_ text: String, _ output: inout [UInt8]) {
-    output.append(contentsOf: text.utf8)
+    output.append(text.utf8.span)
   }
 
   static func equalsIgnoringCase(_ text: String, _ lowercase: String) -> Bool {
     guard text.utf8.count == lowercase.utf8.count else { return false }
-    return zip(text.utf8, lowercase.utf8).allSatisfy { $0.lowercased == $1 }
+    let (left, right) = (text.utf8.span, lowercase.utf8.span)
+    for index in left.indices where left[index].lowercased != right[index] { return false }
+    return true
   }
 }

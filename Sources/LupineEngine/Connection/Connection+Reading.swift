@@ -8,16 +8,16 @@ extension Connection {
   private static let readsPerTurn = 4
 
   func ready(_ readiness: Readiness) {
-    if !readiness.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hangUpSeen = true }
-    if readiness.contains(.writable) {
+    if readiness.isEnding { hangUpSeen = true }
+    if readiness.isWritable {
       canWrite = true
       writableEdges &+= 1
     }
-    if readiness.contains(.readable) || hangUpSeen {
+    if readiness.isReadable || hangUpSeen {
       canRead = true
       read()
     }
-    if readiness.contains(.writable), state != .closed { pumpWrites() }
+    if readiness.isWritable, state != .closed { pumpWrites() }
   }
 
   /// The reader wants more: what came meanwhile is read in the next turn, never from within somebody's callback, because all
@@ -227,10 +227,11 @@ extension Connection {
   }
 
   /// Whether an idle connection may take a request: nobody has heard from it. If the loop has polled since it became idle, it has been
-  /// watched, and what arrived would have closed it; else one look at the socket.
+  /// watched, and what arrived would have closed it. If it became idle in this very turn, the read that ended its last exchange drained
+  /// it, which is as good as another look. Else one look at the socket.
   func isFitForLease() -> Bool {
     guard state == .idle, let socket else { return false }
-    guard pollsWhenIdle == context.polls || canRead else { return true }
+    guard canRead else { return true }
     return (try? SystemCalls.peek(socket.descriptor)) == .wouldBlock
   }
 }

@@ -39,8 +39,10 @@ final class Connection: ReadinessHandler, TimerHandler {
   // Reading.
   var canRead = false
   var hangUpSeen = false
-  /// The loop's poll count when the connection became idle: nobody has watched it since if the count is still the same.
-  var pollsWhenIdle: UInt64 = 0
+  /// When the connection became idle.
+  private var idleSince = Instant(nanoseconds: 0)
+  /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
+  private static let parkNanoseconds: Int64 = 1_000_000_000
 
   // The exchange under way.
   var transfer: Transfer?
@@ -84,7 +86,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     remoteAddress = connected.remote
     localAddress = connected.local
     registration = connected.registration
-    if !connected.seen.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hangUpSeen = true }
+    if connected.seen.isEnding { hangUpSeen = true }
     context.transfer(connected.registration, to: self, readiness: connected.seen)
     socket = Socket(connected.takeDescriptor())
     guard let policy = key.identity.tls else {
@@ -120,8 +122,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     disarm()
     let agreed = tls?.info
     information = ConnectionInformation(
-      remoteAddress: remoteAddress?.description ?? "",
-      localAddress: localAddress?.description ?? "",
+      remoteAddress: remoteAddress?.description,
+      localAddress: localAddress?.description,
       tlsVersion: agreed?.version.map { $0 == .tls13 ? "TLSv1.3" : "TLSv1.2" }, tlsCipher: agreed?.cipher,
       tlsResumed: agreed?.isResumed ?? false, peerCertificates: tls?.peerChain ?? [], opening: opening)
     pool.connectionOpened(self)
@@ -177,7 +179,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     let again = failure == nil && mayResendWithoutExpectation(transfer)
     if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.isEmpty {
       state = .idle
-      pollsWhenIdle = context.polls
+      idleSince = now
+      arm(at: now.advanced(byNanoseconds: Self.parkNanoseconds))
       pool.connectionReleased(self)
     } else {
       close(.notReusable)
@@ -294,6 +297,7 @@ final class Connection: ReadinessHandler, TimerHandler {
       openFailed(.deadline(.tls), .tls)
       return
     }
+    if state == .idle { park() }
     guard let transfer, state == .busy else { return }
     let (deadline, phase) = transfer.clock.next
     guard deadline <= context.now else {
@@ -311,6 +315,18 @@ final class Connection: ReadinessHandler, TimerHandler {
       let missed = phase == .receive ? currentPhase(of: transfer) : phase
       fail(.deadline(missed), missed)
     }
+  }
+
+  /// Gives buffers back if the connection has been idle for a while; an idle connection should cost little.
+  private func park() {
+    let parkAt = idleSince.advanced(byNanoseconds: Self.parkNanoseconds)
+    guard parkAt <= context.now else {
+      arm(at: parkAt)
+      return
+    }
+    tls?.releaseBuffers()
+    parser.releaseStorage()
+    output.releaseIfEmpty()
   }
 
   /// An unwanted body is too long or too slow: the transfer ends as if it had been read, the connection does not go on.

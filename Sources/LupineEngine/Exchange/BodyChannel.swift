@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import LupineBase
 
 /// A bounded queue of body chunks between a producer on any thread and the loop that sends them.

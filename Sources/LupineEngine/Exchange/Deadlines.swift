@@ -5,16 +5,10 @@ package enum TransferPhase: String, Hashable, Sendable, CaseIterable {
   case poolWait, resolve, connect, proxy, tls, send, awaitContinue, firstByte, receive, total
 }
 
-/// Time limits of a request, in nanoseconds on the monotonic clock; nil means none. Each expiry is its own typed error.
+/// Time limits of a request (those of a connection are the pool's), in nanoseconds on the monotonic clock; nil means none. Each expiry is its own typed error.
 package struct Deadlines: Equatable, Sendable {
   /// Waiting for a connection. Default none.
   package var poolWait: Int64?
-  /// Resolving the host. Default 10 s.
-  package var resolve: Int64? = 10_000_000_000
-  /// Establishing TCP. Default 10 s.
-  package var connect: Int64? = 10_000_000_000
-  /// The TLS handshake. Default 10 s.
-  package var tls: Int64? = 10_000_000_000
   /// From the first byte of the request to its last. Default none.
   package var send: Int64?
   /// Waiting for 100 (Continue) before the body is sent all the same. Default 1 s.

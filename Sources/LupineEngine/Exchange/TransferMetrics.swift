@@ -34,8 +34,8 @@ package struct TransferMetrics: Sendable {
 
 /// What is known of a connection; shared by all requests that it serves.
 package final class ConnectionInformation: Sendable {
-  package let remoteAddress: String
-  package let localAddress: String
+  package let remoteAddress: String?
+  package let localAddress: String?
   package let tlsVersion: String?
   package let tlsCipher: String?
   package let tlsResumed: Bool
@@ -43,8 +43,15 @@ package final class ConnectionInformation: Sendable {
   package let peerCertificates: [[UInt8]]
   package let opening: OpeningTimes
 
+  /// What another transport knows.
+  package convenience init(connectStart: Instant?, connectEnd: Instant?) {
+    self.init(
+      remoteAddress: nil, localAddress: nil, tlsVersion: nil, tlsCipher: nil, tlsResumed: false, peerCertificates: [],
+      opening: OpeningTimes(connectStart: connectStart, connectEnd: connectEnd))
+  }
+
   init(
-    remoteAddress: String, localAddress: String, tlsVersion: String?, tlsCipher: String?, tlsResumed: Bool,
+    remoteAddress: String?, localAddress: String?, tlsVersion: String?, tlsCipher: String?, tlsResumed: Bool,
     peerCertificates: [[UInt8]], opening: OpeningTimes
   ) {
     self.remoteAddress = remoteAddress

@@ -64,8 +64,6 @@ package struct TransferRequest: Sendable {
   package var decodesContent = true
   /// Decoded bytes that may come of the body; nil is unlimited.
   package var decodedLimit: Int64?
-  package var wireLimits = WireLimits()
-  package var leniency: WireLeniency = []
 
   package init(key: PoolKey, method: String, head: [UInt8], context: RequestContext) {
     self.key = key

@@ -6,20 +6,52 @@ public import LupineWire
 
 /// A response: status, fields, and how it came.
 public struct Response: Sendable {
+  /// Everything, behind one reference: a response passes through many hands, and most look at little of it.
+  private final class Storage: Sendable {
+    let head: ResponseHead
+    let parsedURL: ParsedURL
+    let requestHead: [UInt8]
+    let informational: [ResponseHead]
+    let redirects: [Redirect]
+
+    init(head: ResponseHead, url: ParsedURL, requestHead: [UInt8], informational: [ResponseHead], redirects: [Redirect])
+    {
+      self.head = head
+      parsedURL = url
+      self.requestHead = requestHead
+      self.informational = informational
+      self.redirects = redirects
+    }
+  }
+
+  private let storage: Storage
+  private let end: EndStorage?
+
+  /// What is known once the body has ended.
+  private final class EndStorage: Sendable {
+    let trailers: FieldSection
+    let metrics: TaskMetrics
+
+    init(trailers: FieldSection, metrics: TaskMetrics) {
+      self.trailers = trailers
+      self.metrics = metrics
+    }
+  }
+
   /// The head as it came, in wire order and case.
-  public var head: ResponseHead
+  public var head: ResponseHead { storage.head }
   /// The URL that answered, after redirects.
-  package var parsedURL: ParsedURL
+  package var parsedURL: ParsedURL { storage.parsedURL }
   /// The head of the request as it was sent, for verbose output; empty for a transport without one. It holds secrets.
-  public var requestHead: [UInt8] = []
+  public var requestHead: [UInt8] { storage.requestHead }
   /// Interim responses (RFC 9110 15.2) before the final one, 100 (Continue) left out.
-  public var informational: [ResponseHead] = []
-  /// Fields after the body (RFC 9110 6.5). Complete when the body is.
-  public var trailers = FieldSection()
+  public var informational: [ResponseHead] { storage.informational }
   /// Every redirect that led here, oldest first.
-  public var redirects: [Redirect] = []
-  /// When what happened, for every request of the task. Complete when the body is.
-  public var metrics = TaskMetrics()
+  public var redirects: [Redirect] { storage.redirects }
+  /// Fields after the body (RFC 9110 6.5). Empty until the body has ended.
+  public var trailers: FieldSection { end?.trailers ?? FieldSection() }
+  /// When what happened, for every request of the task. Empty until the body has ended.
+  public var metrics: TaskMetrics { end?.metrics ?? TaskMetrics() }
 
   /// A redirect that was followed.
   public struct Redirect: Sendable {
@@ -32,9 +64,23 @@ public struct Response: Sendable {
     public var urlString: String { url.requestString }
   }
 
-  package init(head: ResponseHead, url: ParsedURL) {
-    self.head = head
-    parsedURL = url
+  package init(
+    head: ResponseHead, url: ParsedURL, requestHead: [UInt8] = [], informational: [ResponseHead] = [],
+    redirects: [Redirect] = []
+  ) {
+    storage = Storage(
+      head: head, url: url, requestHead: requestHead, informational: informational, redirects: redirects)
+    end = nil
+  }
+
+  private init(_ storage: Storage, _ end: EndStorage) {
+    self.storage = storage
+    self.end = end
+  }
+
+  /// The same response, complete.
+  package func ended(trailers: FieldSection, metrics: TaskMetrics) -> Response {
+    Response(storage, EndStorage(trailers: trailers, metrics: metrics))
   }
 
   /// The URL that answered, after redirects; without userinfo and fragment.

@@ -100,39 +100,99 @@ public struct SessionError: Error, Sendable {
     public static let file = Phase(rawValue: "file")
   }
 
+  /// Behind one reference: an error is the rarer half of many results, and should not make them large.
+  private struct Contents: Sendable {
+    var code: Code
+    var phase: Phase
+    var message: String
+    var failingURL: String?
+    var requestBytesSent: Bool
+    var response: Response?
+    var partialBody: [UInt8]?
+    var metrics: TaskMetrics?
+    var requestHead: [UInt8] = []
+    var underlying: (any Error)?
+  }
+
+  private final class Box: Sendable {
+    let contents: Contents
+
+    init(_ contents: Contents) {
+      self.contents = contents
+    }
+  }
+
+  private var box: Box
+
+  private subscript<Value>(_ path: WritableKeyPath<Contents, Value>) -> Value {
+    get { box.contents[keyPath: path] }
+    set {
+      var contents = box.contents
+      contents[keyPath: path] = newValue
+      box = Box(contents)
+    }
+  }
+
   /// What happened.
-  public var code: Code
+  public var code: Code {
+    get { self[\.code] }
+    set { self[\.code] = newValue }
+  }
   /// What was under way.
-  public var phase: Phase
+  public var phase: Phase {
+    get { self[\.phase] }
+    set { self[\.phase] = newValue }
+  }
   /// One sentence for people: facts, numbers and what to do, without secrets.
-  public var message: String
+  public var message: String {
+    get { self[\.message] }
+    set { self[\.message] = newValue }
+  }
   /// The URL of the request that failed, after redirects; without userinfo.
-  public var failingURL: String?
+  public var failingURL: String? {
+    get { self[\.failingURL] }
+    set { self[\.failingURL] = newValue }
+  }
   /// Whether any byte of the request had left: if not, it is safe to send it again whatever its method.
-  public var requestBytesSent: Bool
+  public var requestBytesSent: Bool {
+    get { self[\.requestBytesSent] }
+    set { self[\.requestBytesSent] = newValue }
+  }
   /// The response whose body failed, or the redirect that was refused.
-  public var response: Response?
+  public var response: Response? {
+    get { self[\.response] }
+    set { self[\.response] = newValue }
+  }
   /// Body bytes that had arrived before the failure, for requests that buffer them.
-  public var partialBody: [UInt8]?
+  public var partialBody: [UInt8]? {
+    get { self[\.partialBody] }
+    set { self[\.partialBody] = newValue }
+  }
   /// When what happened until then, for every request of the task; nil if the task never began.
-  public var metrics: TaskMetrics?
+  public var metrics: TaskMetrics? {
+    get { self[\.metrics] }
+    set { self[\.metrics] = newValue }
+  }
   /// The head of the request that failed, as it was sent; empty if none was. It holds secrets and is not part of `description`.
-  public var requestHead: [UInt8] = []
+  public var requestHead: [UInt8] {
+    get { self[\.requestHead] }
+    set { self[\.requestHead] = newValue }
+  }
   /// The typed error of the floor below, or of the caller's own body sequence.
-  public var underlying: (any Error)?
+  public var underlying: (any Error)? {
+    get { self[\.underlying] }
+    set { self[\.underlying] = newValue }
+  }
 
   /// Makes an error.
   public init(
     _ code: Code, phase: Phase, message: String, failingURL: String? = nil, requestBytesSent: Bool = false,
     response: Response? = nil, underlying: (any Error)? = nil
   ) {
-    self.code = code
-    self.phase = phase
-    self.message = message
-    self.failingURL = failingURL
-    self.requestBytesSent = requestBytesSent
-    self.response = response
-    self.underlying = underlying
+    box = Box(
+      Contents(
+        code: code, phase: phase, message: message, failingURL: failingURL, requestBytesSent: requestBytesSent,
+        response: response, underlying: underlying))
   }
 }
 

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import LupineBase
 
 /// Passes a body on as chunks to one reader, and stops the socket while the reader is behind.

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import HTTPTypes
 internal import Logging
 internal import LupineBase
@@ -15,8 +16,15 @@ internal import LupineWire
 /// Invariant: the consumer's `end` is called exactly once, after which nothing is.
 final class TaskRun: TransportReceiver {
   private enum Pending {
-    case redirect(RedirectStep)
+    case redirect
     case failure(SessionError)
+  }
+
+  /// Where a chain of redirects has led; nothing of it exists for the many requests that are not redirected.
+  private struct Chain {
+    var step: RedirectStep
+    var dropsBody: Bool
+    var redirects: [Response.Redirect]
   }
 
   private struct State {
@@ -26,25 +34,22 @@ final class TaskRun: TransportReceiver {
     var ended = 0
     var isCancelled = false
     var hasEnded = false
-    var method: String
-    var url: ParsedURL
-    var dropsBody = false
-    var chain = RedirectChain()
+    var chain: Chain?
     /// What happens when the exchange under way ends, besides passing its response on.
     var pending: Pending?
     var response: Response?
+    var trailers: FieldSection?
     var informational: [ResponseHead] = []
-    var redirects: [Response.Redirect] = []
     var transactions: [TransactionMetrics] = []
     var lastRequestHead: [UInt8] = []
   }
 
-  private let request: Request
-  private let session: Session
+  let request: Request
+  let session: Session
   private let consumer: any ResponseConsumer
   private let startedAt = EventLoop.monotonicNow()
   private let onSent: (@Sendable (Int) -> Void)?
-  private let state: LockedStorage<State>
+  private let state = LockedStorage(State())
 
   /// - Parameter onSent: told how many more body bytes were handed to the network.
   init(_ request: Request, session: Session, consumer: any ResponseConsumer, onSent: (@Sendable (Int) -> Void)? = nil) {
@@ -52,7 +57,6 @@ final class TaskRun: TransportReceiver {
     self.session = session
     self.consumer = consumer
     self.onSent = onSent
-    state = LockedStorage(State(method: request.method.rawValue, url: request.parsedURL))
   }
 
   /// Begins. Call once.
@@ -76,26 +80,17 @@ final class TaskRun: TransportReceiver {
   // MARK: Exchanges
 
   private func begin() {
-    let (method, url, dropsBody, chain, isCancelled, number) = state.withLock { state in
+    let (chain, isCancelled, number) = state.withLock { state in
       state.begun += 1
-      return (state.method, state.url, state.dropsBody, state.chain, state.isCancelled, state.begun)
+      return (state.chain, state.isCancelled, state.begun)
     }
+    let url = chain?.step.url ?? request.parsedURL
     guard !isCancelled else {
       finish(
         SessionError(.cancelled, phase: .prepare, message: "the task was cancelled", failingURL: url.requestString))
       return
     }
-    let (fields, decodes) = session.composer.fields(for: request, url: url, chain: chain)
-    let configuration = session.configuration
-    let total = (request.totalTimeout ?? configuration.timeoutIntervalForResource).saturatedNanoseconds
-    let elapsed = EventLoop.monotonicNow().nanoseconds(since: startedAt)
-    let transportRequest = TransportRequest(
-      method: method, url: url, fields: fields, body: dropsBody ? .none : request.body,
-      expectsContinue: request.expectsContinue && !dropsBody, decodesContent: decodes,
-      idleTimeout: request.timeoutInterval ?? configuration.timeoutIntervalForRequest,
-      totalTimeout: .nanoseconds(max(0, total - elapsed)), decodedLimit: nil)
-    session.log("\(method) \(url.requestString)")
-    let exchange = session.transport.start(transportRequest, self)
+    let exchange = session.transport.start(transportRequest(chain, url), self)
     let cancelNow = state.withLock { state -> Bool in
       // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
       guard state.ended < number, !state.hasEnded else { return false }
@@ -103,6 +98,21 @@ final class TaskRun: TransportReceiver {
       return state.isCancelled
     }
     if cancelNow { exchange.cancel() }
+  }
+
+  private func transportRequest(_ chain: Chain?, _ url: ParsedURL) -> TransportRequest {
+    let method = chain?.step.method ?? request.method.rawValue
+    let dropsBody = chain?.dropsBody ?? false
+    let times = session.times
+    var total = request.totalTimeout.map(\.saturatedNanoseconds) ?? times.resource
+    if chain != nil { total -= EventLoop.monotonicNow().nanoseconds(since: startedAt) }
+    session.log("\(method) \(url.requestString)")
+    let composition = ComposedFields(run: self, url: url, strip: chain?.step.chain.strip ?? [])
+    return TransportRequest(
+      method: method, url: url, composition: composition, body: dropsBody ? .none : request.body,
+      expectsContinue: request.expectsContinue && !dropsBody, decodesContent: composition.offersCodings,
+      idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? times.request,
+      totalNanoseconds: max(0, total))
   }
 
   // MARK: What arrives
@@ -115,36 +125,41 @@ final class TaskRun: TransportReceiver {
     if RedirectRule.isRedirect(head.status), redirect(head, exchange) { return }
     let response = state.withLock { state -> Response in
       state.exchange = exchange
-      var response = Response(head: head, url: state.url)
-      response.requestHead = exchange.requestHead
-      response.informational = state.informational
-      response.redirects = state.redirects
+      let response = makeResponse(head, exchange, state)
       state.response = response
       return response
     }
     consumer.receive(response, from: exchange)
   }
 
+  private func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: State) -> Response {
+    Response(
+      head: head, url: state.chain?.step.url ?? request.parsedURL, requestHead: exchange.requestHead,
+      informational: state.informational, redirects: state.chain?.redirects ?? [])
+  }
+
   /// Decides about a 3xx. False: it is the answer.
   private func redirect(_ head: ResponseHead, _ exchange: any TransportExchange) -> Bool {
-    let policy = request.redirects ?? session.configuration.redirects
+    let wanted = request.redirects ?? session.configuration.redirects
+    let policy = RedirectPolicy(
+      isEnabled: wanted.isEnabled, limit: wanted.limit, allowsDowngrade: wanted.allowsDowngrade)
     let locations = head.fields.values(.location).map { Array($0.utf8) }
     let isTaken = state.withLock { state -> Bool in
+      let step = state.chain?.step
+      let url = step?.url ?? request.parsedURL
+      let dropsBody = state.chain?.dropsBody ?? false
       let decision = RedirectRule.decide(
-        status: head.status, method: state.method, locations: locations, current: state.url, chain: state.chain,
-        isBodyReplayable: state.dropsBody || request.body.isReplayable,
-        policy: RedirectPolicy(
-          isEnabled: policy.isEnabled, limit: policy.limit, allowsDowngrade: policy.allowsDowngrade))
+        status: head.status, method: step?.method ?? request.method.rawValue, locations: locations, current: url,
+        chain: step?.chain ?? RedirectChain(), isBodyReplayable: dropsBody || request.body.isReplayable, policy: policy)
       switch decision {
       case .deliver: return false
       case .follow(let step):
-        state.redirects.append(Response.Redirect(url: state.url, head: head, requestHead: exchange.requestHead))
-        state.pending = .redirect(step)
+        let redirect = Response.Redirect(url: url, head: head, requestHead: exchange.requestHead)
+        state.chain = Chain(
+          step: step, dropsBody: dropsBody || step.dropsBody, redirects: (state.chain?.redirects ?? []) + [redirect])
+        state.pending = .redirect
       case .refuse(let refusal):
-        var response = Response(head: head, url: state.url)
-        response.requestHead = exchange.requestHead
-        response.redirects = state.redirects
-        response.informational = state.informational
+        let response = makeResponse(head, exchange, state)
         state.response = response
         state.pending = .failure(SessionError(refusal, response: response))
       }
@@ -159,7 +174,7 @@ final class TaskRun: TransportReceiver {
   }
 
   func receive(trailers: FieldSection, of exchange: any TransportExchange) {
-    state.withLock { $0.response?.trailers = trailers }
+    state.withLock { $0.trailers = trailers }
   }
 
   func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
@@ -177,14 +192,8 @@ final class TaskRun: TransportReceiver {
       return failure?.code == .cancelled ? nil : state.pending
     }
     switch pending {
-    case .redirect(let step):
-      state.withLock { state in
-        state.method = step.method
-        state.url = step.url
-        state.dropsBody = state.dropsBody || step.dropsBody
-        state.chain = step.chain
-        state.informational = []
-      }
+    case .redirect:
+      state.withLock { $0.informational = [] }
       begin()
     case .failure(let error): finish(error)
     case nil: finish(failure)
@@ -192,20 +201,20 @@ final class TaskRun: TransportReceiver {
   }
 
   private func finish(_ failure: SessionError?) {
-    let duration = EventLoop.monotonicNow().nanoseconds(since: startedAt)
+    let duration = Duration.nanoseconds(EventLoop.monotonicNow().nanoseconds(since: startedAt))
     let result = state.withLock { state -> Result<Response, SessionError>? in
       guard !state.hasEnded else { return nil }
       state.hasEnded = true
       state.exchange = nil
-      state.response?.metrics.transactions = state.transactions
-      state.response?.metrics.duration = .nanoseconds(duration)
+      let metrics = TaskMetrics(transactions: state.transactions, duration: duration)
+      let response = state.response?.ended(trailers: state.trailers ?? FieldSection(), metrics: metrics)
       if var failure {
-        failure.response = state.response ?? failure.response
+        failure.response = response ?? failure.response
         failure.requestHead = state.lastRequestHead
-        failure.metrics = TaskMetrics(transactions: state.transactions, duration: .nanoseconds(duration))
+        failure.metrics = metrics
         return .failure(failure)
       }
-      guard let response = state.response else {
+      guard let response else {
         return .failure(SessionError(.unknown, phase: .receive, message: "the transport ended without a response"))
       }
       return .success(response)

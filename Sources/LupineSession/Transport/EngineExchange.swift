@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import LupineBase
 internal import LupineEngine
 internal import LupineIO
@@ -34,9 +35,7 @@ final class EngineExchange: TransferHandler, TransportExchange {
 
   /// The request cannot be sent: the receiver is told so, on the caller's thread.
   func refuse(_ error: SessionError) {
-    var metrics = TransactionMetrics()
-    metrics.url = url
-    metrics.method = method
+    let metrics = TransactionMetrics(TransferMetrics(), url: url, method: method)
     receiver.end(error, metrics: metrics, of: self)
   }
 
@@ -84,39 +83,6 @@ final class EngineExchange: TransferHandler, TransportExchange {
   func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) {
     self.transfer.withLock { $0 = nil }
     let error = failure.map { SessionError($0, url: url) }
-    receiver.end(error, metrics: metrics(of: transfer), of: self)
-  }
-
-  private func metrics(of transfer: Transfer) -> TransactionMetrics {
-    let from = transfer.metrics
-    var metrics = TransactionMetrics()
-    metrics.url = url
-    metrics.method = method
-    metrics.fetchStart = from.createdAt.nanoseconds
-    metrics.requestStart = from.sendStart?.nanoseconds
-    metrics.requestEnd = from.sendEnd?.nanoseconds
-    metrics.responseStart = from.firstByteAt?.nanoseconds
-    metrics.responseEnd = from.endAt?.nanoseconds
-    metrics.isReusedConnection = from.reusedConnection
-    metrics.retryCount = from.retries
-    metrics.requestHeaderBytes = from.requestHeadBytes
-    metrics.requestBodyBytes = from.requestBodyBytes
-    metrics.responseBodyBytes = from.responseBodyBytes
-    metrics.responseDecodedBytes = from.responseDecodedBytes
-    guard let connection = from.connection else { return metrics }
-    metrics.remoteAddress = connection.remoteAddress
-    metrics.localAddress = connection.localAddress
-    metrics.tlsVersion = connection.tlsVersion
-    metrics.tlsCipher = connection.tlsCipher
-    metrics.isTLSResumed = connection.tlsResumed
-    guard !from.reusedConnection else { return metrics }
-    let opening = connection.opening
-    metrics.resolveStart = opening.resolveStart?.nanoseconds
-    metrics.resolveEnd = opening.resolveEnd?.nanoseconds
-    metrics.connectStart = opening.connectStart?.nanoseconds
-    metrics.connectEnd = opening.connectEnd?.nanoseconds
-    metrics.secureConnectionStart = opening.tlsStart?.nanoseconds
-    metrics.secureConnectionEnd = opening.tlsEnd?.nanoseconds
-    return metrics
+    receiver.end(error, metrics: TransactionMetrics(transfer.metrics, url: url, method: method), of: self)
   }
 }

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import LupineBase
 internal import LupineEngine
 internal import LupineIO
@@ -13,8 +14,14 @@ final class EngineTransport: Transport {
   private let ownsEngine: Bool
   private let policy: TLSPolicy
   private let overrides: [String: SocketAddress]
+  private let deadlines: Deadlines
   /// The key of each origin asked for so far: making one costs more than finding one.
-  private let keys = LockedStorage<[Origin: PoolKey]>([:])
+  private let keys = LockedStorage(Keys())
+
+  private struct Keys {
+    var last: (origin: Origin, key: PoolKey)?
+    var table: [Origin: PoolKey] = [:]
+  }
 
   private static let shared = Result { () throws(IOError) in try Engine.start(name: "lupine") }
   private static let maximumKeys = 4_096
@@ -29,8 +36,18 @@ final class EngineTransport: Transport {
         .system, phase: .prepare, message: "the engine could not be started: \(error)", underlying: error)
     }
     policy = try configuration.tls.policy()
+    deadlines = Self.deadlines(configuration)
     overrides = try Self.read(configuration.nameOverrides)
     pool = PoolHandle(engine: engine, configuration: Self.poolConfiguration(configuration))
+  }
+
+  private static func deadlines(_ configuration: SessionConfiguration) -> Deadlines {
+    var deadlines = Deadlines()
+    deadlines.poolWait = configuration.poolWaitTimeout?.saturatedNanoseconds
+    deadlines.send = configuration.sendTimeout?.saturatedNanoseconds
+    deadlines.firstByte = configuration.firstByteTimeout?.saturatedNanoseconds
+    deadlines.awaitContinue = configuration.continueTimeout.saturatedNanoseconds
+    return deadlines
   }
 
   private static func poolConfiguration(_ configuration: SessionConfiguration) -> PoolConfiguration {
@@ -108,23 +125,14 @@ final class EngineTransport: Transport {
   private func transferRequest(_ request: TransportRequest) throws(SessionError) -> TransferRequest {
     let body = try engineBody(request)
     let framing = Self.framing(request.method, body)
-    var head: [UInt8] = []
-    head.reserveCapacity(512)
+    // RFC 9110 10.1.1: no expectation without content.
+    let isExpecting = request.expectsContinue && framing != .none && framing != .length(0)
+    let head: [UInt8]
     var plainHead: [UInt8]?
     do throws(WireError) {
-      // RFC 9110 10.1.1: no expectation without content.
-      if request.expectsContinue, framing != .none, framing != .length(0) {
-        var plain: [UInt8] = []
-        try RequestEncoder.head(
-          method: request.method, target: request.url.target, fields: request.fields, framing: framing, into: &plain)
-        plainHead = plain
-        try RequestEncoder.head(
-          method: request.method, target: request.url.target, fields: request.fields + [("Expect", "100-continue")],
-          framing: framing, into: &head)
-      } else {
-        try RequestEncoder.head(
-          method: request.method, target: request.url.target, fields: request.fields, framing: framing, into: &head)
-      }
+      let composition = request.composition
+      head = try composition.head(method: request.method, framing: framing, isExpecting: isExpecting)
+      if isExpecting { plainHead = try composition.head(method: request.method, framing: framing) }
     } catch {
       throw SessionError(
         .badRequest, phase: .prepare, message: "the request would break HTTP framing: \(error)",
@@ -135,15 +143,11 @@ final class EngineTransport: Transport {
       context: RequestContext(isHead: request.method == "HEAD", isConnect: request.method == "CONNECT"))
     transfer.headWithoutExpectation = plainHead
     transfer.body = body
-    transfer.hasIdempotencyKey = request.fields.contains { RetryRule.isIdempotencyKey($0.name) }
+    transfer.hasIdempotencyKey = request.composition.hasIdempotencyKey
     transfer.decodesContent = request.decodesContent
-    transfer.decodedLimit = request.decodedLimit.map(Int64.init)
-    transfer.deadlines.idle = request.idleTimeout.saturatedNanoseconds
-    transfer.deadlines.total = request.totalTimeout.saturatedNanoseconds
-    transfer.deadlines.poolWait = configuration.poolWaitTimeout?.saturatedNanoseconds
-    transfer.deadlines.send = configuration.sendTimeout?.saturatedNanoseconds
-    transfer.deadlines.firstByte = configuration.firstByteTimeout?.saturatedNanoseconds
-    transfer.deadlines.awaitContinue = configuration.continueTimeout.saturatedNanoseconds
+    transfer.deadlines = deadlines
+    transfer.deadlines.idle = request.idleNanoseconds
+    transfer.deadlines.total = request.totalNanoseconds
     return transfer
   }
 
@@ -198,15 +202,20 @@ final class EngineTransport: Transport {
 
   private func key(for origin: Origin) -> PoolKey {
     keys.withLock { keys in
-      if let known = keys[origin] { return known }
+      if let last = keys.last, last.origin == origin { return last.key }
+      if let known = keys.table[origin] {
+        keys.last = (origin, known)
+        return known
+      }
       var identity = ConnectionIdentity(
         host: origin.host.connectionText, serverName: origin.host.serverName, port: origin.port,
         tls: origin.scheme == .https ? policy : nil)
       if let path = configuration.unixSocketPath { identity.route = .unixSocket(path: path) }
       identity.addressOverride = overrides["\(origin.host.bracketed):\(origin.port)".lowercased()]
       let key = PoolKey(identity)
-      if keys.count >= Self.maximumKeys { keys.removeAll() }
-      keys[origin] = key
+      if keys.table.count >= Self.maximumKeys { keys.table.removeAll() }
+      keys.table[origin] = key
+      keys.last = (origin, key)
       return key
     }
   }

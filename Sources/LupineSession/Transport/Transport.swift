@@ -51,20 +51,21 @@ public struct TransportRequest: Sendable {
   public var method: String
   /// Scheme, host, port and target.
   package var url: ParsedURL
+  let composition: ComposedFields
   /// All fields but the framing ones, `Host` included.
-  public var fields: [(name: String, value: String)]
+  public var fields: [(name: String, value: String)] { composition.pairs }
   /// The body.
   public var body: Request.Body
   /// Hold the body back until the server says 100 (Continue).
   public var expectsContinue: Bool
   /// Decode the content codings that `Accept-Encoding` offers.
   public var decodesContent: Bool
+  let idleNanoseconds: Int64
+  let totalNanoseconds: Int64
   /// How long nothing may move.
-  public var idleTimeout: Duration
+  public var idleTimeout: Duration { .nanoseconds(idleNanoseconds) }
   /// What is left of the time for the whole task.
-  public var totalTimeout: Duration
-  /// Decoded bytes after which decoding fails; nil is unlimited.
-  public var decodedLimit: Int?
+  public var totalTimeout: Duration { .nanoseconds(totalNanoseconds) }
 
   /// The absolute URL, without userinfo and fragment.
   public var urlString: String { url.requestString }

@@ -82,14 +82,15 @@ import Testing
   }
 
   @Test func waterfallPlacesPhasesOnOneAxis() {
-    var exchange = TransactionMetrics()
-    exchange.fetchStart = 1_000
-    exchange.connectStart = 2_000
-    exchange.connectEnd = 4_000
-    exchange.requestStart = 4_000
-    exchange.requestEnd = 5_000
-    exchange.responseStart = 8_000
-    exchange.responseEnd = 9_000
+    var times = TransactionMetrics.Times()
+    times.fetchStart = 1_000
+    times.connectStart = 2_000
+    times.connectEnd = 4_000
+    times.requestStart = 4_000
+    times.requestEnd = 5_000
+    times.responseStart = 8_000
+    times.responseEnd = 9_000
+    let exchange = TransactionMetrics(method: "GET", times: times)
     let rows = TimingChart.rows(exchange, origin: 1_000)
     #expect(rows.map(\.name) == ["wait", "connect", "send", "firstByte", "receive"])
     #expect(rows.map(\.start) == [0, 1_000, 3_000, 4_000, 7_000])
