@@ -1,0 +1,93 @@
+import LupineBase
+import LupineEngine
+import LupineIO
+import LupineTesting
+import LupineWire
+import Testing
+
+/// Collects what a transfer reports, and tells its end once.
+final class Recorder: TransferHandler, Sendable {
+  struct Outcome: Sendable {
+    var status: Int?
+    var body: [UInt8] = []
+    var trailers: [String] = []
+    var sent = 0
+    var ends = 0
+    var failure: TransferFailure?
+  }
+
+  private let state = Locked(Outcome())
+  private let completion: @Sendable (Outcome) -> Void
+
+  init(_ completion: @escaping @Sendable (Outcome) -> Void) {
+    self.completion = completion
+  }
+
+  var outcome: Outcome { state.withLock { $0 } }
+
+  func transfer(_ transfer: Transfer, didReceiveInformational head: ResponseHead) {}
+
+  func transfer(_ transfer: Transfer, didReceive head: ResponseHead, framing: BodyFraming) {
+    state.withLock { $0.status = head.status }
+  }
+
+  func transfer(_ transfer: Transfer, didReceiveBody bytes: Span<UInt8>) {
+    let bytes = [UInt8](bytes)
+    state.withLock { $0.body += bytes }
+  }
+
+  func transfer(_ transfer: Transfer, didReceiveTrailers trailers: FieldSection) {
+    let names = (0..<trailers.count).map { trailers.name(at: $0) }
+    state.withLock { $0.trailers = names }
+  }
+
+  func transfer(_ transfer: Transfer, didSendBodyBytes count: Int) {
+    state.withLock { $0.sent += count }
+  }
+
+  func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) {
+    let outcome = state.withLock { state in
+      state.ends += 1
+      state.failure = failure
+      return state
+    }
+    completion(outcome)
+  }
+}
+
+/// An engine and a pool of its own, shut down at the end.
+func withPool(
+  _ configuration: PoolConfiguration = PoolConfiguration(), _ body: (PoolHandle) async throws -> Void
+) async throws {
+  let engine = try Engine.start(name: "lupine-test")
+  defer { engine.shutdownSoon() }
+  try await body(PoolHandle(engine: engine, configuration: configuration))
+}
+
+/// A plaintext request to a host.
+func request(
+  host: String = "127.0.0.1", port: Int, method: String = "GET", framing: RequestFraming = .none,
+  body: RequestBody = .none
+) throws -> TransferRequest {
+  var head: [UInt8] = []
+  try RequestEncoder.head(
+    method: method, target: "/", fields: [("Host", "\(host):\(port)")], framing: framing, into: &head)
+  let key = PoolKey(ConnectionIdentity(host: host, serverName: host, port: UInt16(port), tls: nil))
+  var request = TransferRequest(key: key, method: method, head: head, context: RequestContext())
+  request.body = body
+  return request
+}
+
+extension PoolHandle {
+  /// Runs a request to its end; `started` is given the transfer.
+  func run(
+    _ request: TransferRequest, started: (TransferHandle) -> Void = { _ in }
+  ) async -> Recorder.Outcome {
+    await withCheckedContinuation { continuation in
+      let recorder = Recorder { continuation.resume(returning: $0) }
+      let handle = TransferHandle(Transfer(request, handler: recorder, createdAt: EventLoop.monotonicNow()))
+      start(handle)
+      started(handle)
+    }
+  }
+}

@@ -1,0 +1,151 @@
+import LupineBase
+import LupineEngine
+import LupineIO
+import LupineTesting
+import LupineWire
+import Testing
+
+/// What only the engine's own door shows: resolvers, request trailers, commands after the end.
+@Suite(.timeLimit(.minutes(5))) struct TransferTests {
+  /// A resolver that never answers, and counts who gave up.
+  private final class SilentResolver: HostResolver {
+    let asked = Locked(0)
+    let cancelled = Locked(0)
+
+    func resolve(
+      host: String, port: UInt16, completion: @escaping @Sendable (Result<[SocketAddress], ResolveError>) -> Void
+    ) -> ResolveToken {
+      asked.withLock { $0 += 1 }
+      return ResolveToken { [cancelled] in cancelled.withLock { $0 += 1 } }
+    }
+
+    func immediateAnswer(host: String, port: UInt16) -> Result<[SocketAddress], ResolveError>? { nil }
+  }
+
+  @Test func resolveDeadline() async throws {
+    let resolver = SilentResolver()
+    var configuration = PoolConfiguration()
+    configuration.resolver = resolver
+    configuration.resolveNanoseconds = 30_000_000
+    try await withPool(configuration) { pool in
+      let outcome = await pool.run(try request(host: "silent.example", port: 80))
+      let failure = try #require(outcome.failure)
+      #expect(failure.phase == .resolve)
+      guard case .deadline(.resolve) = failure.error else {
+        Issue.record("\(failure)")
+        return
+      }
+      #expect(!failure.requestBytesSent)
+      #expect(resolver.cancelled.withLock { $0 } == 1)
+    }
+  }
+
+  @Test func totalDeadlineCoversResolving() async throws {
+    var configuration = PoolConfiguration()
+    configuration.resolver = SilentResolver()
+    try await withPool(configuration) { pool in
+      var wanted = try request(host: "silent.example", port: 80)
+      wanted.deadlines.total = 30_000_000
+      let outcome = await pool.run(wanted)
+      guard case .deadline(.total)? = outcome.failure?.error else {
+        Issue.record("\(outcome)")
+        return
+      }
+    }
+  }
+
+  @Test func cancelWhileResolving() async throws {
+    var configuration = PoolConfiguration()
+    configuration.resolver = SilentResolver()
+    try await withPool(configuration) { pool in
+      let outcome = await pool.run(try request(host: "silent.example", port: 80)) { handle in
+        pool.cancel(handle)
+        pool.cancel(handle)
+      }
+      guard case .cancelled? = outcome.failure?.error else {
+        Issue.record("\(outcome)")
+        return
+      }
+      #expect(outcome.ends == 1)
+    }
+  }
+
+  @Test func unknownHost() async throws {
+    var configuration = PoolConfiguration()
+    configuration.resolver = StaticResolver([:])
+    try await withPool(configuration) { pool in
+      let failure = try #require(await pool.run(try request(host: "nowhere.example", port: 80)).failure)
+      #expect(failure.phase == .resolve)
+      guard case .resolve(.notFound) = failure.error else {
+        Issue.record("\(failure)")
+        return
+      }
+    }
+  }
+
+  /// An address that refuses is no reason to fail while another one answers.
+  @Test func nextAddressIsTried() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let good = try #require(SocketAddress(literal: "127.0.0.1", port: UInt16(server.port)))
+    let bad = try #require(SocketAddress(literal: "::1", port: UInt16(server.port)))
+    var configuration = PoolConfiguration()
+    configuration.resolver = StaticResolver([.init(host: "two.example", port: 80): [bad, good]])
+    try await withPool(configuration) { pool in
+      let outcome = await pool.run(try request(host: "two.example", port: 80))
+      #expect(outcome.status == 404)
+    }
+  }
+
+  @Test func requestTrailersFollowAChunkedBody() async throws {
+    let server = try LoopbackServer(routes: [
+      ServerRoute("POST", "/") { _, connection in
+        let body = try connection.readBody()
+        try connection.begin(framing: .chunked)
+        try connection.write(body)
+        try connection.finish(trailers: connection.requestTrailers)
+      }
+    ])
+    defer { server.shutdown() }
+    try await withPool { pool in
+      let body = StreamBody(length: nil, isReplayable: false) { channel in
+        channel.write(Array("hello".utf8)) { _ in channel.finish(trailers: [("X-Sum", "5"), ("X-Note", "n")]) }
+      }
+      let outcome = await pool.run(
+        try request(port: server.port, method: "POST", framing: .chunked, body: .stream(body)))
+      #expect(outcome.failure == nil)
+      #expect(String(decoding: outcome.body, as: UTF8.self) == "hello")
+      #expect(outcome.trailers == ["X-Sum", "X-Note"])
+      #expect(outcome.sent == 5)
+      #expect(server.recordedRequests.first?.trailers.first("X-Sum") == "5")
+    }
+  }
+
+  @Test(arguments: ["Content-Length", "Transfer-Encoding", "X\r\nY", "Host"])
+  func trailersThatMustNotBeAreRefused(_ name: String) async throws {
+    let server = try ScriptedServer([[.readHead, .waitForClose]])
+    defer { server.shutdown() }
+    try await withPool { pool in
+      let body = StreamBody(length: nil, isReplayable: false) { $0.finish(trailers: [(name, "5")]) }
+      let outcome = await pool.run(
+        try request(port: server.port, method: "POST", framing: .chunked, body: .stream(body)))
+      let failure = try #require(outcome.failure)
+      #expect(failure.phase == .send)
+      guard case .wire = failure.error else {
+        Issue.record("\(failure)")
+        return
+      }
+    }
+  }
+
+  @Test func nothingStartsAfterShutdown() async throws {
+    let engine = try Engine.start(name: "lupine-test")
+    let pool = PoolHandle(engine: engine, configuration: PoolConfiguration())
+    engine.shutdown()
+    let outcome = await pool.run(try request(port: 1))
+    guard case .poolClosed? = outcome.failure?.error else {
+      Issue.record("\(outcome)")
+      return
+    }
+  }
+}
