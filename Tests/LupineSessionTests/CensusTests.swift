@@ -88,4 +88,68 @@ import Testing
       }
     }
   }
+
+  /// Down and up, plaintext and TLS, server and client in one process: a body of `LUPINE_LARGE_BODY_BYTES` (default 16 MiB) raises the peak
+  /// by less than its own size. The exact budget is the business of a probe without a server in it.
+  @Test func peakMemoryIsFlat() async {
+    await #expect(processExitsWith: .success) {
+      // Sanitizers keep freed memory.
+      guard unsafe getenv("LUPINE_SANITIZE") == nil else { return }
+      let size = unsafe getenv("LUPINE_LARGE_BODY_BYTES").flatMap { unsafe Int(String(cString: $0)) } ?? 16 << 20
+      for isSecure in [false, true] {
+        try await Self.downAndUp(1 << 20, isSecure)
+        let before = try PeakMemory.reset()
+        try await Self.downAndUp(size, isSecure)
+        let after = PeakMemory.bytes
+        guard after - before < 12 << 20 else {
+          throw Leak(description: "secure \(isSecure): \(size) bytes raised the peak from \(before) to \(after)")
+        }
+      }
+    }
+  }
+
+  private static func downAndUp(_ size: Int, _ isSecure: Bool) async throws {
+    let authority = try CertificateAuthority()
+    let server = try LoopbackServer(
+      routes: ServerRoute.standard(), tls: isSecure ? try ServerTLS.minted(by: authority) : nil, recording: .none)
+    defer { server.shutdown() }
+    var configuration = SessionConfiguration()
+    configuration.tls.roots = .certificates([authority.rootDER])
+    let session = try Session(configuration)
+    let (bytes, _) = try await session.bytes(for: Request(server.url("/bytes?n=\(size)")))
+    var received = 0
+    for try await chunk in bytes.chunks { received += chunk.count }
+    let (path, _) = try await session.download(for: Request(server.url("/chunked?n=\(size)&size=100000")))
+    defer { unsafe unlink(path) }
+    let upload = try Request(server.url("/upload"), method: .put)
+    let (answer, _) = try await session.upload(for: upload, fromFile: path)
+    let left = Counter()
+    let chunk = [UInt8](repeating: 1, count: 65_536)
+    let chunks = AsyncStream<[UInt8]> { left.next() < size / chunk.count ? chunk : nil }
+    let (second, _) = try await session.upload(for: upload, from: chunks)
+    for text in [answer, second] {
+      guard String(decoding: text, as: UTF8.self).hasPrefix("{\"bytes\":\(size),"), received == size else {
+        throw Leak(description: "\(received) came, and \(String(decoding: text, as: UTF8.self))")
+      }
+    }
+  }
+}
+
+/// The peak of this process's resident memory.
+private enum PeakMemory {
+  /// Sets the peak back to what is resident now, and returns that.
+  static func reset() throws -> Int {
+    let descriptor = unsafe open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC)
+    defer { close(descriptor) }
+    guard descriptor >= 0, unsafe write(descriptor, "5", 1) == 1 else {
+      throw LoopbackError.system(call: "clear_refs", code: errno)
+    }
+    return bytes
+  }
+
+  static var bytes: Int {
+    let line = TextFile.read("/proc/self/status").split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+    let kilobytes = line?.split(separator: " ", omittingEmptySubsequences: true).dropFirst().first.flatMap { Int($0) }
+    return (kilobytes ?? 0) * 1024
+  }
 }

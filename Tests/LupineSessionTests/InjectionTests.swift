@@ -36,12 +36,14 @@ import Testing
     for configure in [
       { $0.userAgent = "a" + poison }, { $0.userAgent = poison + "a" },
     ] as [(inout SessionConfiguration) -> Void] {
-      try await withSession(ports: [server.port], configure: configure) { session in
-        let error = try await failure { try await session.data(from: server.url("/hello")) }
-        #expect(error.code == .badRequest)
-        #expect(error.phase == .prepare)
-        #expect(!error.requestBytesSent)
+      var configuration = SessionConfiguration()
+      configure(&configuration)
+      let error = try await failure { [configuration] in
+        _ = try await Session(configuration).data(from: server.url("/hello"))
       }
+      #expect(error.code == .badRequest)
+      #expect(error.phase == .prepare)
+      #expect(!error.requestBytesSent)
     }
     #expect(server.connectionCount == 0)
     for part in [
