@@ -4,31 +4,49 @@ internal import LupineTLS
 
 /// The inside of an engine: everything here lives on the loop and is shared by its pools.
 final class EngineCore {
-  let context: LoopContext
+  let loop: EventLoop
   let resolver: any HostResolver
   let files: FileThreads
-  private var pools: [UInt64: EnginePool] = [:]
+  private var loopContext: LoopContext?
+  /// Why there is no context: then nothing can be watched, and every transfer fails with this.
+  private(set) var failure: IOError?
+  private var pools: [ObjectIdentifier: EnginePool] = [:]
   private let sessions = TLSSessionCache()
   /// One plaintext buffer for all TLS connections of the loop.
   private let scratch = TLSScratch()
 
-  init(context: LoopContext, resolver: any HostResolver, files: FileThreads) {
-    self.context = context
+  init(loop: EventLoop, resolver: any HostResolver, files: FileThreads) {
+    self.loop = loop
     self.resolver = resolver
     self.files = files
   }
 
-  /// The pool of a session; made when first asked for.
-  func pool(_ identifier: UInt64, _ configuration: PoolConfiguration) -> EnginePool {
-    if let known = pools[identifier] { return known }
-    let pool = EnginePool(configuration: configuration, core: self)
-    pools[identifier] = pool
-    return pool
+  var context: LoopContext {
+    guard let loopContext else { preconditionFailure("the loop has no context: not running, or failed") }
+    return loopContext
+  }
+
+  /// The life of the loop's thread.
+  func run() {
+    do throws(IOError) {
+      let context = try LoopContext(of: loop)
+      loopContext = context
+      context.run()
+    } catch {
+      failure = error
+    }
+  }
+
+  // MARK: Pools
+
+  func adopt(_ pool: EnginePool) {
+    pools[ObjectIdentifier(pool)] = pool
   }
 
   /// Nobody can start anything in the pool any more. Connections under way keep it alive until they end.
-  func forgetPool(_ identifier: UInt64) {
-    pools.removeValue(forKey: identifier)?.close(cancelling: false)
+  func forget(_ pool: EnginePool) {
+    pools[ObjectIdentifier(pool)] = nil
+    pool.close(cancelling: false)
   }
 
   func closePools() {
