@@ -67,10 +67,12 @@ final class EngineCore {
     return { loop.submit { confined.onLoop.pumpWrites() } }
   }
 
-  /// A client for `identity`, sharing the context of its policy and the sessions that this engine has seen.
-  func tlsConnection(_ policy: TLSPolicy, _ identity: ConnectionIdentity) throws(TLSError) -> TLSConnection {
+  /// A client for `identity`, sharing the context of its policy and, with `resumes`, the sessions that this engine has seen.
+  func tlsConnection(
+    _ policy: TLSPolicy, _ identity: ConnectionIdentity, resumes: Bool
+  ) throws(TLSError) -> TLSConnection {
     var options = TLSClientOptions(serverName: try ServerName(identity.serverName), port: identity.port)
-    options.sessions = sessions
+    options.sessions = resumes ? sessions : nil
     options.trustDomain = TLSTrustDomain(identifier: identity.trustDomain)
     return try TLSConnection(client: TLSContext.client(for: policy), options: options, scratch: scratch)
   }

@@ -16,6 +16,8 @@ package struct PoolConfiguration: Sendable {
   package var connectNanoseconds: Int64? = 10_000_000_000
   /// Accept that a body without a length ends with a TCP close that TLS did not announce: truncation goes unnoticed then.
   package var allowsTLSTruncation = false
+  /// Keep TLS sessions, and resume them.
+  package var resumesTLS = true
   package var resolver: (any HostResolver)?
 
   package init() {}
@@ -184,7 +186,7 @@ package final class EnginePool {
   }
 
   func tlsConnection(_ policy: TLSPolicy, _ identity: ConnectionIdentity) throws(TLSError) -> TLSConnection {
-    try core.tlsConnection(policy, identity)
+    try core.tlsConnection(policy, identity, resumes: configuration.resumesTLS)
   }
 
   // MARK: Time

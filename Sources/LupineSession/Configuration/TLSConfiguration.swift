@@ -59,6 +59,10 @@ public struct TLSConfiguration: Hashable, Sendable {
   /// Accept a body without a length that ends without `close_notify`. Default false: it may have been cut short by anybody.
   public var allowsTruncation = false
 
+  /// Resume sessions of earlier connections: no certificates are sent or checked then. Default true. Whoever watches the
+  /// network can link connections that do so with TLS 1.2; tickets of TLS 1.3 are used once (RFC 8446 appendix C.4).
+  public var allowsResumption = true
+
   /// The defaults.
   public init() {}
 

@@ -64,6 +64,7 @@ final class EngineTransport: Transport {
     pool.connectNanoseconds = configuration.connectTimeout.saturatedNanoseconds
     pool.tlsNanoseconds = configuration.tlsTimeout.saturatedNanoseconds
     pool.allowsTLSTruncation = configuration.tls.allowsTruncation
+    pool.resumesTLS = configuration.tls.allowsResumption
     return pool
   }
 
