@@ -8,10 +8,12 @@
 #include <time.h>
 
 static size_t received;
+// Bodies that begin with "r": the server's word for a TLS session that was resumed.
+static long resumed;
 
 static size_t take(char *data, size_t size, size_t count, void *user) {
-  (void)data;
   (void)user;
+  if (count > 0 && data[0] == 'r') resumed++;
   received += size * count;
   return size * count;
 }
@@ -77,10 +79,11 @@ int main(int argc, char **argv) {
     }
   }
   run(multi, handles, connections, count < connections * 4 ? count : connections * 4);
+  resumed = 0;
   double cpuBefore = cpu(), before = now();
   long done = run(multi, handles, connections, count);
   double seconds = now() - before, used = cpu() - cpuBefore;
-  printf("{\"requests\": %ld, \"seconds\": %.3f, \"perSecond\": %.0f, \"cpuMicroseconds\": %.3f, \"bytes\": %zu}\n", done, seconds,
-         done / seconds, used / done, received);
+  printf("{\"requests\": %ld, \"seconds\": %.3f, \"perSecond\": %.0f, \"cpuMicroseconds\": %.3f, \"bytes\": %zu, \"resumed\": %ld}\n", done,
+         seconds, done / seconds, used / done, received, resumed);
   return 0;
 }

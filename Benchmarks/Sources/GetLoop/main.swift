@@ -4,7 +4,7 @@ import Glibc
 import LupineSession
 
 // One measured run: COUNT requests for URL over CONNECTIONS connections; prints what it cost this process.
-// usage: GetLoop await|callback URL CONNECTIONS COUNT [--ca FILE] [--no-reuse] [--tls13]
+// usage: GetLoop await|callback URL CONNECTIONS COUNT [--ca FILE] [--no-reuse] [--no-sessions]
 
 func microseconds(_ time: timeval) -> Double { Double(time.tv_sec) * 1e6 + Double(time.tv_usec) }
 
@@ -16,7 +16,7 @@ func cpuMicroseconds() -> (user: Double, system: Double) {
 
 let arguments = CommandLine.arguments
 guard arguments.count >= 5, let connections = Int(arguments[3]), let count = Int(arguments[4]) else {
-  print("usage: GetLoop await|callback URL CONNECTIONS COUNT [--ca FILE] [--no-reuse]")
+  print("usage: GetLoop await|callback URL CONNECTIONS COUNT [--ca FILE] [--no-reuse] [--no-sessions]")
   exit(2)
 }
 let mode = arguments[1]
@@ -25,9 +25,31 @@ let url = arguments[2]
 var configuration = SessionConfiguration()
 configuration.maximumConnectionsPerHost = connections
 if let index = arguments.firstIndex(of: "--ca") { configuration.tls.roots = .file(arguments[index + 1]) }
-if arguments.contains("--no-reuse") { configuration.maximumUsesPerConnection = 1 }
+let isWithoutReuse = arguments.contains("--no-reuse")
+if isWithoutReuse { configuration.maximumUsesPerConnection = 1 }
+if arguments.contains("--no-sessions") { configuration.tls.allowsResumption = false }
 let session = try Session(configuration)
 let request = try Request(url)
+
+/// Without reuse, counts bodies that begin with "r": the server's word for a TLS session that was resumed.
+final class ResumptionCount: Sendable {
+  static let shared = ResumptionCount()
+  private let queue = DispatchQueue(label: "resumed")
+  private nonisolated(unsafe) var count = 0
+
+  func note(_ body: Data) {
+    guard body.first == UInt8(ascii: "r") else { return }
+    queue.sync { count += 1 }
+  }
+
+  /// The count so far; it starts again.
+  func take() -> Int {
+    queue.sync {
+      defer { count = 0 }
+      return count
+    }
+  }
+}
 
 /// Keeps `connections` requests under way from callbacks on the engine's thread.
 final class CallbackLoop: Sendable {
@@ -50,6 +72,7 @@ final class CallbackLoop: Sendable {
     }
     session.data(for: request) { result in
       guard case .success(let (body, _)) = result, body.count > 0 else { fatalError("\(result)") }
+      if isWithoutReuse { ResumptionCount.shared.note(body) }
       self.next()
     }
   }
@@ -84,6 +107,7 @@ func run(_ count: Int) async throws {
           for _ in 0..<share {
             let (body, _) = try await session.data(for: request)
             precondition(body.count > 0)
+            if isWithoutReuse { ResumptionCount.shared.note(body) }
           }
         }
       }
@@ -94,6 +118,7 @@ func run(_ count: Int) async throws {
 
 func measure() async throws {
   try await run(min(count, connections * 4))
+  _ = ResumptionCount.shared.take()
   let before = cpuMicroseconds()
   let start = ContinuousClock.now
   try await run(count)
@@ -105,7 +130,7 @@ func measure() async throws {
   let statistics = await session.poolStatistics()
   func rounded(_ value: Double) -> Double { (value * 1000).rounded() / 1000 }
   print(
-    "{\"requests\": \(count), \"seconds\": \(rounded(seconds)), \"perSecond\": \(Int(Double(count) / seconds)), \"userMicroseconds\": \(rounded(user)), \"systemMicroseconds\": \(rounded(system)), \"cpuMicroseconds\": \(rounded(user + system)), \"opened\": \(statistics.opened), \"reused\": \(statistics.reused)}"
+    "{\"requests\": \(count), \"seconds\": \(rounded(seconds)), \"perSecond\": \(Int(Double(count) / seconds)), \"userMicroseconds\": \(rounded(user)), \"systemMicroseconds\": \(rounded(system)), \"cpuMicroseconds\": \(rounded(user + system)), \"opened\": \(statistics.opened), \"reused\": \(statistics.reused), \"resumed\": \(ResumptionCount.shared.take())}"
   )
 }
 

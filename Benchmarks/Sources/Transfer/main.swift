@@ -1,0 +1,58 @@
+import BenchmarkSupport
+import Glibc
+import LupineSession
+
+// One large body, down or up; prints what it cost this process, and its peak memory.
+let usage = "Transfer download URL [--to FILE] [--ca FILE] | upload URL FILE [--ca FILE]"
+
+struct Refused: Error {
+  let status: Int
+}
+
+func configuration() -> SessionConfiguration {
+  var configuration = SessionConfiguration()
+  if let authority = option("--ca") { configuration.tls.roots = .file(authority) }
+  return configuration
+}
+
+func download(_ url: String) async throws -> Int {
+  let session = try Session(configuration())
+  let request = try Request(url)
+  if let path = option("--to") {
+    let (_, response) = try await session.download(for: request, to: DownloadDestination(path: path, overwrites: true))
+    return Int(response.metrics.transactions.last?.responseBodyBytes ?? 0)
+  }
+  let (body, response) = try await session.bytes(for: request)
+  guard response.statusCode == 200 else { throw Refused(status: response.statusCode) }
+  var received = 0
+  for try await chunk in body.chunks { received += chunk.count }
+  return received
+}
+
+func upload(_ url: String, _ path: String) async throws -> Int {
+  let session = try Session(configuration())
+  let request = try Request(url, method: .put)
+  let (_, response) = try await session.upload(for: request, fromFile: path)
+  guard response.statusCode == 200 else { throw Refused(status: response.statusCode) }
+  return Int(response.metrics.transactions.last?.requestBodyBytes ?? 0)
+}
+
+func transfer() async throws -> (received: Int, sent: Int) {
+  let arguments = CommandLine.arguments
+  switch arguments.dropFirst().first {
+  case "download" where arguments.count >= 3: return (try await download(arguments[2]), 0)
+  case "upload" where arguments.count >= 4: return (0, try await upload(arguments[2], arguments[3]))
+  default: misuse(usage)
+  }
+}
+
+runBlocking {
+  let before = Cost()
+  let (received, sent) = try await transfer()
+  let seconds = before.secondsSince
+  printJSON([
+    "received": Double(received), "sent": Double(sent), "seconds": seconds,
+    "cpuMicroseconds": Cost().cpuMicroseconds - before.cpuMicroseconds,
+    "peakKilobytes": Double(memoryKilobytes("VmHWM")),
+  ])
+}

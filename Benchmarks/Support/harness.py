@@ -1,0 +1,238 @@
+"""What the measuring scripts share: tools, builds, servers and measured processes. Standard library only."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+peers_directory = os.path.join(here, ".build", "peers")
+
+# The Debian package of each tool, for the message that says what is missing. Nothing is ever installed from here.
+packages = {
+    "nginx": "nginx-light",
+    "gcc": "gcc",
+    "openssl": "openssl",
+    "curl": "curl",
+    "taskset": "util-linux",
+    "valgrind": "valgrind",
+    "perf": "linux-perf",
+    "strace": "strace",
+    "curl/curl.h": "libcurl4-openssl-dev",
+    "openssl/ssl.h": "libssl-dev",
+}
+
+
+class Failure(Exception):
+    """Something that makes a measurement impossible; its text says what to do."""
+
+
+def has(tool):
+    """Whether a program is in the path, or a header is where the C compiler looks."""
+    if not tool.endswith(".h"):
+        return shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
+    probe = subprocess.run(
+        ["gcc", "-E", "-xc", "-"], input=f"#include <{tool}>\n".encode(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return probe.returncode == 0
+
+
+def require(*tools):
+    """Fails with one command that installs whatever is missing."""
+    missing = [tool for tool in tools if not has(tool)]
+    if missing:
+        wanted = " ".join(sorted({packages.get(tool, tool) for tool in missing}))
+        raise Failure(f"missing: {', '.join(missing)}. Install with: apt-get install -y {wanted}")
+
+
+def build(skip=False):
+    """Builds our programs in release and the peers with gcc; returns the directory of our programs."""
+    command = ["swift", "build", "-c", "release", "--package-path", here]
+    if not skip:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            raise Failure(f"the build failed:\n{done.stdout[-4000:]}")
+    return subprocess.run(command + ["--show-bin-path"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def build_peer(name, *libraries):
+    """Compiles Peers/…/NAME.c unless that has been done since it changed; returns the program."""
+    sources = [os.path.join(here, "Peers", folder, name + ".c") for folder in os.listdir(os.path.join(here, "Peers"))]
+    source = next(path for path in sources if os.path.exists(path))
+    program = os.path.join(peers_directory, name)
+    if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
+        os.makedirs(peers_directory, exist_ok=True)
+        subprocess.run(["gcc", "-O2", "-o", program, source] + [f"-l{library}" for library in libraries], check=True)
+    return program
+
+
+def processors():
+    """The client's processor and the server's; the same one if there is no other."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[0], allowed[1] if len(allowed) > 1 else allowed[0]
+
+
+def free_ports(count):
+    """Ports that nobody listens on now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in sockets]
+    for listener in sockets:
+        listener.close()
+    return ports
+
+
+def certificate(directory):
+    """An ECDSA P-256 certificate for localhost and 127.0.0.1 that is its own root."""
+    paths = os.path.join(directory, "certificate.pem"), os.path.join(directory, "key.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+         "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "keyUsage=critical,digitalSignature",
+         "-addext", "extendedKeyUsage=serverAuth", "-out", paths[0], "-keyout", paths[1]],
+        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return paths
+
+
+def large_file(directory, size):
+    """A file of bytes that do not repeat within a page, on memory if it has the room."""
+    path = os.path.join(directory, f"body-{size}")
+    block = os.urandom(1 << 20)
+    with open(path, "wb") as file:
+        left = size
+        while left > 0:
+            left -= file.write(block[: min(left, len(block))])
+    return path
+
+
+def scratch_directory(bytes_needed):
+    """A temporary directory on tmpfs if that has the room, so that no disk is measured; else an ordinary one."""
+    for parent in ["/dev/shm", None]:
+        if parent and (not os.access(parent, os.W_OK) or shutil.disk_usage(parent).free < bytes_needed + (64 << 20)):
+            continue
+        directory = tempfile.mkdtemp(prefix="lupine-bench-", dir=parent)
+        # nginx's worker is another user when a master started by root starts it.
+        os.chmod(directory, 0o755)
+        if not parent:
+            print("note: no tmpfs with enough room; the files of transfers are on a disk", file=sys.stderr)
+        return directory
+
+
+nginx_configuration = """
+daemon off; master_process off; pid {directory}/nginx.pid; error_log stderr warn; {limit}
+events {{ worker_connections 16384; }}
+http {{
+  access_log off; default_type application/octet-stream; {temporary}
+  sendfile on; tcp_nodelay on; client_max_body_size 0; client_body_in_file_only off;
+  keepalive_requests 1000000000; keepalive_timeout 3600s; reset_timedout_connection on;
+  server {{
+    listen 127.0.0.1:{plain} backlog=4096;
+    listen 127.0.0.1:{tls} ssl backlog=4096;
+    ssl_certificate {certificate}; ssl_certificate_key {key};
+    ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites TLS_AES_256_GCM_SHA384; ssl_ecdh_curve X25519;
+    ssl_session_tickets on; ssl_session_cache builtin:1000; ssl_session_timeout 1h;
+    root {root};
+    location = /hello {{ default_type text/plain; return 200 "Hello, world!"; }}
+    location = /session {{ default_type text/plain; return 200 "$ssl_session_reused session..\\n"; }}
+  }}
+}}
+"""
+
+
+class Server:
+    """A server process pinned to the server's processor; ended by `stop`, by its own id."""
+
+    def __init__(self, command, **options):
+        pinned = ["taskset", "-c", str(processors()[1])] + command
+        self.process = subprocess.Popen(pinned, **options)
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Nginx(Server):
+    """nginx with a configuration of its own: `/hello` (13 bytes), `/session`, and the files below `root`."""
+
+    def __init__(self, directory, root):
+        require("nginx", "openssl", "taskset")
+        self.certificate, self.key = certificate(directory)
+        ports = free_ports(2)
+        temporary = " ".join(
+            f"{name}_temp_path {directory}/{name};" for name in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
+        self.configuration = os.path.join(directory, "nginx.conf")
+        with open(self.configuration, "w") as file:
+            file.write(nginx_configuration.format(
+                directory=directory, plain=ports[0], tls=ports[1], certificate=self.certificate, key=self.key,
+                root=root, temporary=temporary, limit="worker_rlimit_nofile 16384;"))
+        program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+        super().__init__([program, "-e", "stderr", "-p", directory, "-c", self.configuration])
+        self.plain = f"http://127.0.0.1:{ports[0]}"
+        self.tls = f"https://localhost:{ports[1]}"
+        wait_until_listening(self.process, ports)
+
+
+class Sink(Server):
+    """Takes bodies and drops them."""
+
+    def __init__(self, certificate_path, key_path):
+        program = build_peer("sink", "ssl", "crypto", "pthread")
+        super().__init__([program, certificate_path, key_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        plain, tls = self.process.stdout.readline().split()
+        self.plain = f"http://127.0.0.1:{plain}"
+        self.tls = f"https://localhost:{tls}"
+
+
+def wait_until_listening(process, ports):
+    deadline = time.monotonic() + 10
+    for port in ports:
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise Failure("the server did not start; its messages are above")
+                time.sleep(0.02)
+
+
+def client(command, timeout=600, environment=None):
+    """Runs a program on the client's processor. Returns the last line of its output read as JSON (empty if it is none), with the
+    CPU time of the whole process, start included, as `processMicroseconds`."""
+    pinned = ["taskset", "-c", str(processors()[0])] + [str(word) for word in command]
+    process = subprocess.Popen(
+        pinned, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=dict(os.environ, SWIFT_BACKTRACE="enable=no", **(environment or {})))
+    deadline = time.monotonic() + timeout
+    # Pipes hold 64 KiB: more than any of our programs says.
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            break
+        if time.monotonic() > deadline:
+            process.kill()
+            os.wait4(process.pid, 0)
+            process.returncode = -9
+            raise Failure(f"still running after {timeout} s: {' '.join(pinned)}")
+        time.sleep(0.005)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    output, errors = process.stdout.read(), process.stderr.read()
+    process.stdout.close()
+    process.stderr.close()
+    if process.returncode != 0:
+        raise Failure(f"status {process.returncode} from: {' '.join(pinned)}\n{errors[-2000:]}")
+    lines = output.strip().splitlines()
+    result = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
+    result["processMicroseconds"] = (usage.ru_utime + usage.ru_stime) * 1e6
+    result["errors"] = errors
+    return result
+
+
+def load_average():
+    return os.getloadavg()[0]
