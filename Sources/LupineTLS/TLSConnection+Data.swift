@@ -6,7 +6,7 @@ extension TLSConnection {
   ///
   /// While trust is pending the bytes are kept; after `resolveTrust` call this again (an empty span will do).
   ///
-  /// - Parameter sink: called with up to 16 KiB at a time, valid during the call only. It may `send` and `close`; it must not feed
+  /// - Parameter sink: called with up to 256 KiB at a time, valid during the call only. It may `send` and `close`; it must not feed
   ///   this connection.
   /// - Throws: the reason of the failure. What was decrypted before it has been handed out.
   package func receive(
@@ -97,16 +97,32 @@ extension TLSConnection {
     }
     let buffer = scratch.take()
     defer { scratch.give(buffer) }
+    // Records are gathered and handed out together: whoever takes them in may have a thread to wake each time.
+    var filled = 0
     while true {
       OpenSSLError.clear()
-      let count = unsafe SSL_read(ssl, buffer.start, Int32(TLSScratch.size))
-      guard count > 0 else { return try endOfRead(count) }
-      receivedPlaintext &+= Int(count)
-      sink(unsafe Span<UInt8>(_unsafeBytes: UnsafeRawBufferPointer(start: buffer.start, count: Int(count))))
-      // The sink may have failed us by a send.
-      if case .failed(let error) = state { throw error }
-      if isInputExhausted, unsafe SSL_has_pending(ssl) == 0 { return .open }
+      let count = unsafe SSL_read(ssl, buffer.start + filled, Int32(TLSScratch.recordSize))
+      if count > 0 {
+        receivedPlaintext &+= Int(count)
+        filled += Int(count)
+        let isExhausted = unsafe isInputExhausted && SSL_has_pending(ssl) == 0
+        guard isExhausted || filled > TLSScratch.size - TLSScratch.recordSize else { continue }
+        try handOut(buffer, filled, sink)
+        if isExhausted { return .open }
+        filled = 0
+      } else {
+        // What was decrypted before an error is handed out, too. OpenSSL's reason is read first: the sink may call OpenSSL.
+        let result = Result { () throws(TLSError) in try endOfRead(count) }
+        if filled > 0 { try handOut(buffer, filled, sink) }
+        return try result.get()
+      }
     }
+  }
+
+  private func handOut(_ buffer: TLSScratch.Buffer, _ count: Int, _ sink: (Span<UInt8>) -> Void) throws(TLSError) {
+    sink(unsafe Span<UInt8>(_unsafeBytes: UnsafeRawBufferPointer(start: buffer.start, count: count)))
+    // The sink may have failed us by a send.
+    if case .failed(let error) = state { throw error }
   }
 
   private func endOfRead(_ result: Int32) throws(TLSError) -> ReceiveResult {

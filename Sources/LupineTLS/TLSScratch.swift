@@ -2,7 +2,9 @@
 /// connection holds none. Lives on one thread.
 package final class TLSScratch {
   /// The largest plaintext of one record (RFC 8446, 5.1): OpenSSL hands out one record at a time.
-  static let size = 16 * 1024
+  static let recordSize = 16 * 1024
+  /// As much as a loop reads at once.
+  static let size = 256 * 1024
 
   @safe
   final class Buffer {
