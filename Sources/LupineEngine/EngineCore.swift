@@ -11,6 +11,8 @@ final class EngineCore {
   /// Why there is no context: then nothing can be watched, and every transfer fails with this.
   private(set) var failure: IOError?
   private var pools: [ObjectIdentifier: EnginePool] = [:]
+  /// Pools of sessions that are gone, with connections that are not.
+  private var forgotten: [EnginePool] = []
   private let sessions = TLSSessionCache()
   /// One plaintext buffer for all TLS connections of the loop.
   private let scratch = TLSScratch()
@@ -43,15 +45,19 @@ final class EngineCore {
     pools[ObjectIdentifier(pool)] = pool
   }
 
-  /// Nobody can start anything in the pool any more. Connections under way keep it alive until they end.
+  /// Nobody can start anything in the pool any more. It stays until its last connection is gone, those being opened included, so that
+  /// a shutdown finds them.
   func forget(_ pool: EnginePool) {
+    forgotten.removeAll { $0.isEmpty }
     pools[ObjectIdentifier(pool)] = nil
     pool.close(cancelling: false)
+    if !pool.isEmpty { forgotten.append(pool) }
   }
 
   func closePools() {
-    for pool in pools.values { pool.close(cancelling: true) }
+    for pool in forgotten + pools.values { pool.close(cancelling: true) }
     pools.removeAll()
+    forgotten.removeAll()
   }
 
   /// Runs `body` in the next turn of the loop.
