@@ -56,10 +56,31 @@ import Testing
     }
     _ = try? await session.data(from: bad.url())
     _ = try? await session.data(from: "http://127.0.0.1:1/")
-    session.invalidateAndCancel()
     plain.shutdown()
     secure.shutdown()
     bad.shutdown()
+  }
+
+  /// A connection is still being opened when its session and the engine go, and the server lives on.
+  @Test func connectionBeingOpenedGoesWithItsSession() async {
+    await #expect(processExitsWith: .success) {
+      let silent = try ScriptedServer([[.stall(nil)]], surplus: .repeatLast)
+      try await Self.openAndLeave(silent)
+      _ = await eventually(seconds: 5) { ClientSockets.count(to: silent.port) == 0 }
+      guard ClientSockets.count(to: silent.port) == 0 else {
+        throw Leak(description: "the socket outlived its session")
+      }
+    }
+  }
+
+  private static func openAndLeave(_ server: ScriptedServer) async throws {
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    let session = try Session(configuration)
+    let opening = Task { try await session.data(from: "https://127.0.0.1:\(server.port)/") }
+    _ = await eventually { server.connectionCount == 1 }
+    opening.cancel()
+    _ = await opening.result
   }
 
   /// `sendfile` has no flag against SIGPIPE: with the signal at its default, a peer that resets in the middle of an upload must not kill us.

@@ -95,7 +95,8 @@ import Testing
     "HTTP/1.1 200 OK\r\n\r\nhe",
   ]) func idleInside(_ part: String) async throws {
     try await withScript(
-      [[.readHead, .send(ScriptBytes(part)), .stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.short }
+      [[.readHead, .send(ScriptBytes(part)), .stall(nil)]],
+      configure: { $0.timeoutIntervalForRequest = .milliseconds(400) }
     ) { session, server in
       try await expectTimeout(.receive) { try await session.data(from: server.url()) }
       #expect(await server.hasPlayed(1))
