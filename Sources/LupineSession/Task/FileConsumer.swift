@@ -5,9 +5,13 @@ internal import LupineIO
 /// Writes a body to a file, on file threads, and stops the socket while too much waits to be written.
 ///
 /// Invariants: at most one job is under way; what arrives meanwhile is gathered and goes with the next; after an error nothing is written.
+/// Two buffers take turns, one being filled while the other is written, so that memory is neither asked for nor touched anew each time.
 final class FileConsumer: ResponseConsumer {
   private struct State {
-    var gathered: [UInt8] = []
+    var gathered = Locked<[UInt8]>([])
+    /// The buffer that is being written, or the one that will be filled next.
+    var other = Locked<[UInt8]>([])
+    var gatheredCount = 0
     var underWay = 0
     var offset: Int64
     var isBusy = false
@@ -18,8 +22,8 @@ final class FileConsumer: ResponseConsumer {
     var completion: (@Sendable (Result<Response, SessionError>) -> Void)?
   }
 
-  private static let lowWatermark = 1 << 20
-  private static let highWatermark = 4 << 20
+  private static let lowWatermark = 128 << 10
+  private static let highWatermark = 512 << 10
 
   private let file: File
   private let path: String
@@ -57,8 +61,9 @@ final class FileConsumer: ResponseConsumer {
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
     let (mustPause, received) = state.withLock { state -> (Bool, Int64?) in
       guard state.failure == nil else { return (false, nil) }
-      state.gathered.append(bytes)
-      let pending = state.gathered.count + state.underWay
+      state.gathered.withLock { $0.append(bytes) }
+      state.gatheredCount += bytes.count
+      let pending = state.gatheredCount + state.underWay
       let mustPause = pending >= Self.highWatermark && !state.isPaused
       if mustPause { state.isPaused = true }
       return (mustPause, state.offset + Int64(pending))
@@ -76,14 +81,14 @@ final class FileConsumer: ResponseConsumer {
 
   /// Writes what waits, unless a job is under way; completes when there is nothing left.
   private func startJob() {
-    let (bytes, offset, completion) = state.withLock { state -> ([UInt8]?, Int64, (() -> Void)?) in
+    let (bytes, offset, completion) = state.withLock { state -> (Locked<[UInt8]>?, Int64, (() -> Void)?) in
       guard !state.isBusy else { return (nil, 0, nil) }
-      guard state.gathered.isEmpty || state.failure != nil else {
+      guard state.gatheredCount == 0 || state.failure != nil else {
         state.isBusy = true
-        let bytes = state.gathered
-        state.gathered = []
-        state.underWay = bytes.count
-        return (bytes, state.offset, nil)
+        swap(&state.gathered, &state.other)
+        state.underWay = state.gatheredCount
+        state.gatheredCount = 0
+        return (state.other, state.offset, nil)
       }
       guard let result = state.result, let completion = state.completion else { return (nil, 0, nil) }
       state.completion = nil
@@ -95,7 +100,10 @@ final class FileConsumer: ResponseConsumer {
     guard let bytes else { return }
     let file = file
     threads.run { () throws(IOError) in
-      try file.write(bytes, at: offset)
+      try bytes.withLock { (bytes) throws(IOError) in
+        try file.write(bytes, at: offset)
+        bytes.removeAll(keepingCapacity: true)
+      }
     } completion: {
       self.jobEnded($0)
     }
@@ -107,13 +115,14 @@ final class FileConsumer: ResponseConsumer {
       if case .failure(let error) = result {
         state.failure = SessionError(
           .fileFailed, phase: .file, message: "cannot write \(path): \(error)", underlying: error)
-        state.gathered = []
+        state.gathered = Locked([])
+        state.gatheredCount = 0
         state.underWay = 0
         return (nil, state.exchange)
       }
       state.offset += Int64(state.underWay)
       state.underWay = 0
-      guard state.isPaused, state.gathered.count <= Self.lowWatermark else { return (nil, nil) }
+      guard state.isPaused, state.gatheredCount <= Self.lowWatermark else { return (nil, nil) }
       state.isPaused = false
       return (state.exchange, nil)
     }
