@@ -325,7 +325,8 @@ final class Connection: ReadinessHandler, TimerHandler {
       return
     }
     tls?.releaseBuffers()
-    parser.releaseStorage()
+    // A new one instead of the old one's `releaseStorage`: that keeps the head of a response that was read to its end.
+    parser = ResponseParser(limits: pool.configuration.wireLimits, leniency: pool.configuration.leniency)
     output.releaseIfEmpty()
   }
 
