@@ -205,6 +205,7 @@ enum ConnectionRunner {
       }
       guard let connection else { return }
       let index = record.add(connection.request)
+      connection.onBodyEnd = { record.update(index, $0) }
       do {
         try handler(request, connection)
         if !connection.responseIsComplete, !connection.isAborted {

@@ -28,6 +28,9 @@ public final class ServerConnection {
   private var bodyIsSuppressed = false
   private var continueIsOwed = false
 
+  /// Told of a body as soon as it has been read: a client that has its answer must find its request recorded.
+  var onBodyEnd: ((ServerRequest) -> Void)?
+
   /// Whether a complete response was written for this request.
   private(set) var responseIsComplete = false
   /// Whether the connection is closed after this response.
@@ -72,6 +75,7 @@ public final class ServerConnection {
     if continueIsOwed, !reader.isAtEnd { try sendInformational(100) }
     guard let part = try reader.nextPart(stream, trailers: &request.trailers) else {
       request.bodyIsComplete = true
+      onBodyEnd?(request)
       return use(nil)
     }
     let result = use(part)
@@ -80,6 +84,7 @@ public final class ServerConnection {
     if room > 0 { request.body += part.prefix(room) }
     reader.consumed(part.count, stream)
     request.bodyIsComplete = reader.framing == .length(0)
+    if request.bodyIsComplete { onBodyEnd?(request) }
     return result
   }
 

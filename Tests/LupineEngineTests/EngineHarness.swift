@@ -67,15 +67,16 @@ func withPool(
 /// A plaintext request to a host.
 func request(
   host: String = "127.0.0.1", port: Int, method: String = "GET", framing: RequestFraming = .none,
-  body: RequestBody = .none
+  body: RequestBody = .none, total: Int64? = Deadlines().total
 ) throws -> TransferRequest {
   var head: [UInt8] = []
   try RequestEncoder.head(
     method: method, target: "/", fields: [("Host", "\(host):\(port)")], framing: framing, into: &head)
   let key = PoolKey(ConnectionIdentity(host: host, serverName: host, port: UInt16(port), tls: nil))
-  var request = TransferRequest(key: key, method: method, head: head, context: RequestContext())
-  request.body = body
-  return request
+  var deadlines = Deadlines()
+  deadlines.total = total
+  return TransferRequest(
+    key: key, method: method, head: head, context: RequestContext(), body: body, deadlines: deadlines)
 }
 
 extension PoolHandle {

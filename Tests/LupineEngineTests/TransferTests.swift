@@ -44,9 +44,7 @@ import Testing
     var configuration = PoolConfiguration()
     configuration.resolver = SilentResolver()
     try await withPool(configuration) { pool in
-      var wanted = try request(host: "silent.example", port: 80)
-      wanted.deadlines.total = 30_000_000
-      let outcome = await pool.run(wanted)
+      let outcome = await pool.run(try request(host: "silent.example", port: 80, total: 30_000_000))
       guard case .deadline(.total)? = outcome.failure?.error else {
         Issue.record("\(outcome)")
         return

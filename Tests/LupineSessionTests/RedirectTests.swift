@@ -196,14 +196,16 @@ import Testing
   /// A small body of a redirect is read to keep the connection; a large, endless or slow one costs the connection and no time.
   @Test(
     arguments: [
-      ([.sendPattern(60_000)], "Content-Length: 60000", 1), ([.sendPattern(200_000)], "Content-Length: 200000", 2),
+      ([], "Content-Length: 60000", 1), ([.sendPattern(200_000)], "Content-Length: 200000", 2),
       ([.stall(nil)], "Content-Length: 5", 2), ([.sendAndFinish("tail")], "X: until-close", 2),
       ([.send("XYZ\r\n")], "Transfer-Encoding: chunked", 2),
     ] as [([ScriptStep], String, Int)]) func bodyOfARedirect(_ row: ([ScriptStep], String, Int)) async throws
   {
     let answer: [ScriptStep] = [.readHead, .send(reply("there")), .waitForClose]
-    let first: [ScriptStep] =
-      [.readHead, .send(ScriptBytes("HTTP/1.1 302 F\r\nLocation: /to\r\n\(row.1)\r\n\r\n"))] + row.0
+    let head = ScriptBytes("HTTP/1.1 302 F\r\nLocation: /to\r\n\(row.1)\r\n\r\n")
+    // Head and small body in one piece: however busy the machine, nothing of it is late.
+    let small = row.2 == 1 ? ScriptBytes([UInt8](repeating: 0x78, count: 60_000)) : ScriptBytes("")
+    let first: [ScriptStep] = [.readHead, .send(head + small)] + row.0
     try await withScript(
       row.2 == 1 ? [first + answer] : [first + [.waitForClose], answer], expectsProblems: true
     ) { session, server in

@@ -45,30 +45,40 @@ package struct StreamBody: Sendable {
   }
 }
 
-/// A request as the engine sees it: bytes to send and rules to follow.
-package struct TransferRequest: Sendable {
+/// A request as the engine sees it: bytes to send and rules to follow. A class because it is large and read in pieces.
+package final class TransferRequest: Sendable {
   /// Where to.
-  package var key: PoolKey
+  package let key: PoolKey
   /// Request line and fields, with the empty line, ready for the wire.
-  package var head: [UInt8]
+  package let head: [UInt8]
   /// The same without `Expect`, for a second attempt after 417 (RFC 9110 15.5.18).
-  package var headWithoutExpectation: [UInt8]?
+  package let headWithoutExpectation: [UInt8]?
   /// What the response parser must know of the request.
-  package var context: RequestContext
-  package var body: RequestBody = .none
-  package var method: String
+  package let context: RequestContext
+  package let body: RequestBody
+  package let method: String
   /// The caller marked the request as safe to repeat (`Idempotency-Key`).
-  package var hasIdempotencyKey = false
-  package var deadlines = Deadlines()
+  package let hasIdempotencyKey: Bool
+  package let deadlines: Deadlines
   /// Decode the content codings that the request offered itself.
-  package var decodesContent = true
+  package let decodesContent: Bool
   /// Decoded bytes that may come of the body; nil is unlimited.
-  package var decodedLimit: Int64?
+  package let decodedLimit: Int64?
 
-  package init(key: PoolKey, method: String, head: [UInt8], context: RequestContext) {
+  package init(
+    key: PoolKey, method: String, head: [UInt8], headWithoutExpectation: [UInt8]? = nil, context: RequestContext,
+    body: RequestBody = .none, hasIdempotencyKey: Bool = false, deadlines: Deadlines = Deadlines(),
+    decodesContent: Bool = true, decodedLimit: Int64? = nil
+  ) {
     self.key = key
     self.method = method
     self.head = head
+    self.headWithoutExpectation = headWithoutExpectation
     self.context = context
+    self.body = body
+    self.hasIdempotencyKey = hasIdempotencyKey
+    self.deadlines = deadlines
+    self.decodesContent = decodesContent
+    self.decodedLimit = decodedLimit
   }
 }

@@ -139,17 +139,14 @@ final class EngineTransport: Transport {
         .badRequest, phase: .prepare, message: "the request would break HTTP framing: \(error)",
         failingURL: request.url.requestString, underlying: error)
     }
-    var transfer = TransferRequest(
-      key: key(for: request.url.origin), method: request.method, head: head,
-      context: RequestContext(isHead: request.method == "HEAD", isConnect: request.method == "CONNECT"))
-    transfer.headWithoutExpectation = plainHead
-    transfer.body = body
-    transfer.hasIdempotencyKey = request.composition.hasIdempotencyKey
-    transfer.decodesContent = request.decodesContent
-    transfer.deadlines = deadlines
-    transfer.deadlines.idle = request.idleNanoseconds
-    transfer.deadlines.total = request.totalNanoseconds
-    return transfer
+    var deadlines = deadlines
+    deadlines.idle = request.idleNanoseconds
+    deadlines.total = request.totalNanoseconds
+    return TransferRequest(
+      key: key(for: request.url.origin), method: request.method, head: head, headWithoutExpectation: plainHead,
+      context: RequestContext(isHead: request.method == "HEAD", isConnect: request.method == "CONNECT"), body: body,
+      hasIdempotencyKey: request.composition.hasIdempotencyKey, deadlines: deadlines,
+      decodesContent: request.decodesContent)
   }
 
   private func engineBody(_ request: TransportRequest) throws(SessionError) -> RequestBody {
