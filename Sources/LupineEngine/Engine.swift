@@ -5,7 +5,7 @@ package import LupineIO
 ///
 /// What lives on the loop is reached through `LoopConfined` boxes, opened by work in the loop's mailbox: one append under a lock and at
 /// most one `eventfd` write. An actor on the loop's executor would have the compiler check the same, but costs 70 to 130 ns for every
-/// entry by `assumeIsolated`: see Docs/Decisions/0002. Debug builds check the thread where pools are entered.
+/// entry by `assumeIsolated`: see Docs/Decisions/0001. Debug builds check the thread where pools are entered.
 package final class Engine: Sendable {
   package let loop: EventLoop
   let core: LoopConfined<EngineCore>

@@ -173,6 +173,9 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
 
   /// The first thread that comes becomes the owner until nothing is left; others leave their jobs to it.
   private func runAfterEnd(_ job: UnownedJob) {
+    // An executor is not retained by its jobs: one of them may let go of the last reference to the actor, and with it to this loop.
+    let life = unsafe Unmanaged.passRetained(self)
+    defer { unsafe life.release() }
     leftovers.withLock { $0.append(job) }
     while owner.compareExchange(expected: 0, desired: Thread.current, ordering: .acquiringAndReleasing).exchanged {
       while let next = leftovers.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { run(next) }
