@@ -231,6 +231,7 @@ def client(command, timeout=600, environment=None):
     result = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
     result["processMicroseconds"] = (usage.ru_utime + usage.ru_stime) * 1e6
     result["errors"] = errors
+    result["output"] = output
     return result
 
 

@@ -1,6 +1,7 @@
 """The rows: what is measured, how, and against which budget (design of the project, section "Budgets")."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -73,6 +74,22 @@ def get(bench, row, mode, connections, tls=False):
         row,
         lambda: client([bench.ours("GetLoop"), mode, url, connections, count] + authority)["cpuMicroseconds"],
         lambda: client([peer, url, connections, count] + authority)["cpuMicroseconds"])
+
+
+def floor(bench, row, connections):
+    """wrk does next to nothing with what it reads: what it costs is what the kernel takes from everybody, so no ratio can fall far below this
+    one. On a machine whose kernel is dear it may lie above a budget."""
+    require("wrk")
+    seconds = 2 if bench.quick else 4
+    command = ["wrk", "-t", "1", "-c", connections, "-d", f"{seconds}s", bench.nginx.plain + "/hello"]
+    peer = build_peer("getloop", "curl")
+
+    def once():
+        result = client(command)
+        return result["processMicroseconds"] / int(re.search(r"(\d+) requests in", result["output"]).group(1))
+
+    count = 20_000 if bench.quick else 100_000
+    return bench.compare(row, once, lambda: client([peer, bench.nginx.plain + "/hello", connections, count])["cpuMicroseconds"])
 
 
 def handshake(bench, resumed, program):
@@ -198,6 +215,8 @@ BIG = ["--buffer", "262144"]
 
 # name: (title, unit, budget, measurement)
 rows = {
+    "floor-64": ("GET, 64 connections, wrk ÷ libcurl: the floor", "µs", None, lambda b, r: floor(b, r, 64)),
+    "floor-1": ("GET, 1 connection, wrk ÷ libcurl: the floor", "µs", None, lambda b, r: floor(b, r, 1)),
     "get-callback-64": ("GET, 64 connections, callbacks ÷ libcurl", "µs", 0.4, lambda b, r: get(b, r, "callback", 64)),
     "get-await-64": ("GET, 64 connections, await ÷ libcurl", "µs", 0.5, lambda b, r: get(b, r, "await", 64)),
     "get-callback-1": ("GET, 1 connection, callbacks ÷ libcurl", "µs", 0.9, lambda b, r: get(b, r, "callback", 1)),
