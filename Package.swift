@@ -58,8 +58,9 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
   ] + documentation,
   targets: [
-    // C headers and one-line wrappers for macros; no logic.
+    // C headers and one-line wrappers for macros and vector compares; no logic.
     .target(name: "CLupineLinux"),
+    .target(name: "CLupineVector"),
     .target(
       name: "CLupineOpenSSL",
       linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
@@ -69,7 +70,7 @@ let package = Package(
     library("LupineBase", ["CLupineLinux"]),
 
     // Bytes, decisions and effects: these four never import each other, except Rules -> Wire.
-    library("LupineWire", ["LupineBase"]),
+    library("LupineWire", ["LupineBase", "CLupineVector"]),
     library("LupineRules", ["LupineBase", "LupineWire"]),
     library("LupineTLS", ["LupineBase", "CLupineOpenSSL"]),
     library("LupineIO", ["LupineBase", "CLupineLinux"]),

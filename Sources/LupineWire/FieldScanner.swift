@@ -1,3 +1,5 @@
+import LupineBase
+
 /// Reads the field lines of a head or of trailers: a machine over storage, resumable at any byte.
 ///
 /// - States (`Phase`): `lineStart` → `name` | `endLineFeed`; `name` → `beforeColon` | `leadingSpace`; `beforeColon` →
@@ -8,7 +10,7 @@
 struct FieldScanner {
   enum Phase: UInt8 { case lineStart, name, beforeColon, leadingSpace, value, lineFeed, endLineFeed }
 
-  enum Outcome { case needMore, ended, growEntries, fold }
+  enum Outcome { case needMore, ended, growIndex, fold }
 
   /// Whose limits are meant in an error.
   enum Section { case head, trailers }
@@ -21,7 +23,6 @@ struct FieldScanner {
   var valueStart = 0
   /// Fields indexed so far.
   var count = 0
-  var known = KnownFields()
 
   var lineLimit: Int
   var fieldLimit: Int
@@ -38,13 +39,13 @@ struct FieldScanner {
     self.leniency = leniency
   }
 
-  /// Scans `bytes` up to `filled` (padding follows) and adds to `entries`.
+  /// Scans `bytes` up to `filled` (padding follows) and adds to the index, which lies behind them from `indexStart` on.
   @inline(__always)
   mutating func scan(
-    _ bytes: Span<UInt8>, filled: Int, entries: inout MutableSpan<FieldEntry>
+    _ bytes: inout MutableSpan<UInt8>, filled: Int, indexStart: Int
   ) throws(WireError) -> Outcome {
     while true {
-      if phase == .lineStart { scanLines(bytes, entries: &entries) }
+      if phase == .lineStart { scanLines(&bytes, indexStart) }
       if phase == .lineStart {
         guard position < filled else { return .needMore }
         let byte = bytes[position]
@@ -53,13 +54,13 @@ struct FieldScanner {
           phase = .endLineFeed
         } else {
           if let outcome = try beginLine(byte) { return outcome }
-          guard count < entries.count &- IndexHeader.size else { return .growEntries }
+          guard IndexHeader.place(count, indexStart) &+ FieldEntry.size <= bytes.count else { return .growIndex }
           lineStart = position
           phase = .name
         }
       }
       if phase == .name {
-        let stop = ByteScan.firstNonToken(bytes, from: position)
+        let stop = ByteScan.firstNonToken(bytes.span, from: position)
         guard stop < filled else { return try outOfBytes(filled) }
         position = stop
         nameEnd = stop
@@ -84,15 +85,15 @@ struct FieldScanner {
         phase = .value
       }
       if phase == .value {
-        let stop = ByteScan.firstControl(bytes, from: position)
+        let stop = ByteScan.firstControl(bytes.span, from: position)
         guard stop < filled else { return try outOfBytes(filled) }
         position = stop &+ 1
         if bytes[stop] == .carriageReturn {
           if stop &- lineStart > lineLimit { throw failure(.bareCarriageReturn, at: stop) }
-          endValue(bytes, at: stop, &entries)
+          endValue(&bytes, at: stop, indexStart)
           phase = .lineFeed
         } else if try endValueUncommonly(bytes[stop], at: stop) {
-          endValue(bytes, at: stop, &entries)
+          endValue(&bytes, at: stop, indexStart)
           phase = .lineStart
         }
       }
@@ -112,59 +113,84 @@ struct FieldScanner {
   }
 
   /// Takes ordinary lines that are all there, with everything in registers, and stops at whatever is not ordinary, in the phase and
-  /// at the byte where the machine goes on: nothing is scanned again.
+  /// at the byte where the machine goes on.
+  ///
+  /// Where lines end is read from masks of 64 bytes, which do not depend on where lines start: the next line waits for a few
+  /// operations upon a register only, and names, white space and entries follow beside it.
   @inline(__always)
-  private mutating func scanLines(_ bytes: Span<UInt8>, entries: inout MutableSpan<FieldEntry>) {
-    let most = min(fieldLimit, entries.count &- IndexHeader.size)
+  private mutating func scanLines(_ storage: inout MutableSpan<UInt8>, _ indexStart: Int) {
     let longest = lineLimit
-    var index = count
+    // Where the next entry goes, and where none goes any more.
+    let firstPlace = IndexHeader.place(count, indexStart)
+    var place = firstPlace
+    let room = (storage.count &- indexStart) / FieldEntry.size &- IndexHeader.size
+    let lastPlace = IndexHeader.place(min(fieldLimit, room), indexStart)
     var start = position
     var next = start
-    var found = known
     var stopped = Phase.lineStart
     var colon = nameEnd
     var value = valueStart
-    while index < most, bytes[next] > .space {
+    guard place < lastPlace, storage[next] > .space else { return }
+    // Invariant: `controls` has a bit for every control in `block..<block + 64` that is not behind us.
+    var block = next
+    var controls = ByteScan.controls(storage.span, block)
+    while place < lastPlace, storage[next] > .space {
       start = next
       stopped = .name
-      // The end of the line first, from its start: where the next line starts then hangs on one scan, not on two in a row.
-      let stop = ByteScan.firstControl(bytes, from: start)
-      colon = ByteScan.firstNonToken(bytes, from: start)
+      var stop: Int
+      var ending: UInt16
+      repeat {
+        while controls == 0 {
+          block &+= 64
+          controls = ByteScan.controls(storage.span, block)
+          // The LF of the line before: its CR was the last byte of the block before.
+          if start > block { controls &= ~1 }
+        }
+        stop = block &+ controls.trailingZeroBitCount
+        controls &= controls &- 1
+        ending = ByteScan.pair(storage.span, stop)
+      } while ending != FieldScanner.lineEnd && UInt8(truncatingIfNeeded: ending) == .horizontalTab
+      colon = ByteScan.firstNonToken(storage.span, from: start)
       next = colon
-      guard bytes[colon] == .colon, colon > start else { break }
+      let after = ByteScan.four(storage.span, colon)
+      guard UInt8(truncatingIfNeeded: after) == .colon, colon > start else { break }
       stopped = .leadingSpace
       next = colon &+ 1
-      guard bytes[stop] == .carriageReturn, bytes[stop &+ 1] == .lineFeed, stop &- start <= longest else {
+      guard ending == FieldScanner.lineEnd, stop &- start <= longest else {
         value = next
-        while value < stop, bytes[value] <= .space { value &+= 1 }
+        while value < stop, storage[value] <= .space { value &+= 1 }
         if value < stop { stopped = .value }
         next = stop
         break
       }
+      // The LF behind CR: the lowest bit that is left, unless it stands in the next block.
+      controls &= controls &- 1
       // No control but HTAB stands before `stop`, and CR at `stop`: what is not above the space is white space or the end.
-      value = next
-      while value < stop, bytes[value] <= .space { value &+= 1 }
-      var end = stop
-      while end > value, bytes[end &- 1] <= .space { end &-= 1 }
-      entries[index &+ IndexHeader.size] = FieldEntry(start, colon, value, end)
-      let length = colon &- start
-      if length < 64, FieldScanner.knownLengths &>> UInt64(truncatingIfNeeded: length) & 1 != 0,
-        let kind = FieldScanner.classify(bytes, start, colon)
-      {
-        found.note(kind, at: index)
+      // Almost always one space stands before the value and none behind it.
+      value = next &+ 1
+      if after & 0xFF00 != 0x2000 || after & 0xFF_0000 <= 0x20_0000 {
+        value = next
+        while value < stop, storage[value] <= .space { value &+= 1 }
       }
-      index &+= 1
+      var end = stop
+      if storage[stop &- 1] <= .space {
+        while end > value, storage[end &- 1] <= .space { end &-= 1 }
+      }
+      storage.store(FieldEntry(start, colon, value, end), at: place)
+      place &+= FieldEntry.size
       next = stop &+ 2
       stopped = .lineStart
     }
     phase = stopped
-    count = index
-    known = found
+    count &+= (place &- firstPlace) / FieldEntry.size
     position = next
     lineStart = start
     nameEnd = colon
     valueStart = value
   }
+
+  /// CR LF as ``ByteScan/pair(_:_:)`` reads it.
+  private static let lineEnd: UInt16 = 0x0A0D
 
   /// What to do with a line that starts with `byte`, which is not CR: nil for an ordinary field line.
   @inline(__always)
@@ -224,18 +250,17 @@ struct FieldScanner {
     return false
   }
 
-  private mutating func endValue(_ bytes: Span<UInt8>, at stop: Int, _ entries: inout MutableSpan<FieldEntry>) {
+  private mutating func endValue(_ bytes: inout MutableSpan<UInt8>, at stop: Int, _ indexStart: Int) {
     var end = stop
     while end > valueStart, bytes[end &- 1].isWhitespace { end &-= 1 }
-    entries[count &+ IndexHeader.size] = FieldEntry(lineStart, nameEnd, valueStart, end)
-    if let kind = FieldScanner.classify(bytes, lineStart, nameEnd) { known.note(kind, at: count) }
+    bytes.store(FieldEntry(lineStart, nameEnd, valueStart, end), at: IndexHeader.place(count, indexStart))
     count &+= 1
   }
 
   /// Makes the last field go on after a fold: the line end before `position` has become two spaces.
-  mutating func unfold(_ entries: Span<FieldEntry>, lineEnd: Int) {
+  mutating func unfold(_ storage: Span<UInt8>, indexStart: Int) {
     count -= 1
-    let last = entries[count + IndexHeader.size]
+    let last = storage.load(at: IndexHeader.place(count, indexStart), as: FieldEntry.self)
     lineStart = Int(last.nameStart)
     nameEnd = Int(last.nameEnd)
     valueStart = Int(last.valueStart)
@@ -261,28 +286,31 @@ struct FieldScanner {
   @inline(__always)
   static func classify(_ bytes: Span<UInt8>, _ start: Int, _ end: Int) -> KnownField? {
     let length = end &- start
-    guard length >= 8, length <= 17 else { return nil }
+    guard length < 18, knownLengths &>> UInt32(truncatingIfNeeded: length) & 1 != 0 else { return nil }
     let mask = 0x20 &* ByteScan.ones
     let head = ByteScan.word(bytes, start) | mask
     let tail = ByteScan.word(bytes, end &- 8) | mask
-    switch head {
-    case 0x6E6F_6974_6163_6F6C: return length == 8 ? .location : nil
-    case 0x2D74_6E65_746E_6F63:
+    switch length {
+    case 8: return head == 0x6E6F_6974_6163_6F6C ? .location : nil
+    case 10:
       switch tail {
-      case 0x6874_676E_656C_2D74: return length == 14 ? .contentLength : nil
-      case 0x6570_7974_2D74_6E65: return length == 12 ? .contentType : nil
-      case 0x676E_6964_6F63_6E65: return length == 16 ? .contentEncoding : nil
+      case 0x6E6F_6974_6365_6E6E: return head == 0x6974_6365_6E6E_6F63 ? .connection : nil
+      case 0x6569_6B6F_6F63_2D74: return head == 0x6B6F_6F63_2D74_6573 ? .setCookie : nil
+      case 0x6576_696C_612D_7065: return head == 0x696C_612D_7065_656B ? .keepAlive : nil
       default: return nil
       }
-    case 0x6974_6365_6E6E_6F63: return length == 10 && tail == 0x6E6F_6974_6365_6E6E ? .connection : nil
-    case 0x6B6F_6F63_2D74_6573: return length == 10 && tail == 0x6569_6B6F_6F63_2D74 ? .setCookie : nil
-    case 0x696C_612D_7065_656B: return length == 10 && tail == 0x6576_696C_612D_7065 ? .keepAlive : nil
-    case 0x7265_6673_6E61_7274:
-      return length == 17 && tail == 0x676E_6964_6F63_6E65 && bytes[start &+ 8] == 0x2D ? .transferEncoding : nil
-    default: return nil
+    case 12: return head == content && tail == 0x6570_7974_2D74_6E65 ? .contentType : nil
+    case 14: return head == content && tail == 0x6874_676E_656C_2D74 ? .contentLength : nil
+    case 16: return head == content && tail == 0x676E_6964_6F63_6E65 ? .contentEncoding : nil
+    default:
+      return head == 0x7265_6673_6E61_7274 && tail == 0x676E_6964_6F63_6E65 && bytes[start &+ 8] == 0x2D
+        ? .transferEncoding : nil
     }
   }
 
+  /// `content-`
+  private static let content: UInt64 = 0x2D74_6E65_746E_6F63
+
   /// One bit for each length that the name of a known field has.
-  private static let knownLengths: UInt64 = 0x35500
+  private static let knownLengths: UInt32 = 0x35500
 }

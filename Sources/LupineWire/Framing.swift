@@ -1,3 +1,5 @@
+import LupineBase
+
 /// What the parser of a response must know of its request.
 public struct RequestContext: Sendable, Equatable {
   /// The method is HEAD: the response has no body, whatever its fields say.
@@ -79,9 +81,13 @@ public struct FramingDecision: Equatable, Sendable {
     status: Int, version: HTTPVersion, fields: FieldSection, request: RequestContext = RequestContext(),
     leniency: WireLeniency = []
   ) throws(WireError) -> FramingDecision {
-    let nothing = [FieldEntry(), .noKnown]
-    if fields.isEmpty { return try decide(status, version, IndexedBytes(fields.bytes, nothing), request, leniency) }
-    return try decide(status, version, IndexedBytes(fields.bytes, fields.entries), request, leniency)
+    if fields.isEmpty {
+      var nothing = [UInt8](repeating: 0, count: IndexHeader.size * FieldEntry.size)
+      var bytes = nothing.mutableSpan
+      IndexHeader.write(&bytes, at: 0, count: 0)
+      return try decide(status, version, IndexedBytes(nothing, 0), request, leniency)
+    }
+    return try decide(status, version, IndexedBytes(fields.storage, fields.indexStart), request, leniency)
   }
 
   static func decide(
@@ -128,8 +134,15 @@ public struct FramingDecision: Equatable, Sendable {
   }
 
   /// The value of Content-Length: digits only, below 2^63; lists and repeated fields only if every value is the same.
+  @inline(__always)
   static func contentLength(_ fields: borrowing IndexedBytes) throws(WireError) -> Int64? {
     guard let first = fields.firstIndex(.contentLength) else { return nil }
+    if let number = plainDecimal(fields, first) { return number }
+    return try listedLength(fields, first)
+  }
+
+  @inline(never)
+  private static func listedLength(_ fields: borrowing IndexedBytes, _ first: Int) throws(WireError) -> Int64? {
     var result: Int64? = nil
     var index: Int? = first
     while let field = index {
@@ -144,6 +157,19 @@ public struct FramingDecision: Equatable, Sendable {
       index = fields.nextIndex(.contentLength, after: field)
     }
     return result
+  }
+
+  /// The value of the only Content-Length if it is 1 to 18 digits and nothing else, which is how almost every one looks.
+  @inline(__always)
+  private static func plainDecimal(_ fields: borrowing IndexedBytes, _ first: Int) -> Int64? {
+    let value = fields.value(first)
+    guard !fields.isRepeated(.contentLength), !value.isEmpty, value.count <= 18 else { return nil }
+    var number: Int64 = 0
+    for index in 0..<value.count {
+      guard value[index].isDigit else { return nil }
+      number = number &* 10 &+ Int64(value[index] &- 0x30)
+    }
+    return number
   }
 
   /// Reads one list member and moves `position` past the comma behind it, or past the end if it was the last one.
@@ -166,8 +192,14 @@ public struct FramingDecision: Equatable, Sendable {
   }
 
   /// Whether there is a Transfer-Encoding; it must be exactly one `chunked`.
+  @inline(__always)
   private static func transferEncoding(_ fields: borrowing IndexedBytes) throws(WireError) -> Bool {
     guard let first = fields.firstIndex(.transferEncoding) else { return false }
+    return try isChunked(fields, first)
+  }
+
+  @inline(never)
+  private static func isChunked(_ fields: borrowing IndexedBytes, _ first: Int) throws(WireError) -> Bool {
     if let second = fields.nextIndex(.transferEncoding, after: first) {
       throw WireError(.unsupportedTransferEncoding, at: Int(fields.entry(second).valueStart))
     }
@@ -177,11 +209,21 @@ public struct FramingDecision: Equatable, Sendable {
     return true
   }
 
+  @inline(__always)
   private static func reuse(_ version: HTTPVersion, _ fields: borrowing IndexedBytes, _ close: CloseReason?)
     -> ReuseVerdict
   {
     if let close { return .close(close) }
-    guard fields.firstIndex(.connection) != nil || version < .http11 else { return .reusable }
+    guard let first = fields.firstIndex(.connection) else {
+      return version < .http11 ? .close(.notPersistent) : .reusable
+    }
+    // Almost every Connection field says `keep-alive` alone, and that is the name of a known field too.
+    let place = fields.entry(first).value
+    if !fields.isRepeated(.connection),
+      FieldScanner.classify(fields.bytes, place.lowerBound, place.upperBound) == .keepAlive
+    {
+      return .reusable
+    }
     let (hasClose, hasKeepAlive) = connectionOptions(fields)
     if hasClose { return .close(.peerRequestedClose) }
     if version < .http11, !hasKeepAlive { return .close(.notPersistent) }
@@ -189,18 +231,13 @@ public struct FramingDecision: Equatable, Sendable {
   }
 
   /// Whether the connection options hold `close` and `keep-alive` (RFC 9110 section 7.6.1).
+  @inline(never)
   private static func connectionOptions(_ fields: borrowing IndexedBytes) -> (close: Bool, keepAlive: Bool) {
     var result = (close: false, keepAlive: false)
     var index = fields.firstIndex(.connection)
     while let field = index {
       let value = fields.value(field)
       var position = 0
-      // Almost every Connection field says `keep-alive` alone, and that is the name of a known field too.
-      let place = fields.entry(field).value
-      if FieldScanner.classify(fields.bytes, place.lowerBound, place.upperBound) == .keepAlive {
-        result.keepAlive = true
-        position = value.count
-      }
       while position < value.count {
         while position < value.count, value[position].isWhitespace || value[position] == .comma { position += 1 }
         let start = position
@@ -242,32 +279,41 @@ public struct FramingDecision: Equatable, Sendable {
   ]
 }
 
-/// A section as the framing decision sees it: bytes and index by themselves, so that deciding counts no references.
+/// A section as the framing decision sees it: its storage by itself, so that deciding counts no references.
 struct IndexedBytes: ~Copyable, ~Escapable {
   let bytes: Span<UInt8>
-  let entries: Span<FieldEntry>
+  private let indexStart: Int
 
-  @_lifetime(borrow bytes, borrow entries)
-  init(_ bytes: borrowing [UInt8], _ entries: borrowing [FieldEntry]) {
-    self.bytes = bytes.span
-    self.entries = entries.span
+  @_lifetime(borrow storage)
+  init(_ storage: borrowing [UInt8], _ indexStart: Int) {
+    bytes = storage.span
+    self.indexStart = indexStart
   }
 
   @inline(__always)
-  func entry(_ index: Int) -> FieldEntry { entries[index + IndexHeader.size] }
+  func entry(_ index: Int) -> FieldEntry {
+    bytes.load(at: IndexHeader.place(index, indexStart), as: FieldEntry.self)
+  }
+
+  private var header: FieldEntry { bytes.load(at: indexStart, as: FieldEntry.self) }
 
   @inline(__always)
   @_lifetime(copy self)
   func value(_ index: Int) -> Span<UInt8> { bytes.extracting(entry(index).value) }
 
   @inline(__always)
-  func firstIndex(_ kind: KnownField) -> Int? { IndexHeader.firstIndex(entries[1], kind) }
+  func firstIndex(_ kind: KnownField) -> Int? {
+    IndexHeader.firstIndex(bytes, indexStart, kind)
+  }
+
+  @inline(__always)
+  func isRepeated(_ kind: KnownField) -> Bool { IndexHeader.isRepeated(header, kind) }
 
   /// The index of the next field with the same name after `index`.
   func nextIndex(_ kind: KnownField, after index: Int) -> Int? {
-    guard IndexHeader.isRepeated(entries[0], kind) else { return nil }
+    guard isRepeated(kind) else { return nil }
     var next = index + 1
-    while next < Int(entries[0].nameStart) {
+    while next < Int(header.nameStart) {
       let name = entry(next).name
       if FieldScanner.classify(bytes, name.lowerBound, name.upperBound) == kind { return next }
       next += 1

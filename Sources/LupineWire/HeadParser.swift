@@ -1,7 +1,8 @@
 /// Reads one head after another: the status line, then field lines, into storage that is used again once its heads are gone.
+/// It cannot be copied: what would be copied is large, and the copy would keep the storage from being written.
 ///
 /// Invariant: `base + buffer.filled` bytes of the response have been taken; offsets in errors are `base` + position.
-struct HeadParser {
+struct HeadParser: ~Copyable {
   private var buffer = HeadBuffer()
   private var fields: FieldScanner
   private var line = StatusLineScanner()
@@ -35,7 +36,6 @@ struct HeadParser {
     lineEnded = false
     fields.phase = .lineStart
     fields.count = 0
-    fields.known = KnownFields()
     fields.fieldLimit = limits.fields - fieldsBefore
     fields.statedFieldLimit = limits.fields
   }
@@ -53,7 +53,6 @@ struct HeadParser {
       if try scan() {
         offset &-= buffer.filled &- fields.position
         buffer.filled = fields.position
-        buffer.seal(fields, line)
         return true
       }
       if offset == input.count { return false }
@@ -68,10 +67,10 @@ struct HeadParser {
   var head: ResponseHead { ResponseHead(fields: buffer.section) }
 
   /// What the complete head says about framing.
-  func decide(_ request: RequestContext) throws(WireError) -> FramingDecision {
+  mutating func decide(_ request: RequestContext) throws(WireError) -> FramingDecision {
     do throws(WireError) {
       return try FramingDecision.decide(
-        line.status, HTTPVersion(minor: line.minor), IndexedBytes(buffer.bytes, buffer.entries), request, leniency)
+        line.status, HTTPVersion(minor: line.minor), IndexedBytes(buffer.storage, buffer.indexStart), request, leniency)
     } catch {
       throw WireError(error.reason, at: base + error.offset)
     }
@@ -82,11 +81,13 @@ struct HeadParser {
   private mutating func scan() throws(WireError) -> Bool {
     do throws(WireError) {
       if !lineEnded {
-        guard try Self.scan(&line, &buffer.bytes, buffer.filled, limits.statusLine, leniency) else { return false }
+        guard try Self.scan(&line, buffer.storage, buffer.filled, limits.statusLine, leniency) else { return false }
         lineEnded = true
         fields.position = line.position
       }
-      return try buffer.scan(&fields) == .ended
+      let label = SectionLabel(
+        status: line.status, minor: line.minor, reasonStart: line.reasonStart, reasonEnd: line.reasonEnd)
+      return try buffer.scan(&fields, label)
     } catch {
       throw WireError(error.reason, at: base + error.offset)
     }
@@ -94,8 +95,8 @@ struct HeadParser {
 
   @inline(__always)
   private static func scan(
-    _ line: inout StatusLineScanner, _ bytes: inout [UInt8], _ filled: Int, _ limit: Int, _ leniency: WireLeniency
+    _ line: inout StatusLineScanner, _ storage: borrowing [UInt8], _ filled: Int, _ limit: Int, _ leniency: WireLeniency
   ) throws(WireError) -> Bool {
-    try line.scan(bytes.span, filled: filled, limit: limit, leniency)
+    try line.scan(storage.span, filled: filled, limit: limit, leniency)
   }
 }

@@ -30,7 +30,7 @@ public struct ResponseHead: Sendable, Equatable {
   public let fields: FieldSection
 
   /// Entry 0 of the index of a head holds count, flags and the place of the reason phrase.
-  private var header: FieldEntry { fields.entries[0] }
+  private var header: FieldEntry { fields.header }
 
   /// The reason phrase, empty if there is none. It means nothing (RFC 9112 section 4).
   public var reason: String { String(wire: reasonBytes) }
@@ -38,7 +38,7 @@ public struct ResponseHead: Sendable, Equatable {
   /// The bytes of the reason phrase.
   public var reasonBytes: Span<UInt8> {
     @_lifetime(borrow self)
-    get { fields.bytes.span.extracting(header.value) }
+    get { fields.storage.span.extracting(header.value) }
   }
 
   init(fields: FieldSection) {

@@ -1,3 +1,5 @@
+import LupineBase
+
 /// Which fields must not be trailers, and what happens to them (RFC 9110 section 6.5.1, RFC 9112 section 7.1.2).
 ///
 /// Two groups. Fields that frame the message are **refused**: only an attack sends them. Fields that tell the recipient how to read
@@ -38,10 +40,9 @@ struct TrailerReader: Sendable {
     while true {
       offset += buffer.fill(input, offset, limit: limit - buffer.filled)
       do throws(WireError) {
-        if try buffer.scan(&scanner) == .ended {
+        if try buffer.scan(&scanner) {
           offset -= buffer.filled - scanner.position
           buffer.filled = scanner.position
-          buffer.seal(scanner)
           return try sort(buffer.section)
         }
       } catch {
@@ -53,8 +54,9 @@ struct TrailerReader: Sendable {
   }
 
   private mutating func sort(_ section: FieldSection) throws(WireError) -> FieldSection {
-    var entries = [FieldEntry](repeating: FieldEntry(), count: IndexHeader.size)
-    var known = KnownFields()
+    var kept = 0
+    var storage = section.storage
+    let start = section.indexStart
     for index in 0..<section.count {
       let entry = section.entry(at: index)
       let name = section.name(at: index).lowercased()
@@ -64,14 +66,17 @@ struct TrailerReader: Sendable {
       if ForbiddenTrailers.dropped.contains(name) {
         dropped += 1
       } else {
-        if let kind = FieldScanner.classify(section.bytes.span, entry.name.lowerBound, entry.name.upperBound) {
-          known.note(kind, at: entries.count - IndexHeader.size)
-        }
-        entries.append(entry)
+        Self.put(entry, kept, &storage, start)
+        kept += 1
       }
     }
-    IndexHeader.write(
-      &entries, count: entries.count - IndexHeader.size, known: known, status: 0, minor: 0, reason: 0..<0)
-    return FieldSection(bytes: section.bytes, entries: entries, token: nil)
+    var bytes = storage.mutableSpan
+    IndexHeader.write(&bytes, at: start, count: kept)
+    return FieldSection(storage: storage, indexStart: start)
+  }
+
+  private static func put(_ entry: FieldEntry, _ index: Int, _ storage: inout [UInt8], _ start: Int) {
+    var bytes = storage.mutableSpan
+    bytes.store(entry, at: IndexHeader.place(index, start))
   }
 }

@@ -98,3 +98,50 @@ import Testing
     #expect(counter.withLock { $0 } == 8_000)
   }
 }
+
+@Suite struct SpanLoadTests {
+  @Test func loadsAndStoresAtAnyAlignment() {
+    var array = [UInt8](0..<20)
+    let (some, none): ([UInt8], [UInt8]) = ([9, 8], [])
+    #expect((0...16).allSatisfy { UInt32(littleEndian: array.span.load(at: $0, as: UInt32.self)) & 0xFF == $0 })
+    var span = array.mutableSpan
+    span.store(UInt32(littleEndian: 0x0403_0201), at: 16)
+    span.copy(some.span, at: 0)
+    span.copy(none.span, at: 20)
+    #expect(array == [9, 8] + Array(2..<16) + [1, 2, 3, 4])
+  }
+
+  @Test func everyAccessOutsideTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let array: [UInt8] = [1, 2, 3]
+      _ = array.span.load(at: 2, as: UInt16.self)
+    }
+    await #expect(processExitsWith: .failure) {
+      let array: [UInt8] = [1, 2, 3]
+      _ = array.span.load(at: -1, as: UInt16.self)
+    }
+    await #expect(processExitsWith: .failure) {
+      let array: [UInt8] = [1]
+      _ = array.span.load(at: .max, as: UInt16.self)
+    }
+    await #expect(processExitsWith: .failure) {
+      let array: [UInt8] = [1]
+      _ = array.span.load(at: .min, as: UInt16.self)
+    }
+    await #expect(processExitsWith: .failure) {
+      let array: [UInt8] = [1, 2, 3]
+      _ = array.span.load(at: 0, as: UInt8.self, room: 4)
+    }
+    await #expect(processExitsWith: .failure) {
+      var array: [UInt8] = [1, 2, 3]
+      var span = array.mutableSpan
+      span.store(UInt16(0), at: 2)
+    }
+    await #expect(processExitsWith: .failure) {
+      var array: [UInt8] = [1, 2, 3]
+      let source = array
+      var span = array.mutableSpan
+      span.copy(source.span, at: 2)
+    }
+  }
+}

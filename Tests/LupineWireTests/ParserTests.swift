@@ -30,6 +30,62 @@ struct ParserTests {
     #expect(kept.compactMap { $0.fields.first(named: "x") } == ["0", "1", "3", "4"])
   }
 
+  /// Lines are found in blocks of 64 bytes: where a line ends in its block, and where the input is cut, must not matter.
+  @Test(arguments: [0, 1, 7, 62, 63, 64, 65, 130])
+  func linesEndAnywhereInABlock(_ longest: Int) throws {
+    for length in longest..<longest + 65 {
+      let value = String(repeating: "v", count: length)
+      let text =
+        "HTTP/1.1 200 OK\r\nA:\(value)\r\nB: \t\(value)\t \r\nX-1.y_z: a\tb\r\nContent-Length:  0\r\nC:\r\n\r\n"
+      let bytes = Array(text.utf8)
+      var whole = ResponseParser()
+      whole.begin()
+      let head = try #require(try read(&whole, bytes))
+      let fields = ["A: \(value)", "B: \(value)", "X-1.y_z: a\tb", "Content-Length: 0", "C: "]
+      #expect(head.fields.pairs.map { "\($0.name): \($0.value)" } == fields)
+      #expect(whole.consumed == bytes.count)
+      let cut = bytes.count - 1 - length % 40
+      var split = ResponseParser()
+      split.begin()
+      #expect(try read(&split, Array(bytes[..<cut])) == nil)
+      #expect(try read(&split, Array(bytes[cut...])) == head)
+    }
+  }
+
+  /// A control anywhere in a block is found, where it is.
+  @Test(arguments: [0x00, 0x01, 0x1F, 0x7F] as [UInt8])
+  func controlsAreFoundAnywhereInABlock(_ control: UInt8) throws {
+    for place in 0..<130 {
+      var bytes = Array("HTTP/1.1 200 OK\r\nA: ".utf8)
+      let offset = bytes.count + place
+      bytes += [UInt8](repeating: 0xFF, count: place) + [control] + Array("z\r\n\r\n".utf8)
+      var parser = ResponseParser()
+      parser.begin()
+      let error = #expect(throws: WireError.self) { try read(&parser, bytes) }
+      #expect(error == WireError(.invalidFieldValueByte(control), at: offset))
+    }
+  }
+
+  /// More fields than an index has room for at first, in storage that grows while it is read, and is shared after.
+  @Test func manyFieldsInPieces() throws {
+    var parser = ResponseParser()
+    var kept: [ResponseHead] = []
+    for round in 0..<3 {
+      parser.begin()
+      let lines = (0..<300).map { "Name-\($0): value \(round) \($0)\r\n" }.joined()
+      let bytes = Array("HTTP/1.1 200 OK\r\nLocation: l\r\n\(lines)Content-Length: 0\r\n\r\n".utf8)
+      let middle = bytes.count / 2 + round
+      #expect(try read(&parser, Array(bytes[..<middle])) == nil)
+      kept.append(try #require(try read(&parser, Array(bytes[middle...]))))
+    }
+    for (round, head) in kept.enumerated() {
+      #expect(head.fields.count == 302)
+      #expect(head.fields.first(.location) == "l")
+      #expect(head.fields.firstIndex(.contentLength) == 301)
+      #expect((0..<300).allSatisfy { head.fields.value(at: $0 + 1) == "value \(round) \($0)" })
+    }
+  }
+
   @Test func findsFields() throws {
     var parser = ResponseParser()
     parser.begin()
