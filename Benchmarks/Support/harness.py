@@ -48,9 +48,9 @@ def require(*tools):
         raise Failure(f"missing: {', '.join(missing)}. Install with: apt-get install -y {wanted}")
 
 
-def build(skip=False):
-    """Builds our programs in release and the peers with gcc; returns the directory of our programs."""
-    command = ["swift", "build", "-c", "release", "--package-path", here]
+def build(skip=False, package=here):
+    """Builds our programs in release; returns the directory of them."""
+    command = ["swift", "build", "-c", "release", "--package-path", package]
     if not skip:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
