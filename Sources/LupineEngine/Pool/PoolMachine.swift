@@ -202,11 +202,6 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     }
   }
 
-  /// The most recently used idle connection of `key`, without leasing it. For "close what is likely dead" and for tests.
-  package func idleConnection(of key: Key) -> ConnectionIdentifier? {
-    hostOfKey[key].flatMap { hostIdle.last(of: hosts[$0].idle) }.map { ConnectionIdentifier(index: $0) }
-  }
-
   /// Any idle connection; for closing a pool.
   package var anyIdle: ConnectionIdentifier? {
     allIdle.first(of: allIdleList).map { ConnectionIdentifier(index: $0) }

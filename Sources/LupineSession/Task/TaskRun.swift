@@ -138,12 +138,23 @@ final class TaskRun: TransportReceiver {
       informational: state.informational, redirects: state.chain?.redirects ?? [])
   }
 
+  /// The bytes of every Location, as they came: what is no UTF-8 is for the URL reader to judge.
+  private static func locations(of fields: FieldSection) -> [[UInt8]] {
+    var locations: [[UInt8]] = []
+    var next = fields.firstIndex(.location)
+    while let index = next {
+      locations.append([UInt8](fields.valueBytes(at: index)))
+      next = fields.nextIndex(.location, after: index)
+    }
+    return locations
+  }
+
   /// Decides about a 3xx. False: it is the answer.
   private func redirect(_ head: ResponseHead, _ exchange: any TransportExchange) -> Bool {
     let wanted = request.redirects ?? session.configuration.redirects
     let policy = RedirectPolicy(
       isEnabled: wanted.isEnabled, limit: wanted.limit, allowsDowngrade: wanted.allowsDowngrade)
-    let locations = head.fields.values(.location).map { Array($0.utf8) }
+    let locations = Self.locations(of: head.fields)
     let isTaken = state.withLock { state -> Bool in
       let step = state.chain?.step
       let url = step?.url ?? request.parsedURL
