@@ -93,7 +93,7 @@ package final class PoolHandle: Sendable {
   /// What the pool has done so far, told on the loop.
   package func counters(_ completion: @escaping @Sendable (PoolCounters) -> Void) {
     let pool = pool
-    engine.loop.submit { completion(pool.onLoop.counters) }
+    if !engine.loop.submit({ completion(pool.onLoop.counters) }) { completion(PoolCounters()) }
   }
 }
 

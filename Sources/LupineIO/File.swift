@@ -14,9 +14,9 @@ package final class File: Sendable {
     File(try SystemCalls.open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600))
   }
 
-  /// Opens a file that exists for reading; links are followed.
+  /// Opens a file that exists for reading; links are followed. Never waits: a FIFO without a writer opens at once, and has no size.
   package static func open(_ path: String) throws(IOError) -> File {
-    File(try SystemCalls.open(path, O_RDONLY | O_NOCTTY))
+    File(try SystemCalls.open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK))
   }
 
   /// Opens a file of ours that exists, to go on writing it; links are not followed.

@@ -23,6 +23,8 @@ enum BodyCursor {
 extension Connection {
   /// Bytes given to one `send` at most; TLS records are made of the same.
   private static let pieceSize = 256 * 1024
+  /// Pieces of one connection in a turn of the loop, lest a peer that reads as fast as we send keep it from all others.
+  private static let piecesPerTurn = 8
   static let tlsPieceSize = 64 * 1024
 
   // MARK: The head
@@ -100,8 +102,14 @@ extension Connection {
 
   /// Sends what waits, then as much of the body as the socket takes.
   func pumpWrites() {
+    var pieces = 0
     while state == .busy || state == .ending || state == .handshaking {
       guard writeError == nil, flush(), sendPiece() else { return }
+      pieces += 1
+      if pieces == Self.piecesPerTurn, let registration {
+        context.requeue(registration, .writable)
+        return
+      }
     }
   }
 

@@ -313,7 +313,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     } else {
       // The idle deadline passes in whatever phase is under way.
       let missed = phase == .receive ? currentPhase(of: transfer) : phase
-      fail(.deadline(missed), missed)
+      // A write that failed while the socket stayed open says more than the silence after it.
+      fail(writeError.map { .io($0) } ?? .deadline(missed), missed)
     }
   }
 

@@ -154,6 +154,8 @@ package final class Transfer {
   }
 
   func receive(trailers: FieldSection) {
+    // Those of a response that nobody wants are no part of the one that follows.
+    guard discardBudget == nil else { return }
     handler?.transfer(self, didReceiveTrailers: trailers)
   }
 
@@ -212,6 +214,10 @@ package final class Transfer {
     metrics.sendStart = nil
     metrics.sendEnd = nil
     metrics.requestBodyBytes = 0
+    metrics.responseBodyBytes = 0
+    metrics.responseDecodedBytes = 0
+    metrics.firstByteAt = nil
+    clock.firstByteAt = nil
     clock.sendStartedAt = nil
     clock.sendEndedAt = nil
     clock.awaitingContinueSince = nil

@@ -47,6 +47,9 @@ public struct SessionConfiguration: Sendable {
 
   /// Fields for every request that does not set them itself. Default none.
   public var additionalFields = HTTPFields()
+  /// Names of fields that are secrets besides the known ones (`Authorization`, `Cookie`, `Proxy-*`): they are dropped when a redirect leaves the
+  /// origin. Default none; see `Request.sensitiveFields` too.
+  public var sensitiveFields: Set<HTTPField.Name> = []
   /// The `User-Agent` of requests that set none; nil sends none.
   public var userAgent: String? = "Lupine/0.1"
   /// Offer gzip and deflate, and decode them. Default true. A request with an `Accept-Encoding` of its own gets the body as it came.

@@ -14,7 +14,7 @@ final class BufferConsumer: ResponseConsumer {
   private let limit: Int
 
   init(limit: Int, completion: @escaping @Sendable (Result<(Data, Response), SessionError>) -> Void) {
-    self.limit = limit
+    self.limit = max(0, limit)
     state = LockedStorage(State(completion: completion))
   }
 

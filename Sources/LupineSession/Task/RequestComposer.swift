@@ -62,7 +62,9 @@ struct ComposedFields: Sendable {
     func take(_ field: HTTPField) {
       guard field.name != .host,
         !OriginRule.strips(
-          field.name.rawName, strip, isMarkedSensitive: request.sensitiveFields.contains(field.name))
+          field.name.rawName, strip,
+          isMarkedSensitive: request.sensitiveFields.contains(field.name)
+            || run.session.configuration.sensitiveFields.contains(field.name))
       else { return }
       pairs.append((field.name.rawName, field.value))
     }

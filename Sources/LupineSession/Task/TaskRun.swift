@@ -104,7 +104,7 @@ final class TaskRun: TransportReceiver {
     let method = chain?.step.method ?? request.method.rawValue
     let dropsBody = chain?.dropsBody ?? false
     let times = session.times
-    var total = request.totalTimeout.map(\.saturatedNanoseconds) ?? times.resource
+    var total = max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? times.resource)
     if chain != nil { total -= EventLoop.monotonicNow().nanoseconds(since: startedAt) }
     session.log("\(method) \(url.requestString)")
     let composition = ComposedFields(run: self, url: url, strip: chain?.step.chain.strip ?? [])
@@ -204,7 +204,10 @@ final class TaskRun: TransportReceiver {
     }
     switch pending {
     case .redirect:
-      state.withLock { $0.informational = [] }
+      state.withLock { state in
+        state.informational = []
+        state.trailers = nil
+      }
       begin()
     case .failure(let error): finish(error)
     case nil: finish(failure)

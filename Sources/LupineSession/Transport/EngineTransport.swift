@@ -23,14 +23,25 @@ final class EngineTransport: Transport {
     var table: [Origin: PoolKey] = [:]
   }
 
-  private static let shared = Result { () throws(IOError) in try Engine.start(name: "lupine") }
+  /// The process's engine, once it could be started: a shortage of descriptors passes.
+  private static let shared = Locked<Engine?>(nil)
+
+  private static func sharedEngine() throws(IOError) -> Engine {
+    try shared.withLock { (shared) throws(IOError) in
+      if let engine = shared { return engine }
+      let engine = try Engine.start(name: "lupine")
+      shared = engine
+      return engine
+    }
+  }
+
   private static let maximumKeys = 4_096
 
   init(_ configuration: SessionConfiguration) throws(SessionError) {
     self.configuration = configuration
     ownsEngine = configuration.engine == .own
     do throws(IOError) {
-      engine = try ownsEngine ? Engine.start(name: "lupine") : Self.shared.get()
+      engine = try ownsEngine ? Engine.start(name: "lupine") : Self.sharedEngine()
     } catch {
       throw SessionError(
         .system, phase: .prepare, message: "the engine could not be started: \(error)", underlying: error)
@@ -179,7 +190,7 @@ final class EngineTransport: Transport {
         .fileFailed, phase: .prepare, message: "\(path) is no regular file; send it as a stream",
         failingURL: url.requestString)
     }
-    let wanted = length ?? size - offset
+    let wanted = length ?? size - min(max(0, offset), size)
     guard offset >= 0, wanted >= 0, offset <= size, wanted <= size - offset else {
       throw SessionError(
         .fileFailed, phase: .prepare, message: "\(path) has \(size) bytes, fewer than the body asks for",
