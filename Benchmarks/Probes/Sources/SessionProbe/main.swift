@@ -19,13 +19,13 @@ if let host = setting("PROBE_HOST"), let address = setting("PROBE_ADDRESS") {
   configuration.nameOverrides = [host: address]
 }
 
-@Sendable func end(_ error: SessionError) -> Never {
+@Sendable nonisolated func end(_ error: SessionError) {
   print("\(error.code) \(error.phase)")
   print(error)
   exit(1)
 }
 
-do {
+nonisolated func fetch(_ url: String, _ configuration: SessionConfiguration) throws(SessionError) -> Session {
   let session = try Session(configuration)
   session.data(for: try Request(url)) { result in
     switch result {
@@ -35,8 +35,13 @@ do {
     case .failure(let error): end(error)
     }
   }
-  // The completion ends the process, on the engine's thread.
-  while true { pause() }
-} catch let error as SessionError {
+  return session
+}
+
+do {
+  // The completion ends the process, on the engine's thread; the session lives until then.
+  let session = try fetch(url, configuration)
+  while pause() != 0 { withExtendedLifetime(session) {} }
+} catch {
   end(error)
 }
