@@ -13,11 +13,10 @@ public struct MintedFiles: Sendable, Hashable {
   public var privateKeyPath: String { directory + "/key.pem" }
 
   init(in parent: String) throws(MintError) {
-    var template = Array((parent + "/lupine-mint-XXXXXX").utf8CString)
-    guard unsafe mkdtemp(&template) != nil else {
+    guard let directory = TemporaryDirectory.make(parent + "/lupine-mint-") else {
       throw MintError(operation: "mkdtemp in \(parent)", reason: Self.systemReason())
     }
-    directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    self.directory = directory
   }
 
   /// Writes one more file into the directory, mode 0600.

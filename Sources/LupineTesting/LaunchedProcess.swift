@@ -6,12 +6,18 @@ final class TemporaryDirectory: Sendable {
   let path: String
 
   init() throws(LoopbackError) {
-    var template = Array("/tmp/lupine-server-XXXXXX".utf8CString)
-    guard unsafe mkdtemp(&template) != nil else { throw .system(call: "mkdtemp", code: errno) }
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    guard let path = Self.make("/tmp/lupine-server-") else { throw .system(call: "mkdtemp", code: errno) }
+    self.path = path
   }
 
   deinit { Self.remove(path) }
+
+  /// Makes a directory of mode 0700 under a new name that begins with `prefix`; nil, with `errno`, if it cannot.
+  static func make(_ prefix: String) -> String? {
+    var template = Array((prefix + String(repeating: "X", count: 6)).utf8CString)
+    guard unsafe mkdtemp(&template) != nil else { return nil }
+    return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
 
   /// Writes a file, with the directories above it; `name` is relative.
   func write(_ bytes: [UInt8], to name: String) throws(LoopbackError) {
