@@ -8,7 +8,8 @@ package enum PoolWalk {
   /// The world around the machine, as a driver would know it.
   private struct World {
     var machine: Machine
-    var opening: [Machine.ConnectionIdentifier] = []
+    /// Connections that are being opened, each with the number of waiters that there had been when it began.
+    var opening: [(connection: Machine.ConnectionIdentifier, arrivals: Int)] = []
     var leased: [Machine.ConnectionIdentifier: Int] = [:]
     var idle: Set<Machine.ConnectionIdentifier> = []
     var waiting: [(waiter: Int, key: UInt8, token: Machine.WaiterToken)] = []
@@ -39,7 +40,7 @@ package enum PoolWalk {
     mutating func perform(_ steps: Machine.Steps) {
       if let close = steps.close { gone(close.connection) }
       if let open = steps.open {
-        opening.append(open.connection)
+        opening.append((open.connection, nextWaiter))
         keyOf[open.connection] = open.key
       }
       if let lease = steps.lease {
@@ -49,7 +50,7 @@ package enum PoolWalk {
         precondition(key == keyOf[lease.connection], "a connection was leased under another key")
         dequeue(lease.waiter, inOrder: true)
       }
-      if let waiter = steps.fail { dequeue(waiter, inOrder: true) }
+      for waiter in steps.fail { dequeue(waiter, inOrder: true) }
     }
 
     func check() {
@@ -91,15 +92,13 @@ package enum PoolWalk {
     case 0, 1: ask(&world, key: UInt8(operand % 4))
     case 2:
       guard !world.opening.isEmpty else { return }
-      let connection = world.opening.remove(at: operand % world.opening.count)
+      let (connection, _) = world.opening.remove(at: operand % world.opening.count)
       let steps = world.machine.opened(connection, now: world.now)
       if steps.lease == nil { world.idle.insert(connection) }
       world.perform(steps)
     case 3:
       guard !world.opening.isEmpty else { return }
-      let connection = world.opening.remove(at: operand % world.opening.count)
-      world.keyOf[connection] = nil
-      world.perform(world.machine.openFailed(connection, now: world.now))
+      openFailed(&world, world.opening.remove(at: operand % world.opening.count))
     case 4:
       guard let connection = pick(world.leased.keys, operand) else { return }
       world.leased[connection] = nil
@@ -120,6 +119,27 @@ package enum PoolWalk {
       world.now = world.now.advanced(byNanoseconds: Int64(operand))
       while let steps = world.machine.expireOne(now: world.now) { world.perform(steps) }
     }
+  }
+
+  private static func openFailed(
+    _ world: inout World, _ opening: (connection: Machine.ConnectionIdentifier, arrivals: Int)
+  ) {
+    guard let key = world.keyOf.removeValue(forKey: opening.connection) else {
+      preconditionFailure("a connection was opened for no key")
+    }
+    let others = world.opening.count { world.keyOf[$0.connection] == key }
+    let isLive = world.keyOf.values.count { $0 == key } > others
+    let waiters = world.waiting.count { $0.key == key }
+    let steps = world.machine.openFailed(opening.connection, now: world.now)
+    if waiters <= others {
+      precondition(steps.fail.isEmpty, "a waiter failed although enough openings are under way")
+    } else if isLive {
+      precondition(steps.fail.count == 1, "with a live connection one waiter fails")
+    }
+    world.perform(steps)
+    precondition(
+      waiters <= others || isLive || !world.waiting.contains { $0.key == key && $0.waiter < opening.arrivals },
+      "a waiter outlived an opening that began after it came, and had nothing else to wait for")
   }
 
   private static func ask(_ world: inout World, key: UInt8) {

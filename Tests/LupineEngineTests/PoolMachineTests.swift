@@ -84,7 +84,7 @@ private final class Pool {
   @Test func refusedConnectionFailsItsWaiterAtOnce() throws {
     let machine = Pool(limits: limits())
     let opening = try #require(machine.ask("a", 1).1.open?.connection)
-    #expect(machine.openFailed(opening, now: start).fail == 1)
+    #expect(machine.openFailed(opening, now: start).fail == [1])
     #expect(machine.machine.live == 0)
     #expect(machine.machine.waiting == 0)
   }
@@ -94,16 +94,35 @@ private final class Pool {
     let first = try #require(machine.openOne("a", 1))
     let opening = try #require(machine.ask("a", 2).1.open?.connection)
     #expect(machine.release(first, now: start).lease?.waiter == 2)
-    #expect(machine.openFailed(opening, now: start).fail == nil)
+    #expect(machine.openFailed(opening, now: start).fail.isEmpty)
   }
 
-  @Test func failedOpeningOpensForWhoWaitsBehindTheLimit() throws {
+  /// Who came after the opening had begun gets one of its own; that one stands for all who wait when it begins.
+  @Test func failedOpeningFailsAllWhoWaitedWhenItBegan() throws {
     let machine = Pool(limits: limits(perHost: 1))
     let opening = try #require(machine.ask("a", 1).1.open?.connection)
-    _ = machine.ask("a", 2)
+    for waiter in 2...60 { _ = machine.ask("a", waiter) }
     let steps = machine.openFailed(opening, now: start)
-    #expect(steps.fail == 1)
-    #expect(steps.open != nil)
+    #expect(steps.fail == [1])
+    let second = try #require(steps.open?.connection)
+    _ = machine.ask("a", 61)
+    let last = machine.openFailed(second, now: start)
+    #expect(last.fail == Array(2...60))
+    #expect(last.open != nil)
+    #expect(machine.machine.waiting == 1)
+  }
+
+  /// A live connection shows that the host is not dead: whoever waits may get it.
+  @Test func failedOpeningFailsOneWhileAConnectionLives() throws {
+    let machine = Pool(limits: limits(perHost: 2))
+    let live = try #require(machine.openOne("a", 1))
+    let opening = try #require(machine.ask("a", 2).1.open?.connection)
+    for waiter in 3...5 { _ = machine.ask("a", waiter) }
+    let steps = machine.openFailed(opening, now: start)
+    #expect(steps.fail == [2])
+    let second = try #require(steps.open?.connection)
+    #expect(machine.openFailed(second, now: start).fail == [3])
+    #expect(machine.release(live, now: start).lease?.waiter == 4)
   }
 
   @Test func cancelledWaiterIsSkipped() throws {

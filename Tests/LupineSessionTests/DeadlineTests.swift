@@ -46,6 +46,54 @@ import Testing
     }
   }
 
+  /// The first opening answers for whoever waited when it began, the second for all who queued behind it.
+  @Test func deadHostFailsAllWhoWait() async throws {
+    let full = try FullListener()
+    try await withSession(configure: {
+      $0.connectTimeout = .milliseconds(150)
+      $0.maximumConnectionsPerHost = 1
+    }) { session in
+      let url = "http://127.0.0.1:\(full.port)/"
+      try await withThrowingTaskGroup(of: SessionError.self) { group in
+        for _ in 0..<40 { group.addTask { try await failure { try await session.data(from: url) } } }
+        for try await error in group { #expect(error.phase == .connect, "\(error)") }
+      }
+      let failed = try #require(await session.poolStatistics().closes["openFailed"])
+      #expect(failed < 10, "\(failed) openings for 40 requests")
+    }
+  }
+
+  /// Nothing moves while a connection is being opened.
+  @Test func idleWhileConnecting() async throws {
+    let full = try FullListener()
+    try await withSession(configure: { $0.timeoutIntervalForRequest = Self.short }) { session in
+      try await expectTimeout(.connect) { try await session.data(from: "http://127.0.0.1:\(full.port)/") }
+    }
+    try await withScript([[.stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.short }) { session, server in
+      try await expectTimeout(.tls) { try await session.data(from: "https://127.0.0.1:\(server.port)/") }
+    }
+  }
+
+  /// Waiting behind requests that are under way is bounded by `poolWaitTimeout`, not by the time in which nothing moves.
+  @Test func queueingIsNotIdle() async throws {
+    let go = try Latch()
+    try await withScript(
+      [[.readHead, .stall(go), .send(reply("one")), .readHead, .send(reply("two")), .waitForClose]],
+      configure: { $0.maximumConnectionsPerHost = 1 }
+    ) { session, server in
+      let first = Task { try await session.text(server.url()).0 }
+      #expect(await eventually { server.recordedRequests.count == 1 })
+      var request = try Request(server.url())
+      request.timeoutInterval = .milliseconds(400)
+      let second = Task { [request] in try await session.text(request).0 }
+      let start = ContinuousClock.now
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(900) }
+      go.release()
+      #expect(try await first.value == "one")
+      #expect(try await second.value == "two")
+    }
+  }
+
   /// A server that accepts and says nothing.
   @Test func handshake() async throws {
     try await withScript([[.stall(nil)]], configure: { $0.tlsTimeout = Self.short }) { session, server in

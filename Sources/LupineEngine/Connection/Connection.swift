@@ -129,6 +129,15 @@ final class Connection: ReadinessHandler, TimerHandler {
     pool.connectionOpened(self)
   }
 
+  /// Which step of the opening is under way; nil: it is over.
+  var openingPhase: TransferPhase? {
+    switch state {
+    case .opening: opening.connectStart == nil ? .resolve : .connect
+    case .handshaking: .tls
+    case .idle, .busy, .ending, .closed: nil
+    }
+  }
+
   /// The connection could not be made.
   func openFailed(_ error: EngineError, _ phase: TransferPhase) {
     guard state == .opening || state == .handshaking else { return }

@@ -165,7 +165,9 @@ package final class EnginePool {
       connections[identifier.index] = nil
     }
     if let (identifier, key) = steps.open { open(identifier, key) }
-    if let waiter = steps.fail, let (error, phase) = failure { end(waiter, error, phase) }
+    if let (error, phase) = failure {
+      for waiter in steps.fail { end(waiter, error, phase) }
+    }
     if let (identifier, transfer, _) = steps.lease {
       guard let connection = connections[identifier.index] else {
         preconditionFailure("leased a connection that is gone")
@@ -193,11 +195,13 @@ package final class EnginePool {
 
   private func armWait(of transfer: Transfer) {
     let limits = transfer.request.deadlines
-    var deadline = Instant.distantFuture
-    if let total = limits.total { deadline = transfer.metrics.createdAt.advanced(byNanoseconds: total) }
-    if let wait = limits.poolWait { deadline = min(deadline, context.now.advanced(byNanoseconds: wait)) }
-    guard deadline != .distantFuture else { return }
-    transfer.waitTimer = context.schedule(at: deadline, WaitDeadline(pool: self, transfer: transfer))
+    var waits = WaitDeadlines()
+    if let total = limits.total { waits.total = transfer.metrics.createdAt.advanced(byNanoseconds: total) }
+    if let wait = limits.poolWait { waits.poolWait = context.now.advanced(byNanoseconds: wait) }
+    if let idle = limits.idle { waits.idle = context.now.advanced(byNanoseconds: idle) }
+    guard waits.next != .distantFuture else { return }
+    transfer.waitTimer = context.schedule(
+      at: waits.next, WaitTimer(pool: self, transfer: transfer, deadlines: waits))
   }
 
   private func disarmWait(of transfer: Transfer) {
@@ -205,13 +209,35 @@ package final class EnginePool {
     transfer.waitTimer = nil
   }
 
-  fileprivate func waitTimedOut(_ transfer: Transfer) {
+  /// The idle limit counts while the transfer waits for an opening alone. Who waits behind requests that are under way waits for
+  /// these, and they have idle limits of their own; `poolWait` bounds that.
+  fileprivate func waitTimedOut(_ timer: WaitTimer) {
+    let transfer = timer.transfer
     transfer.waitTimer = nil
     guard case .waiting(let token) = transfer.state else { return }
+    var phase: TransferPhase
+    if timer.deadlines.total <= context.now {
+      phase = .total
+    } else if timer.deadlines.poolWait <= context.now {
+      phase = .poolWait
+    } else if machine.waitsForOpening(token), let opening = openingPhase(of: transfer.request.key) {
+      phase = opening
+    } else {
+      let idle = transfer.request.deadlines.idle ?? .max
+      timer.deadlines.idle = context.now.advanced(byNanoseconds: idle)
+      transfer.waitTimer = context.schedule(at: timer.deadlines.next, timer)
+      return
+    }
     _ = machine.cancel(token)
-    let total = transfer.request.deadlines.total.map { transfer.metrics.createdAt.advanced(byNanoseconds: $0) }
-    let phase: TransferPhase = total.map { $0 <= context.now } ?? false ? .total : .poolWait
     end(transfer, .deadline(phase), phase)
+  }
+
+  /// What the first of the connections that are being opened for `key` is doing.
+  private func openingPhase(of key: PoolKey) -> TransferPhase? {
+    for case let connection? in connections where connection.key == key {
+      if let phase = connection.openingPhase { return phase }
+    }
+    return nil
   }
 
   private func armExpiry() {
@@ -261,17 +287,28 @@ package final class EnginePool {
   var isEmpty: Bool { machine.live == 0 && machine.waiting == 0 }
 }
 
-private final class WaitDeadline: TimerHandler {
-  private let pool: EnginePool
-  private let transfer: Transfer
+/// What a waiting transfer waits for at most.
+private struct WaitDeadlines {
+  var total = Instant.distantFuture
+  var poolWait = Instant.distantFuture
+  var idle = Instant.distantFuture
 
-  init(pool: EnginePool, transfer: Transfer) {
+  var next: Instant { min(total, poolWait, idle) }
+}
+
+private final class WaitTimer: TimerHandler {
+  private let pool: EnginePool
+  let transfer: Transfer
+  var deadlines: WaitDeadlines
+
+  init(pool: EnginePool, transfer: Transfer, deadlines: WaitDeadlines) {
     self.pool = pool
     self.transfer = transfer
+    self.deadlines = deadlines
   }
 
   func timerFired(_ identifier: TimerIdentifier) {
-    pool.waitTimedOut(transfer)
+    pool.waitTimedOut(self)
   }
 }
 

@@ -12,7 +12,9 @@ package import LupineBase
 /// 1. per key, opening + leased + idle <= `limits.perHost`; in all <= `limits.total`;
 /// 2. a key with waiters has no idle connection;
 /// 3. a waiter is answered exactly once: by a lease, by a failure, or by its own cancellation;
-/// 4. waiters of a key are answered in the order of their arrival.
+/// 4. waiters of a key are answered in the order of their arrival;
+/// 5. a failed opening of a key that has no live connection fails every waiter that was queued before the opening began, unless
+///    enough other openings are under way for all who wait: whoever waits for a dead host learns it after two openings at most.
 ///
 /// `Key` is the whole identity of a connection, `Waiter` whatever the driver wants back with a lease.
 package struct PoolMachine<Key: Hashable, Waiter> {
@@ -24,7 +26,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// Names a waiting request, so that it can be cancelled in O(1).
   package struct WaiterToken: Hashable, Sendable {
     let host: Int
-    let token: SlotList<Waiter>.Token
+    let token: SlotList<Queued>.Token
   }
 
   /// The answer to `acquire`.
@@ -42,17 +44,25 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     package var close: (connection: ConnectionIdentifier, reason: ConnectionCloseReason)?
     package var open: (connection: ConnectionIdentifier, key: Key)?
     package var lease: (connection: ConnectionIdentifier, waiter: Waiter, isReused: Bool)?
-    /// The waiter that a failed opening fails.
-    package var fail: Waiter?
+    /// The waiters that a failed opening fails, in the order of their arrival.
+    package var fail: [Waiter] = []
 
     init() {}
   }
 
   enum State { case free, opening, leased, idle }
 
+  /// A waiter with its place in the order of all arrivals.
+  struct Queued {
+    let waiter: Waiter
+    let arrival: UInt64
+  }
+
   struct Connection {
     var state = State.free
     var host = 0
+    /// The arrivals before its opening began.
+    var arrivals: UInt64 = 0
     var openedAt = Instant(nanoseconds: 0)
     var idleSince = Instant(nanoseconds: 0)
     var uses = 0
@@ -66,7 +76,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     var opening = 0
     var isStarved = false
     var idle = SlotList<Int>.List()
-    var waiters = SlotList<Waiter>.List()
+    var waiters = SlotList<Queued>.List()
   }
 
   package private(set) var limits: PoolLimits
@@ -83,7 +93,9 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   private var hostIdle = SlotList<Int>()
   private var allIdle = SlotList<Int>()
   private var allIdleList = SlotList<Int>.List()
-  var waiters = SlotList<Waiter>()
+  var waiters = SlotList<Queued>()
+  /// Requests that have had to wait, ever.
+  private var arrivals: UInt64 = 0
   /// Keys with waiters that only the total limit holds back, in the order in which they ran into it.
   private var starved = RingBuffer<Int>()
 
@@ -119,7 +131,9 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     }
     waiting += 1
     counters.waits += 1
-    let token = WaiterToken(host: host, token: waiters.append(waiter(), to: &hosts[host].waiters))
+    let queued = Queued(waiter: waiter(), arrival: arrivals)
+    arrivals += 1
+    let token = WaiterToken(host: host, token: waiters.append(queued, to: &hosts[host].waiters))
     var steps = Steps()
     openIfUseful(host, now: now, &steps)
     return .wait(token, steps)
@@ -127,17 +141,17 @@ package struct PoolMachine<Key: Hashable, Waiter> {
 
   /// A waiting request gives up. Returns its waiter, or nil if it was answered before.
   package mutating func cancel(_ token: WaiterToken) -> Waiter? {
-    guard let waiter = waiters.remove(token.token, from: &hosts[token.host].waiters) else { return nil }
+    guard let queued = waiters.remove(token.token, from: &hosts[token.host].waiters) else { return nil }
     waiting -= 1
     releaseHostIfEmpty(token.host)
-    return waiter
+    return queued.waiter
   }
 
   /// Takes every waiter out of the queues, for closing a pool at once.
   package mutating func drainWaiters() -> [Waiter] {
     var drained: [Waiter] = []
     for host in hosts.indices {
-      while let waiter = waiters.popFirst(of: &hosts[host].waiters) { drained.append(waiter) }
+      while let queued = waiters.popFirst(of: &hosts[host].waiters) { drained.append(queued.waiter) }
       releaseHostIfEmpty(host)
     }
     waiting = 0
@@ -156,16 +170,23 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     return offer(connection.index, now: now, isReused: false)
   }
 
-  /// A connection could not be opened. The first waiter fails, unless enough other openings are under way for all who wait.
+  /// A connection could not be opened. If enough other openings are under way for all who wait, nobody fails. Else, if the key has a
+  /// live connection, the first waiter does; if it has none, all who waited when the opening began: they had their answer with this one.
   package mutating func openFailed(_ connection: ConnectionIdentifier, now: Instant) -> Steps {
     let host = connections[connection.index].host
     precondition(connections[connection.index].state == .opening, "failed to open a connection that was not opening")
     hosts[host].opening -= 1
+    let arrivals = connections[connection.index].arrivals
     gone(connection.index, .openFailed, releasingHost: false)
     var steps = Steps()
     if hosts[host].waiters.count > hosts[host].opening {
-      steps.fail = waiters.popFirst(of: &hosts[host].waiters)
-      if steps.fail != nil { waiting -= 1 }
+      let isLive = hosts[host].live > hosts[host].opening
+      while let first = waiters.first(of: hosts[host].waiters), isLive || first.arrival < arrivals {
+        _ = waiters.popFirst(of: &hosts[host].waiters)
+        waiting -= 1
+        steps.fail.append(first.waiter)
+        if isLive { break }
+      }
     }
     openIfUseful(host, now: now, &steps)
     if steps.open == nil { openForStarved(now: now, &steps) }
@@ -207,6 +228,12 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     allIdle.first(of: allIdleList).map { ConnectionIdentifier(index: $0) }
   }
 
+  /// Whether a waiting request waits for an opening alone: one of its key is under way, and no connection of the key is in use.
+  package func waitsForOpening(_ token: WaiterToken) -> Bool {
+    let host = hosts[token.host]
+    return host.opening > 0 && host.live == host.opening
+  }
+
   // MARK: Inside
 
   private mutating func closed(
@@ -232,7 +259,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   private mutating func offer(_ index: Int, now: Instant, isReused: Bool) -> Steps {
     let host = connections[index].host
     var steps = Steps()
-    if let waiter = waiters.popFirst(of: &hosts[host].waiters) {
+    if let waiter = waiters.popFirst(of: &hosts[host].waiters)?.waiter {
       waiting -= 1
       lease(index)
       if isReused { counters.reused += 1 }
@@ -302,6 +329,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     if index == connections.count { connections.append(Connection()) }
     connections[index].state = .opening
     connections[index].host = host
+    connections[index].arrivals = arrivals
     connections[index].openedAt = now
     hosts[host].live += 1
     hosts[host].opening += 1
