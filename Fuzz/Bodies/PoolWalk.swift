@@ -12,7 +12,9 @@ package enum PoolWalk {
     var opening: [(connection: Machine.ConnectionIdentifier, arrivals: Int)] = []
     var leased: [Machine.ConnectionIdentifier: Int] = [:]
     var idle: Set<Machine.ConnectionIdentifier> = []
-    var waiting: [(waiter: Int, key: UInt8, token: Machine.WaiterToken)] = []
+    var waiting: [(waiter: Int, key: UInt8, priority: TransferPriority, token: Machine.WaiterToken)] = []
+    /// Connections in a row, by key, that went past the waiter that was there first.
+    var bypasses: [UInt8: Int] = [:]
     var answered: Set<Int> = []
     var keyOf: [Machine.ConnectionIdentifier: UInt8] = [:]
     var nextWaiter = 0
@@ -22,14 +24,29 @@ package enum PoolWalk {
       precondition(answered.insert(waiter).inserted, "waiter \(waiter) was answered twice")
     }
 
-    mutating func dequeue(_ waiter: Int, inOrder: Bool) {
+    mutating func dequeue(_ waiter: Int) {
       guard let position = waiting.firstIndex(where: { $0.waiter == waiter }) else {
         preconditionFailure("waiter \(waiter) was answered but did not wait")
       }
-      let key = waiting[position].key
-      precondition(!waiting[..<position].contains { $0.key == key } || !inOrder, "waiter \(waiter) jumped the queue")
+      let (_, key, priority, _) = waiting[position]
+      precondition(
+        !waiting[..<position].contains { $0.key == key && $0.priority == priority }, "waiter \(waiter) jumped the queue"
+      )
       waiting.remove(at: position)
       answer(waiter)
+    }
+
+    /// The highest priority goes first, but past the oldest only three times in a row.
+    mutating func checkTurn(_ waiter: Int) {
+      guard let mine = waiting.first(where: { $0.waiter == waiter }) else { return }
+      let rivals = waiting.filter { $0.key == mine.key }
+      if rivals.first?.waiter == waiter {
+        bypasses[mine.key] = 0
+      } else {
+        precondition(!rivals.contains { $0.priority.rawValue > mine.priority.rawValue }, "a lower priority went first")
+        bypasses[mine.key, default: 0] += 1
+        precondition(bypasses[mine.key, default: 0] < 4, "the oldest waiter starves")
+      }
     }
 
     mutating func gone(_ connection: Machine.ConnectionIdentifier) {
@@ -48,9 +65,10 @@ package enum PoolWalk {
         idle.remove(lease.connection)
         let key = waiting.first { $0.waiter == lease.waiter }?.key
         precondition(key == keyOf[lease.connection], "a connection was leased under another key")
-        dequeue(lease.waiter, inOrder: true)
+        checkTurn(lease.waiter)
+        dequeue(lease.waiter)
       }
-      for waiter in steps.fail { dequeue(waiter, inOrder: true) }
+      for waiter in steps.fail { dequeue(waiter) }
     }
 
     func check() {
@@ -84,12 +102,15 @@ package enum PoolWalk {
     for byte in bytes.dropFirst(2) {
       step(&world, verb: byte & 7, operand: Int(byte >> 3))
       world.check()
+      for key in world.bypasses.keys where !world.waiting.contains(where: { $0.key == key }) {
+        world.bypasses[key] = nil
+      }
     }
   }
 
   private static func step(_ world: inout World, verb: UInt8, operand: Int) {
     switch verb {
-    case 0, 1: ask(&world, key: UInt8(operand % 4))
+    case 0, 1: ask(&world, key: UInt8(operand % 4), priority: TransferPriority(rawValue: operand / 4 % 3) ?? .default)
     case 2:
       guard !world.opening.isEmpty else { return }
       let (connection, _) = world.opening.remove(at: operand % world.opening.count)
@@ -142,11 +163,13 @@ package enum PoolWalk {
       "a waiter outlived an opening that began after it came, and had nothing else to wait for")
   }
 
-  private static func ask(_ world: inout World, key: UInt8) {
+  private static func ask(_ world: inout World, key: UInt8, priority: TransferPriority) {
     let waiter = world.nextWaiter
     world.nextWaiter += 1
     var expired: [Machine.ConnectionIdentifier] = []
-    let answer = world.machine.acquire(key, waiter, now: world.now) { connection, _ in expired.append(connection) }
+    let answer = world.machine.acquire(key, waiter, priority: priority, now: world.now) { connection, _ in
+      expired.append(connection)
+    }
     for connection in expired { world.gone(connection) }
     switch answer {
     case .lease(let connection):
@@ -155,7 +178,7 @@ package enum PoolWalk {
       world.leased[connection] = waiter
       world.answer(waiter)
     case .wait(let token, let steps):
-      world.waiting.append((waiter, key, token))
+      world.waiting.append((waiter, key, priority, token))
       world.perform(steps)
     case .tooManyWaiters:
       precondition(world.waiting.count == world.machine.limits.waiters)

@@ -67,16 +67,18 @@ func withPool(
 /// A plaintext request to a host.
 func request(
   host: String = "127.0.0.1", port: Int, method: String = "GET", framing: RequestFraming = .none,
-  body: RequestBody = .none, total: Int64? = Deadlines().total
+  body: RequestBody = .none, total: Int64? = Deadlines().total, target: String = "/",
+  priority: TransferPriority = .default
 ) throws -> TransferRequest {
   var head: [UInt8] = []
   try RequestEncoder.head(
-    method: method, target: "/", fields: [("Host", "\(host):\(port)")], framing: framing, into: &head)
+    method: method, target: target, fields: [("Host", "\(host):\(port)")], framing: framing, into: &head)
   let key = PoolKey(ConnectionIdentity(host: host, serverName: host, port: UInt16(port), tls: nil))
   var deadlines = Deadlines()
   deadlines.total = total
   return TransferRequest(
-    key: key, method: method, head: head, context: RequestContext(), body: body, deadlines: deadlines)
+    key: key, method: method, head: head, context: RequestContext(), body: body, deadlines: deadlines,
+    priority: priority)
 }
 
 extension PoolHandle {

@@ -24,8 +24,10 @@ private final class Pool {
 
   init(limits: PoolLimits) { machine = Machine(limits: limits) }
 
-  func ask(_ key: String, _ waiter: Int, now: Instant = start) -> (leased: Int?, Machine.Steps, Machine.WaiterToken?) {
-    switch machine.acquire(key, waiter, now: now, expired: { _, _ in }) {
+  func ask(
+    _ key: String, _ waiter: Int, _ priority: TransferPriority = .default, now: Instant = start
+  ) -> (leased: Int?, Machine.Steps, Machine.WaiterToken?) {
+    switch machine.acquire(key, waiter, priority: priority, now: now, expired: { _, _ in }) {
     case .lease(let connection): (connection.index, Machine.Steps(), nil)
     case .wait(let token, let steps): (nil, steps, token)
     case .tooManyWaiters: (-1, Machine.Steps(), nil)
@@ -123,6 +125,27 @@ private final class Pool {
     let second = try #require(steps.open?.connection)
     #expect(machine.openFailed(second, now: start).fail == [3])
     #expect(machine.release(live, now: start).lease?.waiter == 4)
+  }
+
+  @Test func higherPrioritiesGoFirst() throws {
+    let machine = Pool(limits: limits(perHost: 1))
+    let only = try #require(machine.openOne("a", 0))
+    _ = machine.ask("a", 1, .low)
+    _ = machine.ask("a", 2)
+    _ = machine.ask("a", 3, .high)
+    let cancelled = try #require(machine.ask("a", 4, .high).2)
+    #expect(machine.cancel(cancelled) == 4)
+    #expect((0..<4).map { _ in machine.release(only, now: start).lease?.waiter } == [3, 2, 1, nil])
+  }
+
+  /// Every fourth answer goes to whoever has waited longest.
+  @Test func lowPriorityDoesNotStarve() throws {
+    let machine = Pool(limits: limits(perHost: 1))
+    let only = try #require(machine.openOne("a", 0))
+    for waiter in [1, 2] { _ = machine.ask("a", waiter, .low) }
+    for waiter in 10..<30 { _ = machine.ask("a", waiter, .high) }
+    let order = (0..<9).compactMap { _ in machine.release(only, now: start).lease?.waiter }
+    #expect(order == [10, 11, 12, 1, 13, 14, 15, 2, 16])
   }
 
   @Test func cancelledWaiterIsSkipped() throws {

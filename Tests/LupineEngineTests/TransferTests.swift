@@ -136,6 +136,36 @@ import Testing
     }
   }
 
+  @Test func prioritiesDecideWhoGetsTheConnection() async throws {
+    let go = try Latch()
+    let answer: ScriptBytes = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    let server = try ScriptedServer([
+      [.readHead, .stall(go), .send(answer)] + [[ScriptStep]](repeating: [.readHead, .send(answer)], count: 3).joined()
+    ])
+    defer { server.shutdown() }
+    var configuration = PoolConfiguration()
+    configuration.limits.perHost = 1
+    try await withPool(configuration) { pool in
+      let rows: [(String, TransferPriority)] = [
+        ("/first", .default), ("/low", .low), ("/default", .default), ("/high", .high),
+      ]
+      try await withThrowingTaskGroup(of: Recorder.Outcome.self) { group in
+        for (index, row) in rows.enumerated() {
+          let request = try request(port: server.port, target: row.0, priority: row.1)
+          let queued = Locked(false)
+          group.addTask {
+            await pool.run(request) { _ in pool.counters { _ in queued.withLock { $0 = true } } }
+          }
+          while !queued.withLock({ $0 }) { await Task.yield() }
+          if index == 0 { while server.recordedRequests.isEmpty { await Task.yield() } }
+        }
+        go.release()
+        for try await outcome in group { #expect(outcome.status == 200) }
+      }
+      #expect(server.recordedRequests.map(\.target) == ["/first", "/high", "/default", "/low"])
+    }
+  }
+
   @Test func nothingStartsAfterShutdown() async throws {
     let engine = try Engine.start(name: "lupine-test")
     let pool = PoolHandle(engine: engine, configuration: PoolConfiguration())

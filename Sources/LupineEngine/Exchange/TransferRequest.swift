@@ -64,11 +64,13 @@ package final class TransferRequest: Sendable {
   package let decodesContent: Bool
   /// Decoded bytes that may come of the body; nil is unlimited.
   package let decodedLimit: Int64?
+  /// Its place among those that wait for a connection to the same place.
+  package let priority: TransferPriority
 
   package init(
     key: PoolKey, method: String, head: [UInt8], headWithoutExpectation: [UInt8]? = nil, context: RequestContext,
     body: RequestBody = .none, hasIdempotencyKey: Bool = false, deadlines: Deadlines = Deadlines(),
-    decodesContent: Bool = true, decodedLimit: Int64? = nil
+    decodesContent: Bool = true, decodedLimit: Int64? = nil, priority: TransferPriority = .default
   ) {
     self.key = key
     self.method = method
@@ -80,5 +82,6 @@ package final class TransferRequest: Sendable {
     self.deadlines = deadlines
     self.decodesContent = decodesContent
     self.decodedLimit = decodedLimit
+    self.priority = priority
   }
 }

@@ -65,7 +65,9 @@ package final class EnginePool {
     }
     let now = context.now
     while true {
-      let answer = machine.acquire(transfer.request.key, transfer, now: now) { identifier, _ in
+      let answer = machine.acquire(
+        transfer.request.key, transfer, priority: transfer.request.priority, now: now
+      ) { identifier, _ in
         connections[identifier.index]?.dismantle()
         connections[identifier.index] = nil
       }

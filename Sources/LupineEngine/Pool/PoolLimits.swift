@@ -49,3 +49,8 @@ package struct PoolCounters: Equatable, Sendable {
   package var waits = 0
   package var closes: [ConnectionCloseReason: Int] = [:]
 }
+
+/// Who of those that wait for a connection to the same place gets one first. Costs nothing where nobody waits.
+package enum TransferPriority: Int, Hashable, Sendable, CaseIterable {
+  case low, `default`, high
+}

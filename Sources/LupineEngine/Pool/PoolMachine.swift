@@ -12,7 +12,8 @@ package import LupineBase
 /// 1. per key, opening + leased + idle <= `limits.perHost`; in all <= `limits.total`;
 /// 2. a key with waiters has no idle connection;
 /// 3. a waiter is answered exactly once: by a lease, by a failure, or by its own cancellation;
-/// 4. waiters of a key are answered in the order of their arrival;
+/// 4. waiters of a key are answered the highest priority first, those of one priority in the order of their arrival; of the answers
+///    given while several priorities wait, every fourth goes to the oldest of all, so that nobody starves;
 /// 5. a failed opening of a key that has no live connection fails every waiter that was queued before the opening began, unless
 ///    enough other openings are under way for all who wait: whoever waits for a dead host learns it after two openings at most.
 ///
@@ -26,6 +27,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// Names a waiting request, so that it can be cancelled in O(1).
   package struct WaiterToken: Hashable, Sendable {
     let host: Int
+    let priority: TransferPriority
     let token: SlotList<Queued>.Token
   }
 
@@ -44,7 +46,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     package var close: (connection: ConnectionIdentifier, reason: ConnectionCloseReason)?
     package var open: (connection: ConnectionIdentifier, key: Key)?
     package var lease: (connection: ConnectionIdentifier, waiter: Waiter, isReused: Bool)?
-    /// The waiters that a failed opening fails, in the order of their arrival.
+    /// The waiters that a failed opening fails; those of one priority in the order of their arrival.
     package var fail: [Waiter] = []
 
     init() {}
@@ -77,6 +79,30 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     var isStarved = false
     var idle = SlotList<Int>.List()
     var waiters = SlotList<Queued>.List()
+    /// Waiters with another priority than the default; nearly always there are none.
+    var high = SlotList<Queued>.List()
+    var low = SlotList<Queued>.List()
+    /// Answers given while several priorities waited.
+    var contested: UInt8 = 0
+
+    var waiting: Int { waiters.count + high.count + low.count }
+
+    subscript(priority: TransferPriority) -> SlotList<Queued>.List {
+      get {
+        switch priority {
+        case .low: low
+        case .default: waiters
+        case .high: high
+        }
+      }
+      set {
+        switch priority {
+        case .low: low = newValue
+        case .default: waiters = newValue
+        case .high: high = newValue
+        }
+      }
+    }
   }
 
   package private(set) var limits: PoolLimits
@@ -110,7 +136,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// A request wants a connection for `key`. An idle connection that has run out of time or uses never serves it: such a one is
   /// given to `expired`, and the driver must close it.
   package mutating func acquire(
-    _ key: Key, _ waiter: @autoclosure () -> Waiter, now: Instant,
+    _ key: Key, _ waiter: @autoclosure () -> Waiter, priority: TransferPriority = .default, now: Instant,
     expired: (ConnectionIdentifier, ConnectionCloseReason) -> Void
   ) -> Acquired {
     let host = hostIndex(of: key)
@@ -133,7 +159,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     counters.waits += 1
     let queued = Queued(waiter: waiter(), arrival: arrivals)
     arrivals += 1
-    let token = WaiterToken(host: host, token: waiters.append(queued, to: &hosts[host].waiters))
+    let token = WaiterToken(
+      host: host, priority: priority, token: waiters.append(queued, to: &hosts[host][priority]))
     var steps = Steps()
     openIfUseful(host, now: now, &steps)
     return .wait(token, steps)
@@ -141,7 +168,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
 
   /// A waiting request gives up. Returns its waiter, or nil if it was answered before.
   package mutating func cancel(_ token: WaiterToken) -> Waiter? {
-    guard let queued = waiters.remove(token.token, from: &hosts[token.host].waiters) else { return nil }
+    guard let queued = waiters.remove(token.token, from: &hosts[token.host][token.priority]) else { return nil }
     waiting -= 1
     releaseHostIfEmpty(token.host)
     return queued.waiter
@@ -151,7 +178,9 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   package mutating func drainWaiters() -> [Waiter] {
     var drained: [Waiter] = []
     for host in hosts.indices {
-      while let queued = waiters.popFirst(of: &hosts[host].waiters) { drained.append(queued.waiter) }
+      for priority in TransferPriority.allCases {
+        while let queued = waiters.popFirst(of: &hosts[host][priority]) { drained.append(queued.waiter) }
+      }
       releaseHostIfEmpty(host)
     }
     waiting = 0
@@ -171,7 +200,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   /// A connection could not be opened. If enough other openings are under way for all who wait, nobody fails. Else, if the key has a
-  /// live connection, the first waiter does; if it has none, all who waited when the opening began: they had their answer with this one.
+  /// live connection, the waiter whose turn it is does; if it has none, all who waited when the opening began: they had their answer with this one.
   package mutating func openFailed(_ connection: ConnectionIdentifier, now: Instant) -> Steps {
     let host = connections[connection.index].host
     precondition(connections[connection.index].state == .opening, "failed to open a connection that was not opening")
@@ -179,13 +208,17 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let arrivals = connections[connection.index].arrivals
     gone(connection.index, .openFailed, releasingHost: false)
     var steps = Steps()
-    if hosts[host].waiters.count > hosts[host].opening {
-      let isLive = hosts[host].live > hosts[host].opening
-      while let first = waiters.first(of: hosts[host].waiters), isLive || first.arrival < arrivals {
-        _ = waiters.popFirst(of: &hosts[host].waiters)
-        waiting -= 1
-        steps.fail.append(first.waiter)
-        if isLive { break }
+    if hosts[host].waiting > hosts[host].opening {
+      if hosts[host].live > hosts[host].opening {
+        if let first = popNext(host) { steps.fail.append(first) }
+      } else {
+        for priority in TransferPriority.allCases.reversed() {
+          while let first = waiters.first(of: hosts[host][priority]), first.arrival < arrivals {
+            _ = waiters.popFirst(of: &hosts[host][priority])
+            waiting -= 1
+            steps.fail.append(first.waiter)
+          }
+        }
       }
     }
     openIfUseful(host, now: now, &steps)
@@ -259,8 +292,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   private mutating func offer(_ index: Int, now: Instant, isReused: Bool) -> Steps {
     let host = connections[index].host
     var steps = Steps()
-    if let waiter = waiters.popFirst(of: &hosts[host].waiters)?.waiter {
-      waiting -= 1
+    if let waiter = popNext(host) {
       lease(index)
       if isReused { counters.reused += 1 }
       steps.lease = (ConnectionIdentifier(index: index), waiter, isReused)
@@ -273,6 +305,28 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     openForStarved(now: now, &steps)
     return steps
   }
+
+  /// Takes out the waiter whose turn it is.
+  private mutating func popNext(_ host: Int) -> Waiter? {
+    let priority = hosts[host].high.isEmpty && hosts[host].low.isEmpty ? .default : contestedTurn(host)
+    guard let first = waiters.popFirst(of: &hosts[host][priority]) else { return nil }
+    waiting -= 1
+    return first.waiter
+  }
+
+  private mutating func contestedTurn(_ host: Int) -> TransferPriority {
+    let classes = TransferPriority.allCases.filter { !hosts[host][$0].isEmpty }
+    guard classes.count > 1 else { return classes.first ?? .default }
+    hosts[host].contested &+= 1
+    guard hosts[host].contested % Self.oldestTurn == 0 else { return classes.last ?? .default }
+    let oldest = classes.min {
+      (waiters.first(of: hosts[host][$0])?.arrival ?? .max) < (waiters.first(of: hosts[host][$1])?.arrival ?? .max)
+    }
+    return oldest ?? .default
+  }
+
+  /// One answer of so many goes to the oldest waiter whatever its priority.
+  private static var oldestTurn: UInt8 { 4 }
 
   private mutating func lease(_ index: Int) {
     connections[index].state = .leased
@@ -310,7 +364,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// Opens one more connection if more requests wait than openings are under way and both limits allow it; makes room by closing
   /// the connection that has been idle for longest.
   private mutating func openIfUseful(_ host: Int, now: Instant, _ steps: inout Steps) {
-    guard hosts[host].waiters.count > hosts[host].opening, hosts[host].live < limits.perHost,
+    guard hosts[host].waiting > hosts[host].opening, hosts[host].live < limits.perHost,
       let key = hosts[host].key
     else { return }
     if live >= limits.total {
@@ -344,7 +398,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
       _ = starved.popFirst()
       hosts[host].isStarved = false
       openIfUseful(host, now: now, &steps)
-      if hosts[host].waiters.count > hosts[host].opening, hosts[host].live < limits.perHost, !hosts[host].isStarved {
+      if hosts[host].waiting > hosts[host].opening, hosts[host].live < limits.perHost, !hosts[host].isStarved {
         hosts[host].isStarved = true
         starved.append(host)
       }
@@ -363,7 +417,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
 
   /// Forgets a key that nothing refers to, so that memory does not grow with the number of hosts ever visited.
   private mutating func releaseHostIfEmpty(_ host: Int) {
-    guard hosts[host].live == 0, hosts[host].waiters.isEmpty, !hosts[host].isStarved, let key = hosts[host].key else {
+    guard hosts[host].live == 0, hosts[host].waiting == 0, !hosts[host].isStarved, let key = hosts[host].key else {
       return
     }
     hostOfKey[key] = nil

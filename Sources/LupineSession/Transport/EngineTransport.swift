@@ -157,7 +157,8 @@ final class EngineTransport: Transport {
       key: key(for: request.url.origin), method: request.method, head: head, headWithoutExpectation: plainHead,
       context: RequestContext(isHead: request.method == "HEAD", isConnect: request.method == "CONNECT"), body: body,
       hasIdempotencyKey: request.composition.hasIdempotencyKey, deadlines: deadlines,
-      decodesContent: request.decodesContent)
+      decodesContent: request.decodesContent,
+      priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default)
   }
 
   private func engineBody(_ request: TransportRequest) throws(SessionError) -> RequestBody {

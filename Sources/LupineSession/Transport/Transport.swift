@@ -60,6 +60,9 @@ public struct TransportRequest: Sendable {
   public var expectsContinue: Bool
   /// Decode the content codings that `Accept-Encoding` offers.
   public var decodesContent: Bool
+  /// How urgent the request is among those that wait for a connection to the same origin: 0 to 1, as in URLSession. Default 0.5. The
+  /// network tells three classes apart: below, at and above 0.5; what is no number counts as 0.5.
+  public var priority: Float = 0.5
   let idleNanoseconds: Int64
   let totalNanoseconds: Int64
   /// How long nothing may move.
