@@ -40,10 +40,13 @@ struct HeadParser: ~Copyable {
     fields.statedFieldLimit = limits.fields
   }
 
-  /// Lets go of storage that no head is in.
+  /// Lets go of the storage, and of the head that is in it.
   mutating func releaseStorage() {
-    if isUntouched { buffer.release() }
+    buffer.release()
   }
+
+  /// Bytes of storage.
+  var keptBytes: Int { buffer.storage.count }
 
   /// Takes bytes from `offset` on; true once a head is complete. Otherwise everything was taken.
   @inline(__always)

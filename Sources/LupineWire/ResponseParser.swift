@@ -150,10 +150,18 @@ public struct ResponseParser: ~Copyable, Sendable {
     if case .reusable = verdict { verdict = .close(.bytesAfterResponse) }
   }
 
-  /// Gives back storage between responses, so that an idle connection costs little.
+  /// Gives back all storage, that of the last head included, unless a response is being read: an idle connection keeps none. What was
+  /// handed out stays as it is.
   public mutating func releaseStorage() {
-    heads.releaseStorage()
+    switch state {
+    case .idle, .ended, .failed: heads.releaseStorage()
+    case .head where heads.consumed == 0: heads.releaseStorage()
+    case .head, .ending, .length, .chunked, .untilClose: break
+    }
   }
+
+  /// Bytes of storage that are kept for heads. For tests.
+  package var keptBytes: Int { heads.keptBytes }
 
   private mutating func nextHead(
     _ input: Span<UInt8>, _ offset: inout Int

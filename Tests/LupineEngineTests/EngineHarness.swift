@@ -94,3 +94,21 @@ extension PoolHandle {
     }
   }
 }
+
+/// Answers from a table; names that are not in it do not exist.
+struct TableResolver: HostResolver {
+  private let table: [String: [SocketAddress]]
+
+  init(_ table: [String: [SocketAddress]]) { self.table = table }
+
+  func immediateAnswer(host: String, port: UInt16) -> Result<[SocketAddress], ResolveError>? {
+    table[host].map { .success($0) } ?? .failure(.notFound)
+  }
+
+  func resolve(
+    host: String, port: UInt16, completion: @escaping @Sendable (Result<[SocketAddress], ResolveError>) -> Void
+  ) -> ResolveToken {
+    completion(immediateAnswer(host: host, port: port) ?? .failure(.notFound))
+    return ResolveToken()
+  }
+}

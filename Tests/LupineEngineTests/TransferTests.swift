@@ -70,7 +70,7 @@ import Testing
 
   @Test func unknownHost() async throws {
     var configuration = PoolConfiguration()
-    configuration.resolver = StaticResolver([:])
+    configuration.resolver = TableResolver([:])
     try await withPool(configuration) { pool in
       let failure = try #require(await pool.run(try request(host: "nowhere.example", port: 80)).failure)
       #expect(failure.phase == .resolve)
@@ -88,7 +88,7 @@ import Testing
     let good = try #require(SocketAddress(literal: "127.0.0.1", port: UInt16(server.port)))
     let bad = try #require(SocketAddress(literal: "::1", port: UInt16(server.port)))
     var configuration = PoolConfiguration()
-    configuration.resolver = StaticResolver([.init(host: "two.example", port: 80): [bad, good]])
+    configuration.resolver = TableResolver(["two.example": [bad, good]])
     try await withPool(configuration) { pool in
       let outcome = await pool.run(try request(host: "two.example", port: 80))
       #expect(outcome.status == 404)

@@ -244,23 +244,4 @@ private let address = SocketAddress.v4(IPv4Address(192, 0, 2, 1), port: 0)
       })
     #expect(try SystemCalls.lookUp("localhost", atMost: 1).get().count == 1)
   }
-
-  @Test func overridesComeFirst() throws {
-    let resolver = StaticResolver(
-      [
-        StaticResolver.Endpoint(host: "A.example.", port: 443): [address.withPort(8443)],
-        StaticResolver.Endpoint(host: "192.0.2.9", port: 80): [address.withPort(81)],
-      ], fallback: try SystemResolver(lookUp: { _ in .success([address]) }))
-    let answers = Answers()
-    _ = resolver.resolve(host: "a.example", port: 443, completion: answers.add)
-    _ = resolver.resolve(host: "192.0.2.9", port: 80, completion: answers.add)
-    #expect(answers.all == [.success([address.withPort(8443)]), .success([address.withPort(81)])])
-    #expect(resolver.immediateAnswer(host: "a.example", port: 80) == nil)
-    _ = resolver.resolve(host: "a.example", port: 80, completion: answers.add)
-    for _ in 0..<3 { try #require(answers.wait()) }
-    #expect(answers.all.last == .success([address.withPort(80)]))
-    let alone = StaticResolver([:])
-    #expect(alone.immediateAnswer(host: "b.example", port: 1) == .failure(.notFound))
-    #expect(alone.immediateAnswer(host: "192.0.2.1", port: 1) == .success([address.withPort(1)]))
-  }
 }

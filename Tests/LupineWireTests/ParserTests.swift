@@ -180,9 +180,25 @@ struct ParserTests {
       parser.begin()
       parser.releaseStorage()
       let head = try read(&parser, Self.response)
+      #expect(parser.reuseVerdict == .reusable)
+      #expect(parser.keptBytes > 0)
       parser.releaseStorage()
+      // Not even the head of a response that was read to its end.
+      #expect(parser.keptBytes == 0)
+      #expect(parser.consumed == Self.response.count)
       #expect(head?.fields.first(named: "x-name") == "value")
     }
+  }
+
+  @Test func storageOfAResponseUnderWayStays() throws {
+    var parser = ResponseParser()
+    parser.begin()
+    var offset = 0
+    let half = Array(Self.response[..<20])
+    #expect(try parser.next(half.span, &offset) == .needMore)
+    parser.releaseStorage()
+    #expect(parser.keptBytes > 0)
+    #expect(try read(&parser, Array(Self.response[20...]))?.status == 200)
   }
 
   @Test func headsAreEqualByWhatTheySay() throws {

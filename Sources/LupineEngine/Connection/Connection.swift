@@ -335,8 +335,7 @@ final class Connection: ReadinessHandler, TimerHandler {
       return
     }
     tls?.releaseBuffers()
-    // A new one instead of the old one's `releaseStorage`: that keeps the head of a response that was read to its end.
-    parser = ResponseParser(limits: pool.configuration.wireLimits, leniency: pool.configuration.leniency)
+    parser.releaseStorage()
     output.releaseIfEmpty()
   }
 

@@ -121,9 +121,8 @@ package final class Transfer {
     }
     guard !codings.isEmpty else { return }
     do throws(DecodeError) {
-      var limits = DecodeLimits()
-      limits.maximumOutput = request.decodedLimit.map { UInt64(max(0, $0)) }
-      decoder = try ContentDecoder(codings: codings, limits: limits)
+      // Whoever buffers the body counts what comes of it and cancels; a body that is streamed may be of any length.
+      decoder = try ContentDecoder(codings: codings, limits: DecodeLimits(maximumOutput: nil))
     } catch {
       throw .content(error)
     }

@@ -62,15 +62,13 @@ package final class TransferRequest: Sendable {
   package let deadlines: Deadlines
   /// Decode the content codings that the request offered itself.
   package let decodesContent: Bool
-  /// Decoded bytes that may come of the body; nil is unlimited.
-  package let decodedLimit: Int64?
   /// Its place among those that wait for a connection to the same place.
   package let priority: TransferPriority
 
   package init(
     key: PoolKey, method: String, head: [UInt8], headWithoutExpectation: [UInt8]? = nil, context: RequestContext,
     body: RequestBody = .none, hasIdempotencyKey: Bool = false, deadlines: Deadlines = Deadlines(),
-    decodesContent: Bool = true, decodedLimit: Int64? = nil, priority: TransferPriority = .default
+    decodesContent: Bool = true, priority: TransferPriority = .default
   ) {
     self.key = key
     self.method = method
@@ -81,7 +79,6 @@ package final class TransferRequest: Sendable {
     self.hasIdempotencyKey = hasIdempotencyKey
     self.deadlines = deadlines
     self.decodesContent = decodesContent
-    self.decodedLimit = decodedLimit
     self.priority = priority
   }
 }
