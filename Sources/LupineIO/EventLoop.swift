@@ -36,6 +36,7 @@ internal import Synchronization
 package final class EventLoop: SerialExecutor, TaskExecutor {
   package let name: String
   let mailbox: Mailbox
+  let turnEnd = LoopConfined(TurnEnd())
   /// Identity of the thread that may touch what is confined to the loop; 0 while there is none.
   private let owner = Atomic<UInt>(0)
   private let life: LockedStorage<Life>

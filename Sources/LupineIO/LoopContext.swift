@@ -153,11 +153,16 @@ package final class LoopContext {
   /// Runs turns until the loop is stopped and its mailbox is empty. Then registrations, timers and requeued handlers are let go.
   package func run() {
     precondition(loop.isCurrent, "a loop runs on its own thread")
+    let turnEnd = loop.turnEnd.onLoop
+    turnEnd.begin()
     while runMailbox() {
       fireTimers()
       runRequeued()
+      turnEnd.flush()
       poll()
+      turnEnd.flush()
     }
+    turnEnd.end()
     timers.removeAll()
     requeued.removeAll()
     for number in registrations.removeAll() { SystemCalls.epollRemove(epoll, number) }

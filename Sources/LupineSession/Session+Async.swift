@@ -21,11 +21,16 @@ extension Session {
   func data(for request: Request, onSent: (@Sendable (Int) -> Void)?) async throws -> (Data, Response) {
     try checkValid(request)
     let cancellation = CancellationRelay()
+    let priority = Task.currentPriority
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<(Data, Response), any Error>) in
         let consumer = BufferConsumer(
           limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize,
-          completion: { result in continuation.resume(with: result.mapError { $0 as any Error }) })
+          completion: { [transport] result in
+            transport.atEndOfTurn(priority: priority) {
+              continuation.resume(with: result.mapError { $0 as any Error })
+            }
+          })
         let run = TaskRun(request, session: self, consumer: consumer, onSent: onSent)
         cancellation.attach(run)
         run.start()

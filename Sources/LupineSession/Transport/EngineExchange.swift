@@ -8,7 +8,7 @@ internal import LupineWire
 /// One exchange on the engine: hands on what the transfer reports, and passes commands to its loop.
 final class EngineExchange: TransferHandler, TransportExchange {
   private let pool: PoolHandle
-  private let loop: EventLoop
+  let loop: EventLoop
   private let receiver: any TransportReceiver
   private let url: ParsedURL
   private let method: String

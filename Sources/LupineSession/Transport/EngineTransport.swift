@@ -110,6 +110,8 @@ final class EngineTransport: Transport {
     }
   }
 
+  var loop: EventLoop { engine.loop }
+
   /// Runs `work` on the engine's thread.
   func submit(_ work: @escaping @Sendable () -> Void) {
     engine.loop.submit(work)

@@ -1,0 +1,64 @@
+internal import LupineBase
+
+/// What a loop does at the end of its turn for those who wait elsewhere: continuations of tasks, mostly. Lives on the loop's thread.
+///
+/// To resume a task wakes a thread of its executor, if that sleeps, and on a busy machine the thread runs at once, finds that one task,
+/// and sleeps again: two system calls and two switches for every response (measured: 4.0 calls for a GET with `await` at 64 connections;
+/// with what a turn resumes handed over as one job, 2.1). A single one is resumed as ever.
+///
+/// Invariant: whatever was added runs exactly once, whether the loop goes on or ends.
+final class TurnEnd {
+  private var works: [@Sendable () -> Void] = []
+  private var priority = TaskPriority.medium
+  /// Whether a turn is under way whose end will come.
+  private(set) var isRunning = false
+
+  /// So many are handed over before the turn has ended: another processor may begin with them.
+  private static let batchSize = 32
+
+  func begin() { isRunning = true }
+
+  func add(_ work: @escaping @Sendable () -> Void, priority: TaskPriority) {
+    if works.isEmpty { self.priority = priority }
+    works.append(work)
+    if works.count >= Self.batchSize { flush() }
+  }
+
+  @inline(__always)
+  func flush() {
+    if !works.isEmpty { handOver() }
+  }
+
+  /// The loop ends: nothing waits any more.
+  func end() {
+    isRunning = false
+    flush()
+  }
+
+  private func handOver() {
+    guard works.count > 1 else {
+      works.removeLast()()
+      return
+    }
+    let batch = works
+    works = []
+    works.reserveCapacity(batch.count)
+    Task.detached(priority: priority) {
+      for work in batch { work() }
+    }
+  }
+}
+
+extension EventLoop {
+  /// Runs `work` when the turn of the loop ends, on another thread if several works have come together by then; at once if this is not the
+  /// loop's thread. For what wakes other threads and need not be done between two events.
+  ///
+  /// - Parameter priority: of the task that waits.
+  package func atEndOfTurn(priority: TaskPriority, _ work: @escaping @Sendable () -> Void) {
+    guard isCurrent, turnEnd.onLoop.isRunning else {
+      work()
+      return
+    }
+    turnEnd.onLoop.add(work, priority: priority)
+  }
+}
