@@ -1,4 +1,5 @@
 internal import CLupineOpenSSL
+internal import Glibc
 
 /// OpenSSL's error queue of this thread. Cleared before each call and drained after each failure, so that no call is ever
 /// judged by what an earlier one left behind.
@@ -51,6 +52,10 @@ enum OpenSSLError {
 
   private static func text(of code: UInt) -> String {
     guard code != 0 else { return "no reason given" }
+    // What the system said, for example about a file, has no text in OpenSSL's tables.
+    if lupine_err_is_system(code) == 1, let reason = unsafe strerror(lupine_err_reason(code)) {
+      return unsafe String(cString: reason)
+    }
     guard let reason = unsafe ERR_reason_error_string(code) else { return "error \(code)" }
     return unsafe String(cString: reason)
   }

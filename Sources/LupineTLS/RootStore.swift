@@ -2,7 +2,7 @@ internal import CLupineOpenSSL
 internal import Glibc
 internal import LupineBase
 
-/// A set of trust anchors. Immutable once made (but for OpenSSL's own locked cache of a hashed directory), so contexts share it.
+/// A set of trust anchors, read whole when it is made: a handshake reads no file. Immutable, so contexts share it.
 @safe
 final class RootStore: Sendable {
   nonisolated(unsafe) let pointer: OpaquePointer
@@ -76,38 +76,33 @@ final class RootStore: Sendable {
     return store
   }
 
-  /// With hashed names, certificates are read when a handshake asks for them; without any, all files are read at once.
+  /// With hashed names those files are read, certificates and revocation lists; without any, all that look like certificates.
   private func loadDirectory(_ path: String) throws(TLSError) {
     guard let names = DirectoryListing.names(in: path) else {
       throw .rootsUnreadable(path: path, reason: "not a readable directory")
     }
-    if names.contains(where: Self.isHashed) {
-      guard unsafe X509_STORE_load_path(pointer, path) == 1 else {
-        throw .rootsUnreadable(path: path, reason: OpenSSLError.drain())
-      }
-      return
-    }
+    let hashed = names.filter(Self.isHashed)
+    let wanted = hashed.isEmpty ? names.filter { [".pem", ".crt", ".cer"].contains(where: $0.hasSuffix) } : hashed
     var loaded = 0
-    for name in names.sorted() where [".pem", ".crt", ".cer"].contains(where: name.hasSuffix) {
+    for name in wanted.sorted() {
       if unsafe X509_STORE_load_file(pointer, path + "/" + name) == 1 { loaded += 1 }
       OpenSSLError.clear()
     }
     guard loaded > 0 else { throw .rootsUnreadable(path: path, reason: "holds no certificates") }
   }
 
-  /// `5ed36f99.0`: eight hexadecimal digits of the subject's hash and a number.
+  /// `5ed36f99.0`: eight hexadecimal digits of the subject's hash and a number; `.r0` for a revocation list.
   private static func isHashed(_ name: String) -> Bool {
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-    return parts.count == 2 && parts[0].count == 8 && parts[0].allSatisfy(\.isHexDigit) && UInt8(parts[1]) != nil
+    guard parts.count == 2, parts[0].count == 8, parts[0].allSatisfy(\.isHexDigit) else { return false }
+    return UInt8(parts[1].hasPrefix("r") ? parts[1].dropFirst() : parts[1]) != nil
   }
 
   private func loadSystem() throws(TLSError) {
     for path in Self.systemFiles where unsafe access(path, R_OK) == 0 {
       if unsafe X509_STORE_load_file(pointer, path) == 1 { return }
     }
-    for path in Self.systemDirectories where unsafe access(path, R_OK | X_OK) == 0 {
-      if unsafe X509_STORE_load_path(pointer, path) == 1 { return }
-    }
+    for path in Self.systemDirectories where (try? loadDirectory(path)) != nil { return }
     throw .noSystemRoots
   }
 }

@@ -53,8 +53,8 @@ package struct TLSPolicy: Hashable, Sendable {
     case system
     /// A file of PEM certificates.
     case file(String)
-    /// A directory with OpenSSL's hashed names (`openssl rehash`), read on demand; or one of `.pem`, `.crt` and `.cer` files in
-    /// PEM, read at once.
+    /// A directory: its files with OpenSSL's hashed names (`openssl rehash`), or without any its `.pem`, `.crt` and `.cer` files, in
+    /// PEM. Read at once, and again for a later connection once the directory has changed.
     case directory(String)
     /// DER certificates.
     case certificates([[UInt8]])

@@ -59,7 +59,8 @@ import Testing
     }
     try await withServer(isSecure: true, configure: { $0.tls.roots = .file("/nonexistent.pem") }) { session, server in
       let error = try await failure { try await session.data(from: server.url("/hello")) }
-      #expect(error.code == .secureConnectionFailed || error.code == .serverCertificateUntrusted, "\(error)")
+      #expect(error.code == .secureConnectionFailed, "\(error)")
+      #expect(error.message.hasSuffix("/nonexistent.pem: No such file or directory"), "\(error.message)")
       #expect(server.requestCount == 0)
     }
   }
@@ -102,6 +103,34 @@ import Testing
         #expect([.secureConnectionFailed, .connectionLost].contains(error.code), "\(error)")
       } else {
         try await session.expect("Hello, world!", from: server.url("/hello"))
+      }
+    }
+  }
+
+  /// A key with a passphrase; without the right one the request fails, and nobody is asked on the terminal.
+  @Test func encryptedClientKey() async throws {
+    let authority = try TestIdentity.authority.get()
+    var tls = try TestIdentity.server()
+    tls.clientAuthorities = authority.rootPEM
+    tls.requiresClientCertificate = true
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    defer { server.shutdown() }
+    let files = try authority.issue(CertificateOrder(commonName: "client", usage: .client)).write()
+    defer { files.remove() }
+    let key = files.directory + "/encrypted.pem"
+    try EncryptedKey.write(files.privateKeyPath, to: key, passphrase: "open sesame")
+    for passphrase in ["open sesame", "wrong", nil] {
+      let identity = TLSConfiguration.ClientIdentity(
+        certificatePath: files.chainPath, privateKeyPath: key, passphrase: passphrase)
+      #expect(!"\(identity)\(String(reflecting: identity))".contains("sesame"))
+      try await withSession(ports: [server.port], configure: { $0.tls.clientIdentity = identity }) { session in
+        if passphrase == "open sesame" {
+          try await session.expect("Hello, world!", from: server.url("/hello"))
+        } else {
+          let error = try await failure { try await session.data(from: server.url("/hello")) }
+          #expect(error.code == .secureConnectionFailed)
+          #expect(error.message.hasPrefix("the client identity cannot be read: "), "\(error.message)")
+        }
       }
     }
   }

@@ -72,6 +72,34 @@ struct ClientCertificateTests {
     }
   }
 
+  @Test("An encrypted key needs its passphrase, and nobody is asked for it")
+  func encryptedKey() throws {
+    let own = try Mint.shared.middle.issue(CertificateOrder(usage: .client))
+    let files = try own.write()
+    defer { files.remove() }
+    let path = files.directory + "/encrypted.pem"
+    try encryptKey(files.privateKeyPath, to: path, passphrase: "open sesame")
+    let sources: [TLSIdentity.Source] = [
+      .files(chain: files.chainPath, privateKey: path),
+      .pem(chain: Array(own.chainPEM.utf8), privateKey: Array(try text(of: path).utf8)),
+    ]
+    for source in sources {
+      var policy = TLSPolicy.trusting()
+      policy.clientIdentity = TLSIdentity(source, passphrase: "open sesame")
+      let pair = try connect(client: policy, server: serverContext(Mint.shared.leaf, nil, .required))
+      #expect(pair.server.failure == nil)
+      #expect(pair.server.connection.peerChain == own.chainDER)
+      for passphrase in [nil, "", "wrong", String(repeating: "x", count: 5_000)] {
+        policy.clientIdentity = TLSIdentity(source, passphrase: passphrase)
+        #expect {
+          try TLSContext(client: policy)
+        } throws: { error in
+          if case TLSError.identityUnreadable = error { true } else { false }
+        }
+      }
+    }
+  }
+
   @Test("What cannot be an identity is refused when the context is made")
   func unreadable() throws {
     let one = try Mint.shared.root.issue()

@@ -16,6 +16,13 @@ func replaceFile(_ path: String, with other: String) throws {
   try text(of: other).write(toFile: path, atomically: false, encoding: .utf8)
 }
 
+/// Empties a directory.
+func removeAll(in directory: String) throws {
+  for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
+    try FileManager.default.removeItem(atPath: directory + "/" + name)
+  }
+}
+
 /// A path in a new private directory, for a file that does not exist yet.
 func withTemporaryPath<Result>(_ name: String, _ body: (String) throws -> Result) throws -> Result {
   let files = try Mint.shared.root.writeRoot()
@@ -34,6 +41,18 @@ func rehash(_ directory: String) throws {
   process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
   process.arguments = ["rehash", directory]
   process.standardOutput = FileHandle.nullDevice
+  process.standardError = FileHandle.nullDevice
+  try process.run()
+  process.waitUntilExit()
+}
+
+/// Writes a private key encrypted with a passphrase.
+func encryptKey(_ path: String, to target: String, passphrase: String) throws {
+  let process = Process()
+  process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
+  process.arguments = [
+    "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", "pass:" + passphrase, "-in", path, "-out", target,
+  ]
   process.standardError = FileHandle.nullDevice
   try process.run()
   process.waitUntilExit()

@@ -44,6 +44,7 @@ static inline int lupine_ssl_is_handshaking(const SSL *ssl) { return SSL_in_init
 
 // Errors
 static inline int lupine_err_library(unsigned long code) { return ERR_GET_LIB(code); }
+static inline int lupine_err_is_system(unsigned long code) { return ERR_SYSTEM_ERROR(code) ? 1 : 0; }
 static inline int lupine_err_reason(unsigned long code) { return ERR_GET_REASON(code); }
 
 // Stacks

@@ -9,7 +9,7 @@ public struct TLSConfiguration: Hashable, Sendable {
     case system
     /// A file of PEM certificates.
     case file(String)
-    /// A directory with OpenSSL's hashed names.
+    /// A directory of PEM certificates: those with OpenSSL's hashed names (`openssl rehash`), else its `.pem`, `.crt` and `.cer` files.
     case directory(String)
     /// DER certificates.
     case certificates([[UInt8]])
@@ -23,13 +23,14 @@ public struct TLSConfiguration: Hashable, Sendable {
     case tls13
   }
 
-  /// What is shown to a server that asks for a client certificate: PEM files, which may be the same.
-  public struct ClientIdentity: Hashable, Sendable {
+  /// What is shown to a server that asks for a client certificate: PEM files, which may be the same. Its descriptions never show the
+  /// passphrase.
+  public struct ClientIdentity: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The certificate and its chain.
     public var certificatePath: String
     /// The private key.
     public var privateKeyPath: String
-    /// For an encrypted key; nobody is ever prompted.
+    /// For an encrypted key. Default nil: an encrypted key is unreadable then; nobody is ever prompted.
     public var passphrase: String?
 
     /// Names the files.
@@ -37,6 +38,13 @@ public struct TLSConfiguration: Hashable, Sendable {
       self.certificatePath = certificatePath
       self.privateKeyPath = privateKeyPath
       self.passphrase = passphrase
+    }
+
+    /// The paths.
+    public var description: String { "ClientIdentity(\(certificatePath), \(privateKeyPath))" }
+    /// The paths.
+    public var customMirror: Mirror {
+      Mirror(self, children: ["certificatePath": certificatePath, "privateKeyPath": privateKeyPath])
     }
   }
 

@@ -60,6 +60,16 @@ extension SessionError {
         .secureConnectionFailed,
         "the server does not speak TLS (its first byte is \(byte)); is this an http port?"
       )
+    case .rootsUnreadable(let path, let reason):
+      (.secureConnectionFailed, "the trusted roots cannot be read: \(path): \(reason)")
+    case .noSystemRoots:
+      (
+        .secureConnectionFailed,
+        "the system has no trusted roots (Debian: package ca-certificates); see TLSConfiguration.roots"
+      )
+    case .revocationListUnreadable(let path, let reason):
+      (.secureConnectionFailed, "the revocation lists cannot be read: \(path): \(reason)")
+    case .identityUnreadable(let reason): (.secureConnectionFailed, "the client identity cannot be read: \(reason)")
     default: (.secureConnectionFailed, "the TLS handshake failed: \(error)")
     }
   }

@@ -1,0 +1,15 @@
+import Foundation
+
+/// Encrypts private keys with the `openssl` tool.
+enum EncryptedKey {
+  static func write(_ path: String, to target: String, passphrase: String) throws {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
+    process.arguments = [
+      "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", "pass:" + passphrase, "-in", path, "-out", target,
+    ]
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    process.waitUntilExit()
+  }
+}
