@@ -5,7 +5,7 @@ package final class File: Sendable {
   /// For `SystemCalls.sendFile`.
   package let descriptor: Descriptor
 
-  private init(_ descriptor: consuming Descriptor) {
+  init(_ descriptor: consuming Descriptor) {
     self.descriptor = descriptor
   }
 

@@ -2,8 +2,9 @@ internal import CLupineLinux
 
 /// The system call that failed.
 package enum SystemCall: String, Hashable, Sendable {
-  case accept, bind, close, connect, epollControl, epollCreate, epollWait, eventDescriptor, listen, localAddress, open
-  case pipe, poll, read, receive, rename, send, sendFile, socket, socketOption, splice, status, synchronize
+  case accept, bind, changeMode, close, connect, epollControl, epollCreate, epollWait, eventDescriptor, link, listen,
+    localAddress, lock, makeDirectory
+  case open, pipe, poll, read, receive, rename, send, sendFile, socket, socketOption, splice, status, synchronize
   case threadCreate, truncate, unlink, write
 }
 
@@ -45,6 +46,12 @@ package enum IOError: Error, Hashable, Sendable {
   case storageFull(code: Int32)
   /// A path longer than the system or the socket address allows, or one that holds a NUL (ENAMETOOLONG).
   case badPath
+  /// Source and target lie on different file systems (EXDEV).
+  case crossDevice
+  /// A directory or file that somebody else could change: not ours, writable by others, no directory or regular file, or with another name.
+  case untrusted
+  /// Somebody else has locked the file.
+  case inUse
   /// The file threads were shut down.
   case stopped
   /// Anything else.
@@ -68,6 +75,7 @@ package enum IOError: Error, Hashable, Sendable {
     case ELOOP: self = .symbolicLink
     case ENOSPC, EDQUOT, EFBIG: self = .storageFull(code: code)
     case ENAMETOOLONG: self = .badPath
+    case EXDEV: self = .crossDevice
     default: self = .other(call, code: code)
     }
   }
@@ -79,7 +87,9 @@ package enum IOError: Error, Hashable, Sendable {
     case .reset: ECONNRESET
     case .brokenPipe: EPIPE
     case .timedOut: ETIMEDOUT
-    case .deadlinePassed, .stopped: 0
+    case .deadlinePassed, .stopped, .untrusted: 0
+    case .crossDevice: EXDEV
+    case .inUse: EWOULDBLOCK
     case .addressInUse: EADDRINUSE
     case .alreadyExists: EEXIST
     case .symbolicLink: ELOOP
@@ -96,6 +106,8 @@ extension IOError: CustomStringConvertible {
     switch self {
     case .deadlinePassed: "deadline passed"
     case .stopped: "file threads were shut down"
+    case .untrusted: "somebody else could change it: it must be ours alone, and no link"
+    case .inUse: "another download is using it"
     case .other(let call, let code): "\(SystemCalls.message(code)) (\(call.rawValue), errno \(code))"
     default: "\(SystemCalls.message(code)) (errno \(code))"
     }

@@ -17,7 +17,7 @@ internal import CLupineLinux
 package enum SystemCalls {
   /// Runs `body` until it is not interrupted. nil stands for EAGAIN.
   @inline(__always)
-  private static func value(
+  static func value(
     _ call: SystemCall, invalidArgumentTraps: Bool, _ body: () -> Int
   ) throws(IOError) -> Int? {
     while true {
@@ -42,7 +42,7 @@ package enum SystemCalls {
   }
 
   @inline(__always)
-  private static func descriptor(_ call: SystemCall, _ body: () -> Int32) throws(IOError) -> Descriptor {
+  static func descriptor(_ call: SystemCall, _ body: () -> Int32) throws(IOError) -> Descriptor {
     let invalidArgumentTraps = call != .open
     guard let number = try value(call, invalidArgumentTraps: invalidArgumentTraps, { Int(body()) }) else {
       throw IOError(call, code: EAGAIN)

@@ -14,6 +14,8 @@ package enum OriginRule {
     package static let content = Strip(rawValue: 2)
     /// A hop was made at all: fields that name the old target. `Host` is always made from the current URL (curl CVE-2026-6276).
     package static let target = Strip(rawValue: 4)
+    /// The whole is wanted after all: the fields that ask for a part of it.
+    package static let range = Strip(rawValue: 8)
   }
 
   /// Whether the two URLs have the same scheme, host and port (curl CVE-2022-27774: a port or scheme is enough to differ).
@@ -32,6 +34,7 @@ package enum OriginRule {
     let lower = name.lowercased()
     if strip.contains(.sensitive), isSensitive(lowercased: lower) || isMarkedSensitive() { return true }
     if strip.contains(.content), describesContent(lowercased: lower) { return true }
+    if strip.contains(.range), lower == "range" || lower == "if-range" { return true }
     return strip.contains(.target) && lower == "host"
   }
 

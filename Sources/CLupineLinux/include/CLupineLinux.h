@@ -19,6 +19,7 @@
 #include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -50,6 +51,16 @@ static inline int clupine_epoll_pwait2(int epoll, struct epoll_event *events, in
 
 // `open` is variadic.
 static inline int clupine_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+
+// The same.
+static inline int clupine_open_at(int directory, const char *name, int flags, mode_t mode) {
+  return openat(directory, name, flags, mode);
+}
+
+// Renames without overwriting (flag 1, RENAME_NOREPLACE); glibc older than 2.28 and musl have no wrapper.
+static inline int clupine_rename_new(int directory, const char *from, const char *to) {
+  return (int)syscall(SYS_renameat2, directory, from, AT_FDCWD, to, 1u);
+}
 
 // `fcntl` is variadic.
 static inline int clupine_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }

@@ -73,6 +73,12 @@ public struct SessionConfiguration: Sendable {
   /// Connect to this Unix-domain socket, whatever the URL's host is. A leading "@" names an abstract socket.
   public var unixSocketPath: String?
 
+  // MARK: Files
+
+  /// A directory for unfinished downloads, which are kept in `lupine-<user>` below it, a folder that is made for its owner alone; nil is `TMPDIR`
+  /// or `/tmp`. On the file system of the destination it saves a copy at the end. Default nil.
+  public var temporaryDirectory: String?
+
   // MARK: The rest
 
   /// Which engine carries the session. Default `.shared`.

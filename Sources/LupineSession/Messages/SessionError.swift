@@ -47,7 +47,9 @@ public struct SessionError: Error, Sendable {
     public static let bodyTooLarge = Code(rawValue: "bodyTooLarge")
     /// The body of the request failed: its producer threw, or it did not have the length that was announced.
     public static let requestBodyFailed = Code(rawValue: "requestBodyFailed")
-    /// A file could not be read or written.
+    /// Resume data that cannot be read, or that is of another URL.
+    public static let badResumeData = Code(rawValue: "badResumeData")
+    /// A file could not be read or written; for downloads `underlying` is a `FileFailure`.
     public static let fileFailed = Code(rawValue: "fileFailed")
     /// More requests wait for a connection than `SessionConfiguration.maximumWaitingRequests`.
     public static let tooManyWaiters = Code(rawValue: "tooManyWaiters")
@@ -111,6 +113,7 @@ public struct SessionError: Error, Sendable {
     var partialBody: [UInt8]?
     var metrics: TaskMetrics?
     var requestHead: [UInt8] = []
+    var resumeData: ResumeData?
     var underlying: (any Error)?
   }
 
@@ -177,6 +180,11 @@ public struct SessionError: Error, Sendable {
   public var requestHead: [UInt8] {
     get { self[\.requestHead] }
     set { self[\.requestHead] = newValue }
+  }
+  /// What a download that failed or was cancelled can go on from; nil if it has to start again.
+  public var resumeData: ResumeData? {
+    get { self[\.resumeData] }
+    set { self[\.resumeData] = newValue }
   }
   /// The typed error of the floor below, or of the caller's own body sequence.
   public var underlying: (any Error)? {

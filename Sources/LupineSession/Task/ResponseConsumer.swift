@@ -1,9 +1,16 @@
 /// What a task does with the response that it ends with. Called on the transport's thread, serially.
 protocol ResponseConsumer: AnyObject, Sendable {
+  /// Whether this answer to a request for a range is of no use: it is dropped then, and the request is sent again without `Range` and
+  /// `If-Range`. Asked for each final head, before `receive`.
+  func wantsWhole(insteadOf response: Response) -> Bool
   /// The head of the final response: redirects are behind it.
   func receive(_ response: Response, from exchange: any TransportExchange)
   /// Body bytes. Pause the exchange to stop them.
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange)
   /// The end, once: the response is complete with trailers and metrics, or the error holds what there was of it.
   func end(_ result: Result<Response, SessionError>)
+}
+
+extension ResponseConsumer {
+  func wantsWhole(insteadOf response: Response) -> Bool { false }
 }

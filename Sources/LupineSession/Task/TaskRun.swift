@@ -17,6 +17,8 @@ internal import LupineWire
 final class TaskRun: TransportReceiver {
   private enum Pending {
     case redirect
+    /// The consumer wants the whole instead of a range.
+    case whole
     case failure(SessionError)
   }
 
@@ -35,6 +37,8 @@ final class TaskRun: TransportReceiver {
     var isCancelled = false
     var hasEnded = false
     var chain: Chain?
+    /// Goes without the range that was asked for first.
+    var asksForWhole = false
     /// What happens when the exchange under way ends, besides passing its response on.
     var pending: Pending?
     var response: Response?
@@ -80,9 +84,9 @@ final class TaskRun: TransportReceiver {
   // MARK: Exchanges
 
   private func begin() {
-    let (chain, isCancelled, number) = state.withLock { state in
+    let (chain, asksForWhole, isCancelled, number) = state.withLock { state in
       state.begun += 1
-      return (state.chain, state.isCancelled, state.begun)
+      return (state.chain, state.asksForWhole, state.isCancelled, state.begun)
     }
     let url = chain?.step.url ?? request.parsedURL
     guard !isCancelled else {
@@ -90,7 +94,7 @@ final class TaskRun: TransportReceiver {
         SessionError(.cancelled, phase: .prepare, message: "the task was cancelled", failingURL: url.requestString))
       return
     }
-    let exchange = session.transport.start(transportRequest(chain, url), self)
+    let exchange = session.transport.start(transportRequest(chain, url, asksForWhole), self)
     let cancelNow = state.withLock { state -> Bool in
       // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
       guard state.ended < number, !state.hasEnded else { return false }
@@ -100,14 +104,16 @@ final class TaskRun: TransportReceiver {
     if cancelNow { exchange.cancel() }
   }
 
-  private func transportRequest(_ chain: Chain?, _ url: ParsedURL) -> TransportRequest {
+  private func transportRequest(_ chain: Chain?, _ url: ParsedURL, _ asksForWhole: Bool) -> TransportRequest {
     let method = chain?.step.method ?? request.method.rawValue
     let dropsBody = chain?.dropsBody ?? false
     let times = session.times
     var total = max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? times.resource)
-    if chain != nil { total -= EventLoop.monotonicNow().nanoseconds(since: startedAt) }
+    if chain != nil || asksForWhole { total -= EventLoop.monotonicNow().nanoseconds(since: startedAt) }
     session.log("\(method) \(url.requestString)")
-    let composition = ComposedFields(run: self, url: url, strip: chain?.step.chain.strip ?? [])
+    var strip = chain?.step.chain.strip ?? []
+    if asksForWhole { strip.insert(.range) }
+    let composition = ComposedFields(run: self, url: url, strip: strip)
     return TransportRequest(
       method: method, url: url, composition: composition, body: dropsBody ? .none : request.body,
       expectsContinue: request.expectsContinue && !dropsBody, decodesContent: composition.offersCodings,
@@ -129,7 +135,18 @@ final class TaskRun: TransportReceiver {
       state.response = response
       return response
     }
+    guard !consumer.wantsWhole(insteadOf: response) else { return askForWhole(exchange) }
     consumer.receive(response, from: exchange)
+  }
+
+  /// Begins the chain again, without the range, when the body of this answer is dealt with.
+  private func askForWhole(_ exchange: any TransportExchange) {
+    state.withLock { state in
+      state.chain = nil
+      state.asksForWhole = true
+      state.pending = .whole
+    }
+    exchange.discardBody()
   }
 
   private func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: State) -> Response {
@@ -203,8 +220,9 @@ final class TaskRun: TransportReceiver {
       return failure?.code == .cancelled ? nil : state.pending
     }
     switch pending {
-    case .redirect:
+    case .redirect, .whole:
       state.withLock { state in
+        state.response = nil
         state.informational = []
         state.trailers = nil
       }

@@ -1,0 +1,85 @@
+internal import CLupineLinux
+
+/// Calls that name a file by its directory's descriptor, so that nobody can put another directory in its place meanwhile.
+extension SystemCalls {
+  /// Makes a directory for its owner alone; one that is there already is as good.
+  static func makeDirectory(_ path: String) throws(IOError) {
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw .badPath }
+    do throws(IOError) {
+      _ = try value(.makeDirectory, invalidArgumentTraps: false) { Int(unsafe mkdir(path, 0o700)) }
+    } catch  where error == .alreadyExists {}
+  }
+
+  static func open(
+    _ name: String, in directory: borrowing Descriptor, _ flags: Int32, mode: mode_t = 0
+  ) throws(IOError) -> Descriptor {
+    guard !name.isEmpty, !name.utf8.contains(0) else { throw .badPath }
+    let number = directory.number
+    return try descriptor(.open) { unsafe clupine_open_at(number, name, flags | O_CLOEXEC, mode) }
+  }
+
+  static func unlink(_ name: String, in directory: borrowing Descriptor) throws(IOError) {
+    guard !name.isEmpty, !name.utf8.contains(0) else { throw .badPath }
+    let number = directory.number
+    _ = try value(.unlink, invalidArgumentTraps: false) { Int(unsafe unlinkat(number, name, 0)) }
+  }
+
+  /// Gives a file of a directory another path; what has that path is replaced, or an error.
+  static func rename(
+    _ name: String, in directory: borrowing Descriptor, to path: String, overwriting: Bool
+  ) throws(IOError) {
+    guard ![name, path].contains(where: { $0.isEmpty || $0.utf8.contains(0) }) else { throw .badPath }
+    let number = directory.number
+    guard !overwriting else {
+      _ = try value(.rename, invalidArgumentTraps: false) { Int(unsafe renameat(number, name, AT_FDCWD, path)) }
+      return
+    }
+    do throws(IOError) {
+      _ = try value(.rename, invalidArgumentTraps: false) { Int(unsafe clupine_rename_new(number, name, path)) }
+    } catch  where [EINVAL, ENOSYS].contains(error.code) {
+      // A file system that cannot refuse to overwrite can refuse to link.
+      _ = try value(.link, invalidArgumentTraps: false) { Int(unsafe linkat(number, name, AT_FDCWD, path, 0)) }
+      try unlink(name, in: directory)
+    }
+  }
+
+  /// What decides whether a file or directory can be trusted.
+  struct Ownership {
+    var isDirectory: Bool
+    var isRegular: Bool
+    var isOurs: Bool
+    /// Whether group or others may do anything.
+    var isShared: Bool
+    var links: Int
+  }
+
+  static func ownership(_ file: borrowing Descriptor) throws(IOError) -> Ownership {
+    let number = file.number
+    var status = stat()
+    _ = try value(.status, invalidArgumentTraps: true) { Int(unsafe fstat(number, &status)) }
+    let kind = Int32(status.st_mode) & Int32(S_IFMT)
+    return Ownership(
+      isDirectory: kind == Int32(S_IFDIR), isRegular: kind == Int32(S_IFREG), isOurs: status.st_uid == geteuid(),
+      isShared: status.st_mode & 0o077 != 0, links: Int(status.st_nlink))
+  }
+
+  /// Locks a file against others who do the same, until its last descriptor is closed. File systems without locks are let pass.
+  static func lock(_ file: borrowing Descriptor) throws(IOError) {
+    let number = file.number
+    do throws(IOError) {
+      guard try value(.lock, invalidArgumentTraps: false, { Int(flock(number, LOCK_EX | LOCK_NB)) }) != nil else {
+        throw .inUse
+      }
+    } catch  where [ENOLCK, EOPNOTSUPP, ENOSYS].contains(error.code) {}
+  }
+
+  /// The user whose rights this process has.
+  static var effectiveUser: UInt32 { geteuid() }
+
+  /// What the environment says of the place for temporary files; only an absolute path counts.
+  static var temporaryDirectory: String {
+    guard let value = unsafe getenv("TMPDIR") else { return "/tmp" }
+    let path = unsafe String(cString: value)
+    return path.hasPrefix("/") ? path : "/tmp"
+  }
+}

@@ -1,0 +1,82 @@
+internal import FoundationEssentials
+internal import LupineIO
+internal import LupineRules
+internal import LupineWire
+
+/// What becomes of the file: on a file thread, once everything is written.
+extension DownloadConsumer {
+  func finish(_ ending: Ending, _ completion: @escaping Completion) {
+    threads.run { () throws(IOError) in
+      self.conclude(ending)
+    } completion: { result in
+      switch result {
+      case .success(let outcome): completion(outcome)
+      case .failure(let error):
+        completion(.failure(SessionError(.system, phase: .file, message: "no thread for files: \(error)")))
+      }
+    }
+  }
+
+  private func conclude(_ ending: Ending) -> Result<DownloadedFile, SessionError> {
+    switch ending.outcome {
+    case .success(let response):
+      if let error = Self.shortage(ending.state, response) { return .failure(leave(error, ending.state)) }
+      do throws(SessionError) {
+        return .success(DownloadedFile(try complete(ending.state), response))
+      } catch {
+        return .failure(error)
+      }
+    case .failure(let error): return .failure(leave(error, ending.state))
+    }
+  }
+
+  /// The file, with everything that the system has to say about it.
+  private func complete(_ state: State) throws(SessionError) -> PartialFile {
+    let partial = if let made = state.partial { made } else { try DownloadPlan.createPartial(in: place) }
+    do throws(IOError) {
+      if state.mustEmpty { try partial.file.truncate(to: 0) }
+      try partial.file.flush()
+      return partial
+    } catch {
+      partial.remove()
+      throw SessionError(error, "write", path: partial.path)
+    }
+  }
+
+  /// A range that ended well and is shorter than was said, or than the rest.
+  private static func shortage(_ state: State, _ response: Response) -> SessionError? {
+    guard let end = state.end, let expected = state.expected, state.offset < max(end, expected) else { return nil }
+    var error = SessionError(
+      .truncatedResponse, phase: .receive,
+      message: "the server gave the range to byte \(state.offset) of \(expected) only", failingURL: response.urlString,
+      requestBytesSent: true, response: response)
+    error.metrics = response.metrics
+    error.requestHead = response.requestHead
+    return error
+  }
+
+  /// Keeps what can be gone on from, and removes everything else.
+  private func leave(_ error: SessionError, _ state: State) -> SessionError {
+    var error = error
+    if let untouched = state.untouched {
+      error.resumeData = untouched
+    } else if let version = state.version, let partial = state.partial, state.offset > 0, !state.mustEmpty {
+      do {
+        let record = try partial.record(
+          version, url: request.parsedURL, offset: state.offset, createdAt: Int64(Date().timeIntervalSince1970))
+        error.resumeData = try ResumeData(record)
+      } catch {
+        partial.remove()
+      }
+    } else {
+      state.partial?.remove()
+    }
+    return error
+  }
+}
+
+extension RangeAnswer {
+  init(_ response: Response) {
+    self.init(status: response.statusCode, origin: response.parsedURL.origin, fields: response.head.fields)
+  }
+}

@@ -1,0 +1,248 @@
+internal import FoundationEssentials
+internal import LupineBase
+internal import LupineEngine
+internal import LupineIO
+internal import LupineRules
+internal import Synchronization
+
+/// What a download says while it runs, in the order of events, on the transport's thread: to be kept short.
+struct DownloadHooks: Sendable {
+  /// May refuse the response, which then makes no file. Default: everything but a 2xx is refused.
+  var validate: @Sendable (Response) -> SessionError? = { response in
+    (200..<300).contains(response.statusCode) ? nil : DownloadConsumer.statusError(response)
+  }
+  /// The server goes on at this offset.
+  var resumed: (@Sendable (_ offset: Int64, _ expected: Int64?) -> Void)?
+  /// So many more bytes have arrived, so many are there in all, of so many.
+  var received: (@Sendable (_ count: Int64, _ total: Int64, _ expected: Int64?) -> Void)?
+}
+
+/// Writes a body to a partial file, on file threads, and stops the socket while too much waits to be written.
+///
+/// States, and their legal successors:
+///
+///     waiting -> writing            a response whose body belongs into the file
+///             -> complete           416: everything is there already
+///             -> refused            a response that makes no file
+///     each    -> ended              `end`, once everything is written
+///
+/// Invariants: at most one job is under way; what arrives meanwhile is gathered and goes with the next; after an error nothing is written.
+/// Two buffers take turns, one being filled while the other is written, so that memory is neither asked for nor touched anew each time.
+/// When it ends without success the file is removed, unless its bytes can be gone on from: then the error has resume data.
+final class DownloadConsumer: ResponseConsumer {
+  typealias Completion = @Sendable (Result<DownloadedFile, SessionError>) -> Void
+
+  enum Mode { case waiting, writing, complete, refused }
+
+  struct State {
+    var mode = Mode.waiting
+    var gathered = Locked<[UInt8]>([])
+    /// The buffer that is being written, or the one that will be filled next.
+    var other = Locked<[UInt8]>([])
+    var gatheredCount = 0
+    var underWay = 0
+    /// Where the next job writes.
+    var offset: Int64 = 0
+    /// The length of the whole, if it is known.
+    var expected: Int64?
+    /// Where the part that was announced ends.
+    var end: Int64?
+    var partial: PartialFile?
+    /// What is in the file is of no use: it is emptied before anything is written.
+    var mustEmpty = false
+    var isBusy = false
+    var isPaused = false
+    /// The version whose beginning is in the file, if it can be gone on from.
+    var version: DownloadVersion?
+    /// What the download was resumed from, while the file is as it was then.
+    var untouched: ResumeData?
+    /// What was asked for; nil once the whole was asked for instead.
+    var offer: RangeOffer?
+    var failure: SessionError?
+    /// The beginning of a body that makes no file: it may say why.
+    var refusedBody: [UInt8] = []
+    var exchange: (any TransportExchange)?
+    var result: Result<Response, SessionError>?
+    var completion: Completion?
+  }
+
+  private static let lowWatermark = 128 << 10
+  static let highWatermark = 512 << 10
+  static let refusedBodyLimit = 64 << 10
+
+  let request: Request
+  let place: PartialPlace
+  let canResume: Bool
+  let threads: FileThreads
+  private let hooks: DownloadHooks
+  let state: LockedStorage<State>
+
+  /// - Parameter completion: called once, on a file thread; the file must be moved or removed then.
+  init(_ plan: DownloadPlan, hooks: DownloadHooks, threads: FileThreads, completion: @escaping Completion) {
+    request = plan.request
+    place = plan.place
+    canResume = plan.canResume
+    self.threads = threads
+    self.hooks = hooks
+    var state = State(partial: plan.partial, completion: completion)
+    state.offer = plan.offer
+    state.untouched = plan.resumeData
+    self.state = LockedStorage(state)
+  }
+
+  static func statusError(_ response: Response) -> SessionError {
+    SessionError(
+      .badResponse, phase: .receive, message: "status \(response.statusCode) makes no file",
+      failingURL: response.urlString, requestBytesSent: true, response: response)
+  }
+
+  // MARK: The head
+
+  func wantsWhole(insteadOf response: Response) -> Bool {
+    guard let offer = state.withLock({ $0.offer }) else { return false }
+    guard case .askAgain = ResumeRule.decide(RangeAnswer(response), to: offer) else { return false }
+    state.withLock { $0.offer = nil }
+    return true
+  }
+
+  func receive(_ response: Response, from exchange: any TransportExchange) {
+    let answer = RangeAnswer(response)
+    let offer = state.withLock { state in
+      state.exchange = exchange
+      return state.offer
+    }
+    let decision = offer.map { ResumeRule.decide(answer, to: $0) } ?? .replace
+    switch decision {
+    case .append(let count, let total):
+      let start = state.withLock { state -> Int64 in
+        state.mode = .writing
+        state.offset = offer?.offset ?? 0
+        state.expected = total
+        state.end = state.offset + count
+        if let validator = offer?.validator {
+          state.version = DownloadVersion(validator: validator, origin: answer.origin, total: total)
+        }
+        return state.offset
+      }
+      hooks.resumed?(start, total)
+    case .complete:
+      state.withLock { state in
+        state.mode = .complete
+        state.offset = offer?.offset ?? 0
+      }
+      exchange.discardBody()
+    case .replace, .askAgain, .fail:
+      begin(response, answer)
+    }
+  }
+
+  /// A response that is not the continuation of anything.
+  private func begin(_ response: Response, _ answer: RangeAnswer) {
+    var refusal = hooks.validate(response)
+    if refusal == nil, answer.status == 206, canResume {
+      refusal = SessionError(
+        .badResponse, phase: .receive, message: "206 although no range was asked for", failingURL: response.urlString,
+        requestBytesSent: true, response: response)
+    }
+    state.withLock { state in
+      guard refusal == nil else {
+        state.mode = .refused
+        state.failure = refusal
+        return
+      }
+      state.mode = .writing
+      state.mustEmpty = state.partial != nil
+      state.untouched = nil
+      state.expected = answer.isCoded ? nil : answer.contentLength
+      state.version = version(of: answer, total: state.expected)
+    }
+  }
+
+  private func version(of answer: RangeAnswer, total: Int64?) -> DownloadVersion? {
+    let now = HTTPDate(seconds: Int64(Date().timeIntervalSince1970))
+    guard canResume, answer.status == 200, !answer.isCoded, !answer.refusesRanges,
+      let validator = ResumeValidator(
+        entityTags: answer.entityTags, lastModified: answer.lastModified, dates: answer.dates, now: now)
+    else { return nil }
+    return DownloadVersion(validator: validator, origin: answer.origin, total: total)
+  }
+
+  // MARK: The body
+
+  func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
+    let outcome = state.withLock { $0.take(bytes) }
+    switch outcome {
+    case .nothing: return
+    case .cancel: exchange.cancel()
+    case .taken(let total, let expected, let mustPause):
+      if mustPause { exchange.pause() }
+      hooks.received?(Int64(bytes.count), total, expected)
+      startJob()
+    }
+  }
+
+  func end(_ result: Result<Response, SessionError>) {
+    state.withLock { $0.result = result }
+    startJob()
+  }
+
+  // MARK: Jobs
+
+  /// Writes what waits, unless a job is under way; finishes when there is nothing left.
+  private func startJob() {
+    switch state.withLock({ $0.nextStep() }) {
+    case .nothing: return
+    case .write(let work): write(work)
+    case .finish(let ending, let completion): finish(ending, completion)
+    }
+  }
+
+  private func write(_ work: Work) {
+    let place = place
+    threads.run { () throws(IOError) -> PartialFile in
+      let partial = if let made = work.partial { made } else { try PartialFile.create(in: place) }
+      if work.mustEmpty { try partial.file.truncate(to: 0) }
+      do throws(IOError) {
+        try work.bytes.withLock { (bytes) throws(IOError) in
+          try partial.file.write(bytes, at: work.offset)
+          bytes.removeAll(keepingCapacity: true)
+        }
+      } catch {
+        // A file that was made here is nobody else's to remove.
+        if work.partial == nil { partial.remove() }
+        throw error
+      }
+      return partial
+    } completion: {
+      self.jobEnded($0)
+    }
+  }
+
+  private func jobEnded(_ result: Result<PartialFile, IOError>) {
+    let (toResume, toCancel) = state.withLock { state -> ((any TransportExchange)?, (any TransportExchange)?) in
+      state.isBusy = false
+      switch result {
+      case .failure(let error):
+        state.failure = SessionError(error, "write", path: state.partial?.path ?? place.path)
+        state.version = nil
+        state.untouched = nil
+        state.gathered = Locked([])
+        state.gatheredCount = 0
+        state.underWay = 0
+        return (nil, state.exchange)
+      case .success(let partial):
+        state.partial = partial
+        state.mustEmpty = false
+        state.untouched = nil
+        state.offset += Int64(state.underWay)
+        state.underWay = 0
+        guard state.isPaused, state.gatheredCount <= Self.lowWatermark else { return (nil, nil) }
+        state.isPaused = false
+        return (state.exchange, nil)
+      }
+    }
+    toResume?.resume()
+    toCancel?.cancel()
+    startJob()
+  }
+}

@@ -1,0 +1,42 @@
+internal import FoundationEssentials
+internal import LupineIO
+
+/// Where a download goes, and what to do with what is there.
+public struct DownloadDestination: Sendable, Hashable {
+  /// The path of the file; nil: a new file in the session's temporary folder, which is the caller's to remove.
+  public var path: String?
+  /// Replace a file that is there, at the moment when the download is complete. Default false: `.fileFailed`.
+  public var overwrites = false
+
+  /// A new file in the session's temporary folder.
+  public static let temporary = DownloadDestination(path: nil)
+
+  /// A path.
+  public init(path: String?, overwrites: Bool = false) {
+    self.path = path
+    self.overwrites = overwrites
+  }
+
+  /// Finds what can be known to go wrong before anything is sent. Blocks.
+  func check() throws(SessionError) {
+    guard let path else { return }
+    if !overwrites, FileManager.default.fileExists(atPath: path) {
+      throw SessionError(.alreadyExists, "write (set DownloadDestination.overwrites to replace it)", path: path)
+    }
+    let directory = Self.directory(of: path)
+    do throws(IOError) {
+      _ = try Directory.open(directory)
+    } catch {
+      // A directory may be written but not listed.
+      if case .permissionDenied = error {} else { throw SessionError(error, "write into", path: directory) }
+    }
+    guard FileManager.default.isWritableFile(atPath: directory) else {
+      throw SessionError(.permissionDenied(code: 13), "write into", path: directory)
+    }
+  }
+
+  static func directory(of path: String) -> String {
+    guard let slash = path.lastIndex(of: "/") else { return "." }
+    return slash == path.startIndex ? "/" : String(path[..<slash])
+  }
+}

@@ -1,0 +1,56 @@
+public import FoundationEssentials
+internal import LupineIO
+internal import LupineRules
+
+/// What is needed to go on with a download that failed or was cancelled: `SessionError.resumeData`. Docs/ResumeData.md has the format.
+///
+/// It names the URL, the version (a strong validator, RFC 9110 8.8) and the partial file in the session's temporary folder, and holds no
+/// credentials: a download that needed an `Authorization` field is resumed with a request that has one. It may be kept for as long as the
+/// partial file is; without it, that file is of no use: see `discard(temporaryDirectory:)`.
+public struct ResumeData: Sendable, Hashable {
+  let record: ResumeRecord
+  /// The data as bytes, to be kept anywhere. At most 64 KiB.
+  public let bytes: [UInt8]
+
+  /// Reads resume data. The bytes may come from anywhere: they are checked, and can name nothing but a file of the session's temporary
+  /// folder, whose content is compared before anything is written to it.
+  ///
+  /// - Throws: `SessionError` with `.badResumeData`.
+  public init(_ bytes: [UInt8]) throws(SessionError) {
+    do throws(ResumeRecordError) {
+      record = try ResumeRecord(decoding: bytes)
+      self.bytes = bytes
+    } catch {
+      throw SessionError(
+        .badResumeData, phase: .prepare, message: "these bytes are no resume data: \(error)", underlying: error)
+    }
+  }
+
+  /// Reads resume data from Foundation's bytes; see `init(_:)`.
+  public init(_ data: Data) throws(SessionError) {
+    try self.init([UInt8](data))
+  }
+
+  init(_ record: ResumeRecord) throws(ResumeRecordError) {
+    self.record = record
+    bytes = try record.encoded()
+  }
+
+  /// The data for Foundation.
+  public var data: Data { Data(bytes) }
+  /// The URL that was asked for, without userinfo and fragment.
+  public var urlString: String { record.url.requestString }
+  /// Bytes that are there.
+  public var receivedBytes: Int64 { record.offset }
+  /// The length of the whole; nil if the server did not tell it.
+  public var expectedBytes: Int64? { record.total }
+  /// When the download ended.
+  public var createdAt: Date { Date(timeIntervalSince1970: Double(record.createdAt)) }
+
+  /// Removes the partial file, so that nothing is left of the download. Does nothing if it is gone already. Blocks for as long as the disk does.
+  ///
+  /// - Parameter temporaryDirectory: `SessionConfiguration.temporaryDirectory` of the session that made the data.
+  public func discard(temporaryDirectory: String? = nil) {
+    PartialFile.reopen(record, in: PartialPlace(parent: temporaryDirectory))?.remove()
+  }
+}

@@ -1,0 +1,84 @@
+internal import HTTPTypes
+internal import LupineBase
+internal import LupineEngine
+internal import LupineIO
+internal import LupineRules
+
+extension Session {
+  /// Fetches a request into a file.
+  ///
+  /// The body is written to a partial file in the session's temporary folder (mode 0600, never through a link; see
+  /// `SessionConfiguration.temporaryDirectory`), which takes its place when the body is complete, in one step; on another file system it
+  /// is copied beside it first. Only a 2xx status makes a file: any other response fails with `.badResponse`, the response and the
+  /// beginning of its body in the error.
+  ///
+  /// No content codings are asked for unless the request says so (`acceptsCompressedContent`): a body that is coded has no parts that
+  /// could be put together, and no resume data. A server that codes it all the same is taken at its word: the file has the body as it came.
+  ///
+  /// When it fails or is cancelled, the error has `resumeData` if the server named the version (a strong `ETag`, or a date of last change
+  /// that counts as strong) and gave some of it; otherwise nothing is left behind.
+  ///
+  /// - Parameter progress: told, on a thread of the engine, how many bytes of the file have arrived.
+  /// - Returns: the path of the file, and the response.
+  /// - Throws: `SessionError`; `.fileFailed` with a `FileFailure` when the file cannot be written.
+  public func download(
+    for request: Request, to destination: DownloadDestination = .temporary,
+    progress: (@Sendable (_ received: Int64, _ expected: Int64?) -> Void)? = nil
+  ) async throws -> (path: String, response: Response) {
+    try await download(request, resuming: nil, to: destination, progress: progress)
+  }
+
+  /// Goes on with a download, by `Range` and `If-Range` (RFC 9110 13.1.5 and 14.2).
+  ///
+  /// The download begins anew, without being asked, whenever it cannot be right otherwise: the partial file is gone or was changed, the
+  /// server has another version, ignores the range or answers with another one than was asked for. Any other status fails with
+  /// `.badResponse` and keeps the partial file. If everything was there already, the response is a 416.
+  ///
+  /// - Parameters:
+  ///   - request: what to ask with, for example an `Authorization` field, which resume data never holds. Its URL must be that of the data.
+  ///     Nil: a plain GET of that URL.
+  ///   - progress: told, on a thread of the engine, how many bytes of the file are there.
+  /// - Throws: as `download(for:to:progress:)`, and `.badResumeData` if the request is for another URL.
+  public func download(
+    resumeFrom resumeData: ResumeData, request: Request? = nil, to destination: DownloadDestination = .temporary,
+    progress: (@Sendable (_ received: Int64, _ expected: Int64?) -> Void)? = nil
+  ) async throws -> (path: String, response: Response) {
+    let request =
+      request ?? Request(parsed: resumeData.record.url, method: .get, fields: HTTPFields(), body: .none)
+    return try await download(request, resuming: resumeData, to: destination, progress: progress)
+  }
+
+  private func download(
+    _ request: Request, resuming resumeData: ResumeData?, to destination: DownloadDestination,
+    progress: (@Sendable (Int64, Int64?) -> Void)?
+  ) async throws -> (path: String, response: Response) {
+    try checkValid(request)
+    let threads = try Engine.downloadThreads()
+    var hooks = DownloadHooks()
+    if let progress { hooks.received = { _, total, expected in progress(total, expected) } }
+    let cancellation = CancellationRelay()
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { [hooks] continuation in
+        let finish: DownloadConsumer.Completion = { result in
+          continuation.resume(
+            with: Result {
+              let file = try result.get()
+              return (try file.move(to: destination), file.response)
+            })
+        }
+        DownloadPlan.prepare(request, resuming: resumeData, to: destination, session: self, threads: threads) { plan in
+          switch plan {
+          case .failure(let error): continuation.resume(throwing: error)
+          case .success(let plan):
+            let consumer = DownloadConsumer(plan, hooks: hooks, threads: threads, completion: finish)
+            let run = TaskRun(plan.request, session: self, consumer: consumer)
+            cancellation.attach(run)
+            run.start()
+          }
+        }
+      }
+    } onCancel: {
+      cancellation.cancel()
+    }
+  }
+}
