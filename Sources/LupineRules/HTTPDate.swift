@@ -11,7 +11,7 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
 
   private static let weekdays = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
   private static let longWeekdays = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-  private static let months = [
+  static let months = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
   ]
 
@@ -66,7 +66,8 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
     return date(year: full, month: month, day: day, time: time)
   }
 
-  private static func date(year: Int, month: Int, day: Int, time: Int64) -> HTTPDate? {
+  /// A day of the calendar and seconds since its midnight; nil if there is no such day.
+  static func date(year: Int, month: Int, day: Int, time: Int64) -> HTTPDate? {
     guard (0...9999).contains(year), day >= 1, day <= days(in: month, year) else { return nil }
     return HTTPDate(seconds: daysSinceEpoch(year, month, day) * 86_400 + time)
   }

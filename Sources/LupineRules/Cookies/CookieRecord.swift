@@ -1,0 +1,167 @@
+/// A cookie as it is kept.
+package struct CookieRecord: Hashable, Sendable {
+  /// May be empty; then only the value is sent.
+  package var name: String
+  package var value: String
+  /// A host in its one spelling, without a leading dot.
+  package var domain: String
+  /// Sent to that host only, not to the names below it.
+  package var isHostOnly: Bool
+  package var path: String
+  package var isSecure: Bool
+  package var isHTTPOnly: Bool
+  package var sameSite: SameSite
+  /// nil: with the session.
+  package var expiry: HTTPDate?
+  package var created: HTTPDate
+
+  package init(
+    name: String, value: String, domain: String, isHostOnly: Bool = true, path: String = "/", isSecure: Bool = false,
+    isHTTPOnly: Bool = false, sameSite: SameSite = .unspecified, expiry: HTTPDate? = nil, created: HTTPDate
+  ) {
+    self.name = name
+    self.value = value
+    self.domain = domain
+    self.isHostOnly = isHostOnly
+    self.path = path
+    self.isSecure = isSecure
+    self.isHTTPOnly = isHTTPOnly
+    self.sameSite = sameSite
+    self.expiry = expiry
+    self.created = created
+  }
+
+  /// Whether its time is over. Exactly at its expiry it is.
+  package func isExpired(_ now: HTTPDate) -> Bool {
+    expiry.map { $0 <= now } ?? false
+  }
+
+  /// Whether the two are one cookie, of which the newer one stays.
+  func isSameCookie(_ other: CookieRecord) -> Bool {
+    name == other.name && domain == other.domain && path == other.path && isHostOnly == other.isHostOnly
+  }
+
+  /// As it stands in a `Cookie` field.
+  package var pair: String {
+    name.isEmpty ? value : "\(name)=\(value)"
+  }
+}
+
+/// The request that cookies are for, or the one whose response sets them.
+package struct CookieContext: Sendable {
+  package var url: ParsedURL
+  /// The document that the request is made for; nil: the request is one of its own, hence same-site.
+  package var mainDocument: ParsedURL?
+
+  package init(url: ParsedURL, mainDocument: ParsedURL? = nil) {
+    self.url = url
+    self.mainDocument = mainDocument
+  }
+
+  /// Only https is secure, loopback or not.
+  var isSecure: Bool { url.scheme == .https }
+
+  /// RFC 6265bis section 5.2: equal schemes and registrable domains.
+  func isSameSite(_ suffixes: PublicSuffixList) -> Bool {
+    guard let mainDocument else { return true }
+    return mainDocument.scheme == url.scheme && isFirstParty(suffixes)
+  }
+
+  /// Equal registrable domains.
+  func isFirstParty(_ suffixes: PublicSuffixList) -> Bool {
+    guard let mainDocument else { return true }
+    if mainDocument.host.text == url.host.text { return true }
+    guard let domain = suffixes.registrableDomain(of: url.host) else { return false }
+    return domain == suffixes.registrableDomain(of: mainDocument.host)
+  }
+}
+
+/// Whose cookies are accepted.
+package enum CookieAcceptance: Hashable, Sendable {
+  case always
+  case never
+  /// Not those of another registrable domain than the main document's.
+  case onlyFromMainDocumentDomain
+}
+
+// What a cookie must be to be kept at all (RFC 6265bis section 5.7), whoever gives it.
+extension CookieRecord {
+  /// Bytes of a path.
+  package static let pathLimit = SetCookieReader.attributeLimit
+
+  /// The cookie that a response sets, if the response may set it; what depends on other cookies is the store's to say.
+  package init(
+    _ setCookie: SetCookie, from context: CookieContext, suffixes: PublicSuffixList, now: HTTPDate
+  ) throws(CookieRefusal) {
+    let host = context.url.host
+    // The zone is part of who the host is, but has no place in a domain.
+    guard host.zone == nil else { throw CookieRefusal.invalidDomain }
+    let path = setCookie.path ?? CookieMatch.defaultPath(of: context.url.path)
+    self.init(
+      name: setCookie.name, value: setCookie.value, domain: host.text, path: path, isSecure: setCookie.isSecure,
+      isHTTPOnly: setCookie.isHTTPOnly, sameSite: setCookie.sameSite, expiry: setCookie.expiry, created: now)
+    if let text = setCookie.domain {
+      let domain = try CookieMatch.canonicalDomain(text)
+      if domain.text == host.text {
+        // A suffix or address that names itself sets a cookie for itself only.
+        isHostOnly = domain.isAddress || suffixes.isPublic(domain)
+      } else {
+        guard !suffixes.isPublic(domain) else { throw CookieRefusal.publicSuffix(domain.text) }
+        guard CookieMatch.domain(host, isWithin: domain.text) else { throw CookieRefusal.foreignDomain }
+        self.domain = domain.text
+        isHostOnly = false
+      }
+    }
+    if isSecure, !context.isSecure { throw CookieRefusal.secureOverHTTP }
+    if sameSite != .none, !context.isSameSite(suffixes) { throw CookieRefusal.crossSite }
+    // `__Host-` wants the attribute, not a default that happens to be the same.
+    try check(namesPath: setCookie.path != nil)
+  }
+
+  /// Checks what holds for every cookie.
+  ///
+  /// - Parameter namesPath: whether the path was said, not taken from the URL.
+  func check(namesPath: Bool) throws(CookieRefusal) {
+    let length = path.utf8.count
+    guard length <= Self.pathLimit else { throw CookieRefusal.pathTooLong(count: length, limit: Self.pathLimit) }
+    if sameSite == .none, !isSecure { throw CookieRefusal.insecureSameSiteNone }
+    if name.isEmpty {
+      if Self.begins(value, "__secure-") || Self.begins(value, "__host-") { throw CookieRefusal.hiddenPrefix }
+    } else if Self.begins(name, "__secure-") {
+      guard isSecure else { throw CookieRefusal.securePrefix }
+    } else if Self.begins(name, "__host-") {
+      guard isSecure, isHostOnly, namesPath, path == "/" else { throw CookieRefusal.hostPrefix }
+    }
+  }
+
+  /// The same cookie as the store may keep it, when a caller or a file gives it: domain in its one spelling, expiry capped.
+  package func validated(suffixes: PublicSuffixList, now: HTTPDate) throws(CookieRefusal) -> CookieRecord {
+    var record = self
+    let count = name.utf8.count + value.utf8.count
+    guard count > 0 else { throw CookieRefusal.empty }
+    guard count <= SetCookieReader.pairLimit else {
+      throw CookieRefusal.tooLong(count: count, limit: SetCookieReader.pairLimit)
+    }
+    for text in [name, value, path] {
+      for byte in text.utf8 where SetCookieReader.isControl(byte) { throw CookieRefusal.controlByte(byte) }
+      guard !text.utf8.contains(UInt8(ascii: ";")), text.utf8.first.map(FieldScanner.isBlank) != true,
+        text.utf8.last.map(FieldScanner.isBlank) != true
+      else { throw CookieRefusal.ambiguous }
+    }
+    guard !name.utf8.contains(UInt8(ascii: "=")) else { throw CookieRefusal.ambiguous }
+    guard path.utf8.first == UInt8(ascii: "/") else { throw CookieRefusal.invalidPath }
+    let host = try CookieMatch.canonicalDomain(domain)
+    record.domain = host.text
+    if host.isAddress { record.isHostOnly = true }
+    if !record.isHostOnly, suffixes.isPublic(host) { throw CookieRefusal.publicSuffix(host.text) }
+    record.expiry = expiry.map { SetCookieReader.capped($0, now: now) }
+    try record.check(namesPath: true)
+    return record
+  }
+
+  private static func begins(_ text: String, _ prefix: String) -> Bool {
+    let start = text.utf8.prefix(prefix.utf8.count)
+    return start.count == prefix.utf8.count
+      && zip(start, prefix.utf8).allSatisfy { $0 == $1 || $0 | 0x20 == $1 && $1 >= 0x61 }
+  }
+}

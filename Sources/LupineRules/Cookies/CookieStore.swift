@@ -1,0 +1,222 @@
+/// The cookies of a user agent (RFC 6265bis section 5.7 and 5.8), and who gets them.
+///
+/// Cookies are kept in one bucket for each registrable domain, so that neither choosing nor storing looks at the cookies of others.
+///
+/// Invariants: no bucket is empty; `count` is the number of all cookies, at most `totalLimit`; no bucket has more than `domainLimit`; no two
+/// cookies of a bucket are the same cookie; every cookie is in the bucket of its domain.
+package struct CookieStore: Sendable {
+  /// Cookies of one registrable domain. Of more, expired ones go first, then those that are not `Secure`, then the rest; the least
+  /// recently used of them first.
+  package static let domainLimit = 180
+  /// Cookies in all. Of more, the least recently used goes.
+  package static let totalLimit = 3_000
+  /// Cookies that one response may set; the rest is refused.
+  package static let responseLimit = 50
+  /// Cookies in one request; the rest, which have shorter paths or are younger, stay behind.
+  package static let sentLimit = 150
+  /// Bytes of the `Cookie` field of one request: what common servers accept as a field. The rest stays behind.
+  package static let sentBytesLimit = 8_190
+
+  private struct Entry: Sendable {
+    var record: CookieRecord
+    /// Order of creation. Kept when a cookie is replaced.
+    var order: UInt64
+    /// When it was last used, in steps of the store.
+    var use: UInt64
+  }
+
+  package let suffixes: PublicSuffixList
+  private var buckets: [String: [Entry]] = [:]
+  package private(set) var count = 0
+  private var step: UInt64 = 0
+
+  package init(suffixes: PublicSuffixList) {
+    self.suffixes = suffixes
+  }
+
+  package var isEmpty: Bool { count == 0 }
+
+  /// Every cookie that has not expired, in order of creation.
+  package func records(_ now: HTTPDate) -> [CookieRecord] {
+    buckets.values.joined().filter { !$0.record.isExpired(now) }.sorted { $0.order < $1.order }.map(\.record)
+  }
+
+  private func bucketName(_ host: URLHost) -> String {
+    suffixes.registrableDomain(of: host) ?? host.text
+  }
+
+  /// The bucket of a domain that is in its one spelling.
+  private func bucketName(domain: String) -> String {
+    guard let host = try? HostReader.read(domain) else { return domain }
+    return bucketName(host)
+  }
+
+  // MARK: Storing
+
+  /// Takes the cookies of one response.
+  ///
+  /// - Returns: why some were not taken.
+  @discardableResult
+  package mutating func receive(
+    _ values: [[UInt8]], from context: CookieContext, acceptance: CookieAcceptance = .onlyFromMainDocumentDomain,
+    now: HTTPDate
+  ) -> [CookieRefusal] {
+    switch acceptance {
+    case .always: break
+    case .never: return [.policy]
+    case .onlyFromMainDocumentDomain:
+      guard context.isFirstParty(suffixes) else { return [.policy] }
+    }
+    var refusals: [CookieRefusal] = []
+    for value in values.prefix(Self.responseLimit) {
+      do throws(CookieRefusal) {
+        try receive(value.span, from: context, now: now)
+      } catch {
+        refusals.append(error)
+      }
+    }
+    if values.count > Self.responseLimit { refusals.append(.tooMany(limit: Self.responseLimit)) }
+    return refusals
+  }
+
+  /// Takes one `Set-Cookie`.
+  package mutating func receive(
+    _ value: Span<UInt8>, from context: CookieContext, now: HTTPDate
+  ) throws(CookieRefusal) {
+    let record = try CookieRecord(
+      try SetCookieReader.read(value, now: now), from: context, suffixes: suffixes, now: now)
+    let name = bucketName(context.url.host)
+    if !record.isSecure, !context.isSecure, hides(record, in: name) { throw CookieRefusal.overwritesSecure }
+    put(record, in: name, now)
+  }
+
+  /// Takes a cookie that a caller or a file gives; one that has expired deletes.
+  package mutating func insert(_ record: CookieRecord, now: HTTPDate) throws(CookieRefusal) {
+    let record = try record.validated(suffixes: suffixes, now: now)
+    put(record, in: bucketName(domain: record.domain), now)
+  }
+
+  /// "Leave Secure cookies alone": whether a Secure cookie of that name would be replaced, or sent behind this one.
+  private func hides(_ record: CookieRecord, in name: String) -> Bool {
+    buckets[name, default: []].contains { entry in
+      let other = entry.record
+      return other.isSecure && other.name == record.name
+        && (other.domain == record.domain || CookieMatch.name(other.domain, isBelow: record.domain)
+          || CookieMatch.name(record.domain, isBelow: other.domain))
+        && CookieMatch.path(record.path.utf8, isWithin: other.path)
+    }
+  }
+
+  private mutating func put(_ record: CookieRecord, in name: String, _ now: HTTPDate) {
+    step += 1
+    var entry = Entry(record: record, order: step, use: step)
+    // Taken out of the dictionary, so that it is changed in place.
+    var bucket = buckets.removeValue(forKey: name) ?? []
+    let old = bucket.count
+    if let index = bucket.firstIndex(where: { $0.record.isSameCookie(record) }) {
+      entry.order = bucket[index].order
+      entry.record.created = bucket[index].record.created
+      bucket.remove(at: index)
+    }
+    if !record.isExpired(now) {
+      if bucket.count >= Self.domainLimit { Self.makeRoom(in: &bucket, now) }
+      bucket.append(entry)
+    }
+    count += bucket.count - old
+    if !bucket.isEmpty { buckets[name] = bucket }
+    if count > Self.totalLimit { evict(now) }
+  }
+
+  private static func makeRoom(in bucket: inout [Entry], _ now: HTTPDate) {
+    bucket.removeAll { $0.record.isExpired(now) }
+    guard bucket.count >= domainLimit else { return }
+    let insecure = bucket.indices.filter { !bucket[$0].record.isSecure }
+    let candidates = insecure.isEmpty ? Array(bucket.indices) : insecure
+    if let index = candidates.min(by: { bucket[$0].use < bucket[$1].use }) { bucket.remove(at: index) }
+  }
+
+  private mutating func evict(_ now: HTTPDate) {
+    removeAll { $0.isExpired(now) }
+    while count > Self.totalLimit {
+      var oldest: (name: String, index: Int, use: UInt64)?
+      for (name, bucket) in buckets {
+        for index in bucket.indices where bucket[index].use < oldest?.use ?? .max {
+          oldest = (name, index, bucket[index].use)
+        }
+      }
+      guard let oldest else { return }
+      buckets[oldest.name]?.remove(at: oldest.index)
+      if buckets[oldest.name]?.isEmpty == true { buckets[oldest.name] = nil }
+      count -= 1
+    }
+  }
+
+  // MARK: Choosing
+
+  /// The cookies that a request gets, in the order in which they are sent: longer paths first, then older ones.
+  package mutating func select(for context: CookieContext, now: HTTPDate) -> [CookieRecord] {
+    guard count > 0, context.url.host.zone == nil else { return [] }
+    let name = bucketName(context.url.host)
+    guard let position = buckets.index(forKey: name) else { return [] }
+    let host = context.url.host
+    let path = context.url.path.utf8
+    let (isSecure, isSameSite) = (context.isSecure, context.isSameSite(suffixes))
+    step += 1
+    var chosen: [Entry] = []
+    var hasExpired = false
+    for index in buckets.values[position].indices {
+      let record = buckets.values[position][index].record
+      guard !record.isExpired(now) else {
+        hasExpired = true
+        continue
+      }
+      guard !record.isSecure || isSecure, isSameSite || record.sameSite == .none,
+        record.isHostOnly ? record.domain == host.text : CookieMatch.domain(host, isWithin: record.domain),
+        CookieMatch.path(path, isWithin: record.path)
+      else { continue }
+      buckets.values[position][index].use = step
+      chosen.append(buckets.values[position][index])
+    }
+    if hasExpired { removeAll(in: name) { $0.isExpired(now) } }
+    chosen.sort {
+      let (left, right) = ($0.record.path.utf8.count, $1.record.path.utf8.count)
+      return left == right ? $0.order < $1.order : left > right
+    }
+    return chosen.map(\.record)
+  }
+
+  /// The value of the `Cookie` field of a request; nil if it gets none.
+  package mutating func field(for context: CookieContext, now: HTTPDate) -> String? {
+    var text = ""
+    for record in select(for: context, now: now).prefix(Self.sentLimit) {
+      let pair = record.pair
+      guard text.utf8.count + pair.utf8.count + 2 <= Self.sentBytesLimit + (text.isEmpty ? 2 : 0) else { break }
+      if !text.isEmpty { text += "; " }
+      text += pair
+    }
+    return text.isEmpty ? nil : text
+  }
+
+  // MARK: Removing
+
+  /// Removes one cookie; false if it is not there.
+  @discardableResult
+  package mutating func remove(_ record: CookieRecord) -> Bool {
+    let old = count
+    removeAll(in: bucketName(domain: record.domain)) { $0.isSameCookie(record) }
+    return count < old
+  }
+
+  /// Removes every cookie of which `condition` holds.
+  package mutating func removeAll(where condition: (CookieRecord) -> Bool) {
+    for name in Array(buckets.keys) { removeAll(in: name, where: condition) }
+  }
+
+  private mutating func removeAll(in name: String, where condition: (CookieRecord) -> Bool) {
+    guard var bucket = buckets.removeValue(forKey: name) else { return }
+    let old = bucket.count
+    bucket.removeAll { condition($0.record) }
+    count += bucket.count - old
+    if !bucket.isEmpty { buckets[name] = bucket }
+  }
+}

@@ -1,0 +1,125 @@
+/// Reads `Set-Cookie` field values (RFC 6265bis section 5.6).
+///
+/// Lenient as that section is, because servers write what they like: unknown and malformed attributes are skipped. Refused as a whole are only control
+/// bytes, pairs without any content or of more than 4,096 bytes, and what is no UTF-8.
+package enum SetCookieReader {
+  /// Bytes of name and value together.
+  package static let pairLimit = 4096
+  /// Bytes of an attribute's value; a longer attribute is skipped.
+  package static let attributeLimit = 1024
+  /// The longest life of a cookie: 400 days.
+  package static let ageLimit: Int64 = 400 * 86_400
+
+  package static func read(_ text: String, now: HTTPDate) throws(CookieRefusal) -> SetCookie {
+    try read(text.utf8.span, now: now)
+  }
+
+  package static func read(_ bytes: Span<UInt8>, now: HTTPDate) throws(CookieRefusal) -> SetCookie {
+    for index in 0..<bytes.count where isControl(bytes[index]) { throw CookieRefusal.controlByte(bytes[index]) }
+    let pairEnd = bytes.firstIndex(of: UInt8(ascii: ";"), in: 0..<bytes.count) ?? bytes.count
+    // Without "=" the whole is the value of a cookie that has no name.
+    let equals = bytes.firstIndex(of: UInt8(ascii: "="), in: 0..<pairEnd)
+    let name = equals.map { trimmed(bytes, 0..<$0) } ?? 0..<0
+    let value = trimmed(bytes, (equals.map { $0 + 1 } ?? 0)..<pairEnd)
+    let count = name.count + value.count
+    guard count > 0 else { throw CookieRefusal.empty }
+    guard count <= pairLimit else { throw CookieRefusal.tooLong(count: count, limit: pairLimit) }
+    guard let nameText = bytes.text(name), let valueText = bytes.text(value) else { throw CookieRefusal.notUTF8 }
+    var attributes = Attributes(cookie: SetCookie(name: nameText, value: valueText), now: now)
+    var index = pairEnd
+    while index < bytes.count {
+      let start = index + 1
+      index = bytes.firstIndex(of: UInt8(ascii: ";"), in: start..<bytes.count) ?? bytes.count
+      try attributes.take(bytes, start..<index)
+    }
+    return attributes.finished
+  }
+
+  /// A control byte other than a tab.
+  static func isControl(_ byte: UInt8) -> Bool {
+    byte < 0x20 && byte != UInt8(ascii: "\t") || byte == 0x7F
+  }
+
+  /// Without spaces and tabs at the ends.
+  static func trimmed(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Range<Int> {
+    var (start, end) = (range.lowerBound, range.upperBound)
+    while start < end, FieldScanner.isBlank(bytes[start]) { start += 1 }
+    while end > start, FieldScanner.isBlank(bytes[end - 1]) { end -= 1 }
+    return start..<end
+  }
+
+  /// Collects attributes: of several of one kind the last counts, and `Max-Age` counts before `Expires`.
+  private struct Attributes {
+    var cookie: SetCookie
+    let now: HTTPDate
+    var maximumAge: HTTPDate?
+    var expires: HTTPDate?
+
+    mutating func take(_ bytes: Span<UInt8>, _ range: Range<Int>) throws(CookieRefusal) {
+      let equals = bytes.firstIndex(of: UInt8(ascii: "="), in: range)
+      let name = trimmed(bytes, range.lowerBound..<(equals ?? range.upperBound))
+      let value = trimmed(bytes, (equals.map { $0 + 1 } ?? range.upperBound)..<range.upperBound)
+      // The longest name that means anything has 8 bytes.
+      guard name.count <= 8, value.count <= SetCookieReader.attributeLimit else { return }
+      switch bytes.text(name)?.lowercased() {
+      case "expires":
+        if let date = CookieDate.read(bytes, value) { expires = date }
+      case "max-age":
+        if let date = Self.end(afterAge: bytes, value, now: now) { maximumAge = date }
+      case "domain": try takeDomain(bytes, value)
+      case "path": try takePath(bytes, value)
+      case "secure": cookie.isSecure = true
+      case "httponly": cookie.isHTTPOnly = true
+      case "samesite":
+        switch bytes.text(value)?.lowercased() {
+        case "none": cookie.sameSite = .none
+        case "lax": cookie.sameSite = .lax
+        case "strict": cookie.sameSite = .strict
+        default: cookie.sameSite = .unspecified
+        }
+      default: break
+      }
+    }
+
+    private mutating func takeDomain(_ bytes: Span<UInt8>, _ value: Range<Int>) throws(CookieRefusal) {
+      var value = value
+      if !value.isEmpty, bytes[value.lowerBound] == UInt8(ascii: ".") {
+        value = value.lowerBound + 1..<value.upperBound
+      }
+      for index in value where bytes[index] >= 0x80 { throw CookieRefusal.invalidDomain }
+      cookie.domain = value.isEmpty ? nil : bytes.text(value)?.lowercased()
+    }
+
+    private mutating func takePath(_ bytes: Span<UInt8>, _ value: Range<Int>) throws(CookieRefusal) {
+      cookie.path = nil
+      guard !value.isEmpty, bytes[value.lowerBound] == UInt8(ascii: "/") else { return }
+      guard let text = bytes.text(value) else { throw CookieRefusal.notUTF8 }
+      cookie.path = text
+    }
+
+    /// When an age ends; nil if it is no number. Numbers beyond all bounds are the bound (Rust cookie CVE-2017-18589).
+    private static func end(afterAge bytes: Span<UInt8>, _ value: Range<Int>, now: HTTPDate) -> HTTPDate? {
+      guard let first = value.first else { return nil }
+      let isNegative = bytes[first] == UInt8(ascii: "-")
+      var age: Int64 = 0
+      for index in isNegative ? first + 1..<value.upperBound : value {
+        guard URLByteClass.of(bytes[index]) & URLByteClass.digit != 0 else { return nil }
+        age = min(age * 10 + Int64(bytes[index] - UInt8(ascii: "0")), SetCookieReader.ageLimit)
+      }
+      guard !isNegative, age > 0 else { return HTTPDate(seconds: .min) }
+      return HTTPDate(seconds: now.seconds.addingReportingOverflow(age).partialValue)
+    }
+
+    var finished: SetCookie {
+      var cookie = cookie
+      cookie.expiry = (maximumAge ?? expires).map { SetCookieReader.capped($0, now: now) }
+      return cookie
+    }
+  }
+
+  /// At most 400 days from now.
+  static func capped(_ expiry: HTTPDate, now: HTTPDate) -> HTTPDate {
+    let (latest, overflow) = now.seconds.addingReportingOverflow(ageLimit)
+    return overflow ? expiry : min(expiry, HTTPDate(seconds: latest))
+  }
+}
