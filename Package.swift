@@ -33,6 +33,7 @@ let fuzzRunners: [Target] =
   ? []
   : [
     "ResponseParser", "ChunkedDecoder", "RequestEncoder", "Redirect", "URLReader", "ContentDecoder", "PoolWalk",
+    "WWWAuthenticate",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",
@@ -107,7 +108,7 @@ let package = Package(
 
     tests("LupineBaseTests", ["LupineBase"]),
     tests("LupineWireTests", ["LupineWire", "LupineBase"], resources: [.copy("Cases")]),
-    tests("LupineRulesTests", ["LupineRules", "LupineWire", "LupineBase"]),
+    tests("LupineRulesTests", ["LupineRules", "LupineWire", "LupineTLS", "LupineBase"], resources: [.copy("Cases")]),
     tests("LupineIOTests", ["LupineIO", "LupineBase", "CLupineLinux"]),
     tests("LupineTLSTests", ["LupineTLS", "LupineBase", "LupineTesting", "CLupineOpenSSL"]),
     tests("LupineTestingTests", ["LupineTesting", "CLupineOpenSSL", "CLupineZlib"]),

@@ -1,0 +1,149 @@
+/// How a challenge is answered: all that a field is made of, besides the request.
+package struct ChallengeAnswer: Hashable, Sendable {
+  package var challenge: AnswerableChallenge
+  package var secret: CredentialSecret
+  /// Digest only.
+  package var clientNonce: String
+  /// How often the nonce has been used, this time included. Digest only.
+  package var count: UInt32
+  /// Of the algorithms that end in `-sess`.
+  package var sessionKey: [UInt8]?
+
+  package init(
+    challenge: AnswerableChallenge, secret: CredentialSecret, clientNonce: String = "", count: UInt32 = 1,
+    sessionKey: [UInt8]? = nil
+  ) {
+    self.challenge = challenge
+    self.secret = secret
+    self.clientNonce = clientNonce
+    self.count = count
+    self.sessionKey = sessionKey
+  }
+
+  /// The nonce that is answered; nil unless this is Digest.
+  package var nonce: String? {
+    if case .digest(let challenge) = challenge { challenge.nonce } else { nil }
+  }
+}
+
+/// What a session has learned about who asks for credentials where: nonces with their counts, and paths that need not be asked for again.
+///
+/// It decides what is sent without a challenge, but supplies no credentials: a request uses an entry only if it has the very secret that
+/// the entry was learned with. Bounded; the space that was not used for longest goes first.
+package struct AuthenticationMemory: Sendable {
+  package static let maximumSpaces = 256
+  /// Paths remembered of one space.
+  package static let maximumPrefixes = 32
+
+  private struct Space: Sendable {
+    var party: AuthenticationParty
+    var answer: ChallengeAnswer
+    var prefixes: [String]
+    var lastUse: UInt64
+  }
+
+  private var spaces: [AuthenticationParty: [Space]] = [:]
+  private var count = 0
+  private var clock: UInt64 = 0
+
+  package init() {}
+
+  /// Whether nothing has been learned.
+  package var isEmpty: Bool { count == 0 }
+  /// Spaces known.
+  package var spaceCount: Int { count }
+
+  /// Learns from an answer that was accepted for `url`.
+  package mutating func learn(_ answer: ChallengeAnswer, party: AuthenticationParty, url: ParsedURL) {
+    clock += 1
+    var prefixes: [String]
+    switch answer.challenge {
+    case .digest(let challenge): prefixes = ProtectionPath.digest(challenge.domain, base: url)
+    case .basic, .bearer: prefixes = [ProtectionPath.basic(url.path)]
+    }
+    var list = spaces[party] ?? []
+    if let index = list.firstIndex(where: { Self.isSame($0.answer.challenge, answer.challenge) }) {
+      if list[index].answer.secret == answer.secret, answer.nonce == nil {
+        prefixes = list[index].prefixes.filter { !$0.hasPrefix(prefixes[0]) } + prefixes
+      }
+      // A request with the same nonce may be further already.
+      var answer = answer
+      if list[index].answer.nonce == answer.nonce { answer.count = max(answer.count, list[index].answer.count) }
+      list[index] = Space(
+        party: party, answer: answer, prefixes: prefixes.suffix(Self.maximumPrefixes), lastUse: clock)
+    } else {
+      list.append(Space(party: party, answer: answer, prefixes: prefixes, lastUse: clock))
+      count += 1
+    }
+    spaces[party] = list
+    if count > Self.maximumSpaces { evict() }
+  }
+
+  /// What to send without being asked; counts as a use of the nonce.
+  ///
+  /// - Parameter isUsable: whether the request has this secret, for this challenge.
+  package mutating func use(
+    party: AuthenticationParty, target: String, isUsable: (ChallengeAnswer) -> Bool
+  ) -> ChallengeAnswer? {
+    guard var list = spaces[party] else { return nil }
+    var best: (index: Int, length: Int)?
+    for (index, space) in list.enumerated() {
+      for prefix in space.prefixes where ProtectionPath.covers(prefix, target) {
+        if prefix.utf8.count > best?.length ?? -1, isUsable(space.answer) { best = (index, prefix.utf8.count) }
+      }
+    }
+    guard let index = best?.index else { return nil }
+    clock += 1
+    if list[index].answer.nonce != nil {
+      guard list[index].answer.count < UInt32.max else {
+        forget(list[index].answer, party: party)
+        return nil
+      }
+      list[index].answer.count += 1
+    }
+    list[index].lastUse = clock
+    spaces[party] = list
+    return list[index].answer
+  }
+
+  /// The answer was refused: it is sent no more unless asked for. An entry with another secret or nonce stays.
+  package mutating func forget(_ answer: ChallengeAnswer, party: AuthenticationParty) {
+    guard var list = spaces[party] else { return }
+    let before = list.count
+    list.removeAll {
+      Self.isSame($0.answer.challenge, answer.challenge) && $0.answer.secret == answer.secret
+        && $0.answer.nonce == answer.nonce
+    }
+    count -= before - list.count
+    spaces[party] = list.isEmpty ? nil : list
+  }
+
+  /// The server wants another nonce from now on (RFC 7616 section 3.5). The key of a `-sess` algorithm stays.
+  package mutating func replaceNonce(of answer: ChallengeAnswer, by nonce: String, party: AuthenticationParty) {
+    guard var list = spaces[party] else { return }
+    for index in list.indices where Self.isSame(list[index].answer.challenge, answer.challenge) {
+      guard list[index].answer.secret == answer.secret, list[index].answer.nonce == answer.nonce,
+        answer.nonce != nonce, case .digest(var challenge) = list[index].answer.challenge
+      else { continue }
+      challenge.nonce = nonce
+      list[index].answer.challenge = .digest(challenge)
+      list[index].answer.count = 0
+    }
+    spaces[party] = list
+  }
+
+  /// Forgets everything.
+  package mutating func removeAll() {
+    self = AuthenticationMemory()
+  }
+
+  /// The same scheme and realm: one protection space (RFC 9110 section 11.5).
+  private static func isSame(_ left: AnswerableChallenge, _ right: AnswerableChallenge) -> Bool {
+    left.scheme == right.scheme && left.realm == right.realm
+  }
+
+  private mutating func evict() {
+    guard let oldest = spaces.values.joined().min(by: { $0.lastUse < $1.lastUse }) else { return }
+    forget(oldest.answer, party: oldest.party)
+  }
+}

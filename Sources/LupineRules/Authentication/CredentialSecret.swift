@@ -1,0 +1,33 @@
+/// What is known by whoever may enter. Never printed: not by `print`, string interpolation or `dump`.
+package enum CredentialSecret: Hashable, Sendable {
+  case password(user: String, password: String)
+  case token(String)
+
+  /// Whether it is the kind that answers such a challenge.
+  package func fits(_ scheme: AnswerableChallenge.Scheme) -> Bool {
+    switch self {
+    case .password: scheme != .bearer
+    case .token: scheme == .bearer
+    }
+  }
+}
+
+extension CredentialSecret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+  package var description: String { "(redacted)" }
+  package var debugDescription: String { description }
+  package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Who asks: a server, or a proxy on the way. Credentials and nonces of one are never used for another (curl CVE-2026-11856).
+package struct AuthenticationParty: Hashable, Sendable {
+  package var origin: Origin
+  package var isProxy: Bool
+
+  package init(origin: Origin, isProxy: Bool = false) {
+    self.origin = origin
+    self.isProxy = isProxy
+  }
+
+  /// 401 is a server's status, 407 a proxy's. A server that answers 407 gets nothing.
+  package var status: Int { isProxy ? 407 : 401 }
+}

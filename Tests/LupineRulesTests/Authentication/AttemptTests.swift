@@ -1,0 +1,129 @@
+import LupineRules
+import Testing
+
+/// The same credentials are never sent twice to a server that refused them, except that a nonce was stale; and nothing goes on for ever.
+@Suite struct AttemptTests {
+  private static let alice = CredentialSecret.password(user: "alice", password: "a")
+  private static let bob = CredentialSecret.password(user: "bob", password: "b")
+  private static let token = CredentialSecret.token("t")
+
+  private func party(_ url: String = "http://a/", isProxy: Bool = false) throws -> AuthenticationParty {
+    AuthenticationParty(origin: try URLReader.read(url).origin, isProxy: isProxy)
+  }
+
+  private func challenges(_ texts: String...) -> [AnswerableChallenge] {
+    ChallengePreference.order(
+      ChallengeReader.read(texts.map { Array($0.utf8) }).challenges, isSecure: true)
+  }
+
+  @Test func aRefusedPasswordIsNotTriedAgain() throws {
+    let party = try party()
+    let asked = challenges("Basic realm=r", "Digest realm=r, nonce=n")
+    var attempts = AuthenticationAttempts()
+    let result1 = attempts.challenged(by: asked, party: party)
+    #expect(result1 == .unjudged)
+    let result2 = attempts.choose(Self.alice, for: asked[0], party: party)
+    #expect(result2)
+    attempts.sent(ChallengeAnswer(challenge: asked[0], secret: Self.alice))
+    let result3 = attempts.challenged(by: asked, party: party)
+    #expect(result3 == .refused)
+    #expect(attempts.failureCount == 1)
+    // Nor with the weaker scheme.
+    let result4 = attempts.choose(Self.alice, for: asked[0], party: party)
+    #expect(!result4)
+    let result5 = attempts.choose(Self.alice, for: asked[1], party: party)
+    #expect(!result5)
+    let result6 = attempts.choose(Self.bob, for: asked[0], party: party)
+    #expect(result6)
+    // Another realm, and another party, are asked for something else.
+    let other = challenges("Basic realm=s")[0]
+    #expect(attempts.mayTry(Self.alice, for: other, party: party))
+    #expect(attempts.mayTry(Self.alice, for: asked[0], party: try self.party("http://b/")))
+    #expect(attempts.mayTry(Self.alice, for: asked[0], party: try self.party(isProxy: true)))
+    // Redirects do not wash it clean.
+    attempts.redirected()
+    #expect(!attempts.mayTry(Self.alice, for: asked[0], party: party))
+  }
+
+  @Test func aStaleNonceIsNoRefusal() throws {
+    let party = try party()
+    let first = challenges("Digest realm=r, nonce=1")
+    let stale = challenges("Digest realm=r, nonce=2, stale=true")
+    var attempts = AuthenticationAttempts()
+    attempts.sent(ChallengeAnswer(challenge: first[0], secret: Self.alice))
+    guard case .stale(let digest) = attempts.challenged(by: stale, party: party) else {
+      Issue.record("not stale")
+      return
+    }
+    #expect(digest.nonce == "2")
+    #expect(attempts.failureCount == 0)
+    // A server that calls its own fresh nonce stale has refused.
+    attempts.sent(ChallengeAnswer(challenge: stale[0], secret: Self.alice))
+    let result7 = attempts.challenged(by: stale, party: party)
+    #expect(result7 == .refused)
+  }
+
+  @Test func endlessStalenessEnds() throws {
+    let party = try party()
+    var attempts = AuthenticationAttempts()
+    var nonce = 0
+    while attempts.chooseAgain() {
+      attempts.sent(ChallengeAnswer(challenge: challenges("Digest realm=r, nonce=\(nonce)")[0], secret: Self.alice))
+      nonce += 1
+      let next = challenges("Digest realm=r, nonce=\(nonce), stale=true")
+      guard case .stale = attempts.challenged(by: next, party: party) else {
+        Issue.record("not stale")
+        return
+      }
+    }
+    #expect(nonce == AuthenticationAttempts.maximumRounds)
+    #expect(!attempts.mayTry(Self.bob, for: challenges("Basic realm=r")[0], party: party))
+  }
+
+  @Test func anotherRealmJudgesNothing() throws {
+    let party = try party()
+    var attempts = AuthenticationAttempts()
+    attempts.sent(ChallengeAnswer(challenge: .basic(realm: "r"), secret: Self.alice))
+    let other = challenges("Basic realm=s")
+    let result8 = attempts.challenged(by: other, party: party)
+    #expect(result8 == .unjudged)
+    #expect(attempts.mayTry(Self.alice, for: other[0], party: party))
+  }
+
+  @Test func aBlindAnswerIsJudgedByEveryRealmOfItsScheme() throws {
+    let party = try party()
+    let asked = challenges("Digest realm=r, nonce=n")
+    var attempts = AuthenticationAttempts()
+    attempts.sent(ChallengeAnswer(challenge: .basic(realm: ""), secret: Self.alice), isBlind: true)
+    // The server has no Basic: it never looked.
+    let result9 = attempts.challenged(by: asked, party: party)
+    #expect(result9 == .unjudged)
+    #expect(attempts.mayTry(Self.alice, for: asked[0], party: party))
+    attempts.sent(ChallengeAnswer(challenge: .basic(realm: ""), secret: Self.alice), isBlind: true)
+    let result10 = attempts.challenged(by: challenges("Basic realm=x"), party: party)
+    #expect(result10 == .refused)
+    #expect(!attempts.mayTry(Self.alice, for: asked[0], party: party))
+  }
+
+  @Test func onlyWhatWasAskedForIsLearned() throws {
+    var attempts = AuthenticationAttempts()
+    let answer = ChallengeAnswer(challenge: .basic(realm: "r"), secret: Self.alice)
+    let result11 = attempts.accepted()
+    #expect(result11 == nil)
+    attempts.sent(answer, isBlind: true)
+    let result12 = attempts.accepted()
+    #expect(result12 == nil)
+    attempts.sent(answer)
+    let result13 = attempts.accepted()
+    #expect(result13 == answer)
+    let result14 = attempts.accepted()
+    #expect(result14 == nil)
+  }
+
+  @Test(arguments: [
+    (AnswerableChallenge.Scheme.basic, true, false), (.digest, true, false), (.bearer, false, true),
+  ]) func kinds(_ row: (AnswerableChallenge.Scheme, Bool, Bool)) {
+    #expect(Self.alice.fits(row.0) == row.1)
+    #expect(Self.token.fits(row.0) == row.2)
+  }
+}
