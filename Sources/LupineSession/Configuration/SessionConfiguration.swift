@@ -63,6 +63,15 @@ public struct SessionConfiguration: Sendable {
   /// Deviations from RFC 9112 that are accepted. Default none.
   public var leniency: WireLeniency = []
 
+  // MARK: Cookies
+
+  /// Where cookies are kept; nil: they are neither sent nor kept. Default `CookieStorage.shared`.
+  public var cookieStorage: CookieStorage? = .shared
+  /// Whether requests get the cookies of the storage, unless they have a `Cookie` field of their own. Default true.
+  public var setsCookies = true
+  /// Whose cookies are accepted; nil leaves it to the storage. Default nil.
+  public var cookieAcceptPolicy: CookieAcceptPolicy?
+
   // MARK: Where to
 
   /// Trust, versions and client identity of TLS connections.

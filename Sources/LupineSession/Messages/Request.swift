@@ -50,6 +50,10 @@ public struct Request: Sendable {
   public var acceptsCompressedContent: Bool?
   /// Overrides `SessionConfiguration.maximumBufferedBodySize`.
   public var maximumBufferedBodySize: Int?
+  /// Whether the request gets cookies and its responses set them. Default true.
+  public var handlesCookies = true
+  /// Which site the request belongs to; see `setMainDocument(_:)`.
+  package private(set) var mainDocument: ParsedURL?
 
   /// Makes a request from the text of a URL.
   ///
@@ -80,6 +84,17 @@ public struct Request: Sendable {
     self.fields = fields
     self.body = body
   }
+
+  /// Says for which document the request is made, as `URLRequest.mainDocumentURL` does: for cookies, a request to another registrable domain or
+  /// scheme than the document's is then one across sites. Without a document, the default, a request is one of its own.
+  ///
+  /// - Throws: `SessionError` with `.badURL`.
+  public mutating func setMainDocument(_ url: String?) throws(SessionError) {
+    mainDocument = if let url { try Request(url).parsedURL } else { nil }
+  }
+
+  /// The document that the request is made for, normalised; nil by default.
+  public var mainDocumentURLString: String? { mainDocument?.requestString }
 
   /// The URL as text: normalised, without userinfo and fragment.
   public var urlString: String { parsedURL.requestString }

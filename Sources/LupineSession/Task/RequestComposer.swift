@@ -54,6 +54,15 @@ struct ComposedFields: Sendable {
     request.fields.contains(name) || composer.additionalFields.contains(name)
   }
 
+  /// What the jar has for this hop (RFC 6265bis section 5.8). A `Cookie` field of the caller's takes its place, as long as it is sent.
+  private var jarCookies: String? {
+    let configuration = run.session.configuration
+    guard let jar = configuration.cookieStorage, !jar.isEmpty, configuration.setsCookies, request.handlesCookies,
+      isDefault || strip.contains(.sensitive) || !contains(.cookie)
+    else { return nil }
+    return jar.field(for: CookieContext(url: url, mainDocument: request.mainDocument))
+  }
+
   /// All fields as pairs.
   var pairs: [(name: String, value: String)] {
     // RFC 9110 7.2 recommends Host first. The caller may name another one, for the first origin only.
@@ -70,6 +79,7 @@ struct ComposedFields: Sendable {
     }
     for field in request.fields { take(field) }
     for field in composer.additionalFields where !request.fields.contains(field.name) { take(field) }
+    if let cookies = jarCookies { pairs.append(("Cookie", cookies)) }
     if !contains(.userAgent), let userAgent = composer.userAgent { pairs.append(("User-Agent", userAgent)) }
     if !contains(.accept) { pairs.append(("Accept", "*/*")) }
     if offers, !contains(.acceptEncoding) {
@@ -87,6 +97,7 @@ struct ComposedFields: Sendable {
     if isDefault {
       try head.append("Host", url.authority)
       head.append(composer.prepared(offering: offers))
+      if let cookies = jarCookies { try head.append("Cookie", cookies) }
     } else {
       for (name, value) in pairs { try head.append(name, value) }
     }

@@ -128,6 +128,7 @@ final class TaskRun: TransportReceiver {
   }
 
   func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
+    if head.fields.has(.setCookie) { keepCookies(head.fields, from: currentURL) }
     if RedirectRule.isRedirect(head.status), redirect(head, exchange) { return }
     let response = state.withLock { state -> Response in
       state.exchange = exchange
@@ -149,21 +150,13 @@ final class TaskRun: TransportReceiver {
     exchange.discardBody()
   }
 
+  /// Where the chain has led so far.
+  private var currentURL: ParsedURL { state.withLock { $0.chain?.step.url } ?? request.parsedURL }
+
   private func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: State) -> Response {
     Response(
       head: head, url: state.chain?.step.url ?? request.parsedURL, requestHead: exchange.requestHead,
       informational: state.informational, redirects: state.chain?.redirects ?? [])
-  }
-
-  /// The bytes of every Location, as they came: what is no UTF-8 is for the URL reader to judge.
-  private static func locations(of fields: FieldSection) -> [[UInt8]] {
-    var locations: [[UInt8]] = []
-    var next = fields.firstIndex(.location)
-    while let index = next {
-      locations.append([UInt8](fields.valueBytes(at: index)))
-      next = fields.nextIndex(.location, after: index)
-    }
-    return locations
   }
 
   /// Decides about a 3xx. False: it is the answer.
@@ -171,7 +164,7 @@ final class TaskRun: TransportReceiver {
     let wanted = request.redirects ?? session.configuration.redirects
     let policy = RedirectPolicy(
       isEnabled: wanted.isEnabled, limit: wanted.limit, allowsDowngrade: wanted.allowsDowngrade)
-    let locations = Self.locations(of: head.fields)
+    let locations = head.fields.bytes(.location)
     let isTaken = state.withLock { state -> Bool in
       let step = state.chain?.step
       let url = step?.url ?? request.parsedURL

@@ -90,6 +90,8 @@ private func runSession(
 ) async throws {
   var configuration = SessionConfiguration()
   configuration.engine = .own
+  // Cookies do not know ports: tests must not see each other's.
+  configuration.cookieStorage = CookieStorage()
   configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
   configure(&configuration)
   let session = try Session(configuration)

@@ -1,0 +1,26 @@
+internal import LupineBase
+internal import LupineRules
+internal import LupineWire
+
+extension TaskRun {
+  /// Every final head may set cookies, whatever its status, those of redirects and challenges included.
+  func keepCookies(_ fields: FieldSection, from url: ParsedURL) {
+    guard let jar = session.configuration.cookieStorage, request.handlesCookies else { return }
+    jar.receive(
+      fields.bytes(.setCookie), from: CookieContext(url: url, mainDocument: request.mainDocument),
+      policy: session.configuration.cookieAcceptPolicy)
+  }
+}
+
+extension FieldSection {
+  /// The bytes of every such field, as they came: what is no UTF-8 is for its reader to judge.
+  func bytes(_ field: KnownField) -> [[UInt8]] {
+    var values: [[UInt8]] = []
+    var next = firstIndex(field)
+    while let index = next {
+      values.append([UInt8](valueBytes(at: index)))
+      next = nextIndex(field, after: index)
+    }
+    return values
+  }
+}
