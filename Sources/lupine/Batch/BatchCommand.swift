@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import FoundationEssentials
 internal import LupineBase
+internal import LupineRules
 internal import LupineSession
 
 /// JSON requests in, JSON results out, one a line.

@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import LupineRules
 internal import LupineSession
 
 /// Why a line makes no request; becomes the `error` of its result.

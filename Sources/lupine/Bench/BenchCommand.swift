@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import LupineRules
 internal import LupineSession
 
 /// Measures: requests per second, processor time, latencies, connections.

@@ -1,3 +1,4 @@
+internal import LupineRules
 internal import LupineSession
 
 /// Figures of runs as text and as JSON.

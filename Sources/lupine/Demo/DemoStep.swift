@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import LupineBase
+internal import LupineRules
 internal import LupineSession
 internal import LupineTesting
 internal import LupineWire

@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import LupineRules
 internal import LupineSession
 
 /// What kind of body is wanted.

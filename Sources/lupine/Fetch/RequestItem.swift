@@ -1,3 +1,5 @@
+internal import LupineRules
+
 /// One argument after the URL, in HTTPie's notation.
 enum RequestItem: Sendable, Equatable {
   /// `name:value`; an empty value (`name:`) leaves a default field out.

@@ -1,3 +1,4 @@
+internal import LupineRules
 internal import LupineSession
 
 /// Writes a body to standard output: as it came, or, on a terminal, safe and pleasant to read.

@@ -1,20 +1,13 @@
+internal import LupineRules
+
 /// Makes text of a peer safe to show: control characters cannot move the cursor, change the title or hide anything.
 enum TerminalText {
-  /// Controls (C0, DEL, C1) and the characters that reorder or hide text.
-  static func isUnsafe(_ scalar: Unicode.Scalar) -> Bool {
-    switch scalar.value {
-    case 0..<0x20, 0x7F..<0xA0: true
-    case 0x200B...0x200F, 0x2028...0x202E, 0x2060...0x2069, 0xFEFF: true
-    default: false
-    }
-  }
-
   /// Escapes every unsafe character, line ends and tabs as well unless `keepsLines`.
   static func escaped(_ text: String, keepsLines: Bool = false) -> String {
-    guard text.unicodeScalars.contains(where: isUnsafe) else { return text }
+    guard text.unicodeScalars.contains(where: InvisibleText.isUnsafe) else { return text }
     var result = ""
     for scalar in text.unicodeScalars {
-      if !isUnsafe(scalar) || keepsLines && (scalar == "\n" || scalar == "\t") {
+      if !InvisibleText.isUnsafe(scalar) || keepsLines && (scalar == "\n" || scalar == "\t") {
         result.unicodeScalars.append(scalar)
       } else if scalar.value < 0x100 {
         result += "\\x" + hexadecimal(scalar.value, digits: 2)

@@ -1,3 +1,4 @@
+import LupineRules
 import Testing
 
 @testable import lupine

@@ -1,5 +1,6 @@
 import Foundation
 import LupineTesting
+import LupineRules
 import Testing
 
 @testable import lupine

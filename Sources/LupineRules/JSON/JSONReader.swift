@@ -1,26 +1,33 @@
 /// Why a text is no JSON, and at which byte.
-struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
-  var reason: String
-  var offset: Int
+package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
+  package var reason: String
+  package var offset: Int
 
-  var description: String { "\(reason) at byte \(offset)" }
+  package var description: String { "\(reason) at byte \(offset)" }
 }
 
-/// Reads one JSON text (RFC 8259), strictly; nesting is limited, so that no input can exhaust the stack.
-struct JSONReader {
-  static let depthLimit = 256
+/// Reads one JSON text (RFC 8259), strictly; nesting is limited, so that no input can exhaust the stack, and so may be the number of
+/// values, each of which takes far more memory than its two bytes of text.
+package struct JSONReader {
+  package static let depthLimit = 256
 
   private let bytes: [UInt8]
   private var index = 0
   private var depth = 0
+  private let depthLimit: Int
+  private var valuesLeft: Int
 
-  private init(_ bytes: [UInt8]) {
+  private init(_ bytes: [UInt8], depthLimit: Int, valueLimit: Int) {
     self.bytes = bytes
+    self.depthLimit = min(depthLimit, Self.depthLimit)
+    valuesLeft = valueLimit
   }
 
   /// Reads the whole input as one value.
-  static func read(_ bytes: [UInt8]) throws(JSONError) -> JSONValue {
-    var reader = JSONReader(bytes)
+  package static func read(
+    _ bytes: [UInt8], depthLimit: Int = depthLimit, valueLimit: Int = .max
+  ) throws(JSONError) -> JSONValue {
+    var reader = JSONReader(bytes, depthLimit: depthLimit, valueLimit: valueLimit)
     reader.skipSpace()
     let value = try reader.value()
     reader.skipSpace()
@@ -28,7 +35,7 @@ struct JSONReader {
     return value
   }
 
-  static func read(_ text: String) throws(JSONError) -> JSONValue { try read(Array(text.utf8)) }
+  package static func read(_ text: String) throws(JSONError) -> JSONValue { try read(Array(text.utf8)) }
 
   private func error(_ reason: String) -> JSONError { JSONError(reason: reason, offset: index) }
 
@@ -40,6 +47,8 @@ struct JSONReader {
 
   private mutating func value() throws(JSONError) -> JSONValue {
     guard let first = current else { throw error("the text ends where a value is expected") }
+    guard valuesLeft > 0 else { throw error("too many values") }
+    valuesLeft -= 1
     switch first {
     case UInt8(ascii: "{"): return try nested { reader throws(JSONError) in try reader.object() }
     case UInt8(ascii: "["): return try nested { reader throws(JSONError) in try reader.array() }
@@ -55,7 +64,7 @@ struct JSONReader {
   private mutating func nested(
     _ body: (inout JSONReader) throws(JSONError) -> JSONValue
   ) throws(JSONError) -> JSONValue {
-    guard depth < Self.depthLimit else { throw error("more than \(Self.depthLimit) levels of nesting") }
+    guard depth < depthLimit else { throw error("more than \(depthLimit) levels of nesting") }
     depth += 1
     defer { depth -= 1 }
     index += 1
@@ -126,7 +135,11 @@ struct JSONReader {
   private mutating func string() throws(JSONError) -> String {
     index += 1
     var content: [UInt8] = []
-    while let byte = current {
+    while true {
+      let start = index
+      while index < bytes.count, Self.isPlain(bytes[index]) { index += 1 }
+      content += bytes[start..<index]
+      guard let byte = current else { break }
       index += 1
       switch byte {
       case UInt8(ascii: "\""):
@@ -136,10 +149,14 @@ struct JSONReader {
       case 0..<0x20:
         index -= 1
         throw error("a control character in a string must be escaped")
-      default: content.append(byte)
+      default: preconditionFailure("a plain byte ended a run of plain bytes")
       }
     }
     throw error("the text ends inside a string")
+  }
+
+  private static func isPlain(_ byte: UInt8) -> Bool {
+    byte >= 0x20 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
   }
 
   private mutating func escape(into content: inout [UInt8]) throws(JSONError) {
