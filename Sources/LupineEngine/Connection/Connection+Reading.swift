@@ -133,7 +133,7 @@ extension Connection {
     }
     var offset = 0
     do {
-      while state == .busy, try handle(parser.next(bytes, &offset), of: bytes, transfer) {}
+      while state == .busy, try handle(parser.next(bytes, &offset), of: bytes, offset, transfer) {}
     } catch let error as WireError {
       fail(.wire(error), .receive)
     } catch let error as EngineError {
@@ -141,11 +141,14 @@ extension Connection {
     } catch {
       preconditionFailure("the parser and the decoder throw typed errors only: \(error)")
     }
+    transfer.metrics.responseBytes += Int64(offset)
     if state == .ending, offset < bytes.count { verdict = .close(.bytesAfterResponse) }
   }
 
-  /// Carries out one event. False: nothing more to parse for now.
-  private func handle(_ event: ResponseEvent, of bytes: Span<UInt8>, _ transfer: Transfer) throws -> Bool {
+  /// Carries out one event, which ends before `offset`. False: nothing more to parse for now.
+  private func handle(
+    _ event: ResponseEvent, of bytes: Span<UInt8>, _ offset: Int, _ transfer: Transfer
+  ) throws -> Bool {
     switch event {
     case .needMore: return false
     case .informational(let head):
@@ -155,6 +158,9 @@ extension Connection {
       }
       if head.status != 100 { transfer.informational(head) }
     case .head(let head, let framing):
+      transfer.metrics.responseHeadBytes = transfer.metrics.responseBytes + Int64(offset)
+      transfer.metrics.responseStatus = head.status
+      transfer.metrics.responseMinorVersion = head.version.minor
       try receive(head, framing, transfer)
     case .body(let range):
       try transfer.receive(body: bytes.extracting(range))

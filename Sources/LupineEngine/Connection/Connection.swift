@@ -120,13 +120,18 @@ final class Connection: ReadinessHandler, TimerHandler {
   private func opened() {
     state = .idle
     disarm()
+    information = currentInformation
+    pool.connectionOpened(self)
+  }
+
+  /// What is known of the connection now.
+  var currentInformation: ConnectionInformation {
     let agreed = tls?.info
-    information = ConnectionInformation(
+    return ConnectionInformation(
       remoteAddress: remoteAddress?.description,
       localAddress: localAddress?.description,
       tlsVersion: agreed?.version.map { $0 == .tls13 ? "TLSv1.3" : "TLSv1.2" }, tlsCipher: agreed?.cipher,
       tlsResumed: agreed?.isResumed ?? false, peerCertificates: tls?.peerChain ?? [], opening: opening)
-    pool.connectionOpened(self)
   }
 
   /// Which step of the opening is under way; nil: it is over.

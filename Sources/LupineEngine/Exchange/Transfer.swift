@@ -206,16 +206,16 @@ package final class Transfer {
     if let plain = request.headWithoutExpectation { head = plain }
   }
 
-  /// Forgets what belongs to one attempt.
-  func prepareForRetry() {
-    metrics.retries += 1
-    metrics.assignedAt = nil
-    metrics.sendStart = nil
-    metrics.sendEnd = nil
-    metrics.requestBodyBytes = 0
-    metrics.responseBodyBytes = 0
-    metrics.responseDecodedBytes = 0
-    metrics.firstByteAt = nil
+  /// Puts away what belongs to one attempt, and begins the next.
+  func prepareForRetry(now: Instant) {
+    var attempts = metrics.earlier
+    metrics.earlier = []
+    metrics.endAt = now
+    attempts.append(metrics)
+    metrics = TransferMetrics()
+    metrics.createdAt = now
+    metrics.retries = attempts.count
+    metrics.earlier = attempts
     clock.firstByteAt = nil
     clock.sendStartedAt = nil
     clock.sendEndedAt = nil

@@ -2,13 +2,8 @@ package import LupineBase
 
 /// When each phase of a request began and ended, on the monotonic clock, and what was moved. Nil: the phase did not happen.
 package struct TransferMetrics: Sendable {
+  /// A connection was asked for.
   package var createdAt = Instant(nanoseconds: 0)
-  package var resolveStart: Instant?
-  package var resolveEnd: Instant?
-  package var connectStart: Instant?
-  package var connectEnd: Instant?
-  package var tlsStart: Instant?
-  package var tlsEnd: Instant?
   /// A connection was assigned.
   package var assignedAt: Instant?
   package var sendStart: Instant?
@@ -20,9 +15,18 @@ package struct TransferMetrics: Sendable {
   package var reusedConnection = false
   /// Times that the request was sent again because a reused connection had died.
   package var retries = 0
+  /// The attempts before this one, oldest first: empty but for retries.
+  package var earlier: [TransferMetrics] = []
   package var requestHeadBytes = 0
   package var requestBodyBytes: Int64 = 0
-  package var responseHeadBytes = 0
+  /// Of the final head; 0 before it came.
+  package var responseStatus = 0
+  /// HTTP/1.x of the final head.
+  package var responseMinorVersion = 1
+  /// Bytes of all heads, the empty lines and interim responses included.
+  package var responseHeadBytes: Int64 = 0
+  /// Every byte of the response that was read, chunk framing and trailers included, TLS left out.
+  package var responseBytes: Int64 = 0
   /// Body bytes as they came over the wire, chunk framing left out.
   package var responseBodyBytes: Int64 = 0
   /// Body bytes after content decoding.
@@ -43,14 +47,7 @@ package final class ConnectionInformation: Sendable {
   package let peerCertificates: [[UInt8]]
   package let opening: OpeningTimes
 
-  /// What another transport knows.
-  package convenience init(connectStart: Instant?, connectEnd: Instant?) {
-    self.init(
-      remoteAddress: nil, localAddress: nil, tlsVersion: nil, tlsCipher: nil, tlsResumed: false, peerCertificates: [],
-      opening: OpeningTimes(connectStart: connectStart, connectEnd: connectEnd))
-  }
-
-  init(
+  package init(
     remoteAddress: String?, localAddress: String?, tlsVersion: String?, tlsCipher: String?, tlsResumed: Bool,
     peerCertificates: [[UInt8]], opening: OpeningTimes
   ) {
@@ -72,4 +69,6 @@ package struct OpeningTimes: Sendable {
   package var connectEnd: Instant?
   package var tlsStart: Instant?
   package var tlsEnd: Instant?
+
+  package init() {}
 }

@@ -110,7 +110,7 @@ package final class EnginePool {
   /// 417 refused the expectation: the same request once more, without it.
   func resendWithoutExpectation(_ transfer: Transfer) {
     transfer.dropExpectation()
-    transfer.prepareForRetry()
+    transfer.prepareForRetry(now: context.now)
     start(transfer)
   }
 
@@ -123,7 +123,7 @@ package final class EnginePool {
     default: canRepeat = false
     }
     if canRepeat, !isClosed {
-      transfer.prepareForRetry()
+      transfer.prepareForRetry(now: context.now)
       start(transfer)
     } else {
       transfer.end(failure, now: context.now)
@@ -144,7 +144,8 @@ package final class EnginePool {
 
   func connectionOpenFailed(_ connection: Connection, _ error: EngineError, _ phase: TransferPhase) {
     connections[connection.identifier.index] = nil
-    perform(machine.openFailed(connection.identifier, now: context.now), failure: (error, phase))
+    let failure = OpenFailure(error: error, phase: phase, information: connection.currentInformation)
+    perform(machine.openFailed(connection.identifier, now: context.now), failure: failure)
   }
 
   func connectionReleased(_ connection: Connection) {
@@ -159,16 +160,24 @@ package final class EnginePool {
 
   // MARK: Carrying out
 
-  private func perform(
-    _ steps: PoolMachine<PoolKey, Transfer>.Steps, failure: (EngineError, TransferPhase)? = nil
-  ) {
+  /// Why a connection could not be opened, and how far it came.
+  private struct OpenFailure {
+    var error: EngineError
+    var phase: TransferPhase
+    var information: ConnectionInformation
+  }
+
+  private func perform(_ steps: PoolMachine<PoolKey, Transfer>.Steps, failure: OpenFailure? = nil) {
     if let (identifier, _) = steps.close {
       connections[identifier.index]?.dismantle()
       connections[identifier.index] = nil
     }
     if let (identifier, key) = steps.open { open(identifier, key) }
-    if let (error, phase) = failure {
-      for waiter in steps.fail { end(waiter, error, phase) }
+    if let failure {
+      for waiter in steps.fail {
+        waiter.metrics.connection = failure.information
+        end(waiter, failure.error, failure.phase)
+      }
     }
     if let (identifier, transfer, _) = steps.lease {
       guard let connection = connections[identifier.index] else {
@@ -198,7 +207,7 @@ package final class EnginePool {
   private func armWait(of transfer: Transfer) {
     let limits = transfer.request.deadlines
     var waits = WaitDeadlines()
-    if let total = limits.total { waits.total = transfer.metrics.createdAt.advanced(byNanoseconds: total) }
+    if let total = limits.total { waits.total = transfer.clock.createdAt.advanced(byNanoseconds: total) }
     if let wait = limits.poolWait { waits.poolWait = context.now.advanced(byNanoseconds: wait) }
     if let idle = limits.idle { waits.idle = context.now.advanced(byNanoseconds: idle) }
     guard waits.next != .distantFuture else { return }

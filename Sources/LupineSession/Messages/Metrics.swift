@@ -1,76 +1,48 @@
+public import FoundationEssentials
 internal import LupineBase
 internal import LupineEngine
+internal import LupineIO
 package import LupineRules
 
-/// When what happened in a task: one entry for each request that was sent, redirects included.
+/// When what happened in a task, as `URLSessionTaskMetrics`: one entry for each request that was sent, redirects, rounds of authentication
+/// and retries included.
 public struct TaskMetrics: Sendable {
   /// The requests in the order in which they were sent.
   public var transactions: [TransactionMetrics] = []
   /// From the start of the task to its end.
   public var duration: Duration = .zero
+  /// Redirects that were followed.
+  public var redirectCount = 0
+  /// When the task started, in nanoseconds on the monotonic clock, the clock of every instant here.
+  public var start: Int64 = 0
 
   /// No metrics yet.
   public init() {}
 
-  init(transactions: [TransactionMetrics], duration: Duration) {
+  /// - Parameter transactions: those that a transport tried again on its own hold their earlier attempts, which get entries of their own here.
+  init(transactions: [TransactionMetrics], start: Instant, end: Instant, redirectCount: Int) {
     self.transactions = transactions
-    self.duration = duration
+    if transactions.contains(where: { $0.retryCount > 0 }) {
+      self.transactions = transactions.flatMap { $0.earlierAttempts + [$0] }
+    }
+    duration = .nanoseconds(end.nanoseconds(since: start))
+    self.start = start.nanoseconds
+    self.redirectCount = redirectCount
   }
+
+  /// The wall clock's time at `start`. Worked out when it is asked for, so that a task that nobody asks reads no second clock.
+  public var startDate: Date { WallClock.date(ofMonotonic: start) }
 }
 
 /// When what happened in one exchange. Instants are nanoseconds on the monotonic clock; nil: it did not happen, as with `connectStart` on a
-/// reused connection.
+/// reused connection. `date(of:)` makes them dates.
 public final class TransactionMetrics: Sendable {
   private let record: TransferMetrics
   package let url: ParsedURL?
   /// The method.
   public let method: String
 
-  /// No metrics: for transports that keep none.
-  public init() {
-    record = TransferMetrics()
-    url = nil
-    method = ""
-  }
-
-  /// Instants for transports that bring their own.
-  public struct Times: Sendable {
-    /// See the properties of the same names.
-    public var fetchStart: Int64 = 0
-    /// See the property of the same name.
-    public var connectStart: Int64?
-    /// See the property of the same name.
-    public var connectEnd: Int64?
-    /// See the property of the same name.
-    public var requestStart: Int64?
-    /// See the property of the same name.
-    public var requestEnd: Int64?
-    /// See the property of the same name.
-    public var responseStart: Int64?
-    /// See the property of the same name.
-    public var responseEnd: Int64?
-
-    /// None but `fetchStart`, which is 0.
-    public init() {}
-  }
-
-  /// Metrics of a transport that keeps its own time.
-  public init(method: String, times: Times) {
-    var record = TransferMetrics()
-    record.createdAt = Instant(nanoseconds: times.fetchStart)
-    record.sendStart = times.requestStart.map { Instant(nanoseconds: $0) }
-    record.sendEnd = times.requestEnd.map { Instant(nanoseconds: $0) }
-    record.firstByteAt = times.responseStart.map { Instant(nanoseconds: $0) }
-    record.endAt = times.responseEnd.map { Instant(nanoseconds: $0) }
-    record.connection = ConnectionInformation(
-      connectStart: times.connectStart.map { Instant(nanoseconds: $0) },
-      connectEnd: times.connectEnd.map { Instant(nanoseconds: $0) })
-    self.record = record
-    url = nil
-    self.method = method
-  }
-
-  init(_ record: TransferMetrics, url: ParsedURL, method: String) {
+  init(_ record: TransferMetrics, url: ParsedURL?, method: String) {
     self.record = record
     self.url = url
     self.method = method
@@ -79,11 +51,27 @@ public final class TransactionMetrics: Sendable {
   /// The times of opening; of a reused connection they belong to an earlier exchange.
   private var opening: OpeningTimes? { record.reusedConnection ? nil : record.connection?.opening }
 
-  /// The URL, without userinfo and fragment.
+  /// The attempts of the transport before this one, oldest first: `retryCount` of them.
+  public var earlierAttempts: [TransactionMetrics] {
+    record.earlier.map { TransactionMetrics($0, url: url, method: method) }
+  }
+
+  // MARK: What
+
+  /// The URL, without userinfo and fragment; empty if the transport did not say.
   public var urlString: String { url?.requestString ?? "" }
+  /// The status of the response; nil if none came.
+  public var statusCode: Int? { record.responseStatus == 0 ? nil : record.responseStatus }
+  /// "http/1.1" or "http/1.0", as the response said; nil if none came.
+  public var networkProtocolName: String? {
+    record.responseStatus == 0 ? nil : record.responseMinorVersion == 0 ? "http/1.0" : "http/1.1"
+  }
+
+  // MARK: When
+
   /// The task asked for a connection.
   public var fetchStart: Int64 { record.createdAt.nanoseconds }
-  /// The lookup of the host began.
+  /// The lookup of the host began. Of a connection that was being opened for another request, this may be before `fetchStart`.
   public var resolveStart: Int64? { opening?.resolveStart?.nanoseconds }
   /// The lookup ended.
   public var resolveEnd: Int64? { opening?.resolveEnd?.nanoseconds }
@@ -104,18 +92,15 @@ public final class TransactionMetrics: Sendable {
   /// The exchange ended.
   public var responseEnd: Int64? { record.endAt?.nanoseconds }
 
+  /// The wall clock's time at an instant of these metrics.
+  public func date(of instant: Int64) -> Date { WallClock.date(ofMonotonic: instant) }
+
+  // MARK: How
+
   /// Whether the connection had served another request before.
   public var isReusedConnection: Bool { record.reusedConnection }
-  /// Times the request was sent again because a reused connection had died.
+  /// Times the request was sent again because a reused connection had died, or because 417 refused its expectation.
   public var retryCount: Int { record.retries }
-  /// Bytes of the request head.
-  public var requestHeaderBytes: Int { record.requestHeadBytes }
-  /// Bytes of the request body, chunk framing left out.
-  public var requestBodyBytes: Int64 { record.requestBodyBytes }
-  /// Bytes of the response body as they came, chunk framing left out.
-  public var responseBodyBytes: Int64 { record.responseBodyBytes }
-  /// Bytes of the response body after content decoding.
-  public var responseDecodedBytes: Int64 { record.responseDecodedBytes }
   /// "address:port" of the peer.
   public var remoteAddress: String? { record.connection?.remoteAddress }
   /// "address:port" of this end.
@@ -127,18 +112,64 @@ public final class TransactionMetrics: Sendable {
   /// Whether the TLS session was resumed.
   public var isTLSResumed: Bool { record.connection?.tlsResumed ?? false }
 
-  /// The phases that happened, in order, with their lengths.
-  public var phases: [(name: String, duration: Duration)] {
-    func span(_ name: String, _ start: Int64?, _ end: Int64?) -> (name: String, duration: Duration)? {
+  // MARK: How much
+
+  /// Bytes of the request head.
+  public var requestHeaderBytes: Int { record.requestHeadBytes }
+  /// Bytes of the request body, chunk framing left out.
+  public var requestBodyBytes: Int64 { record.requestBodyBytes }
+  /// Bytes of all response heads, interim ones included.
+  public var responseHeaderBytes: Int64 { record.responseHeadBytes }
+  /// Bytes of the response body as they came, chunk framing left out.
+  public var responseBodyBytes: Int64 { record.responseBodyBytes }
+  /// Bytes of the response body after content decoding.
+  public var responseDecodedBytes: Int64 { record.responseDecodedBytes }
+
+  // MARK: Phases
+
+  /// A part of an exchange.
+  public struct Phase: Sendable, Hashable {
+    /// `wait` (for a connection), `resolve`, `connect`, `tls`, `send`, `firstByte`, `receive`, or `total`.
+    public var name: String
+    /// Nanoseconds on the monotonic clock.
+    public var start: Int64
+    /// Not before `start`.
+    public var end: Int64
+    /// From start to end.
+    public var duration: Duration { .nanoseconds(end - start) }
+  }
+
+  /// The phases that happened, in order, and `total` at last. What happened before the exchange was asked for is left out of them, so that
+  /// their lengths together never exceed the whole.
+  public var phases: [Phase] {
+    func phase(_ name: String, _ start: Int64?, _ end: Int64?) -> Phase? {
       guard let start, let end else { return nil }
-      return (name, .nanoseconds(end - start))
+      let begin = max(start, fetchStart)
+      return Phase(name: name, start: begin, end: max(begin, end))
     }
-    let waitEnd = resolveStart ?? connectStart ?? requestStart
+    let begun = resolveStart ?? connectStart ?? requestStart
     return [
-      span("wait", fetchStart, waitEnd.map { max($0, fetchStart) }), span("resolve", resolveStart, resolveEnd),
-      span("connect", connectStart, connectEnd), span("tls", secureConnectionStart, secureConnectionEnd),
-      span("send", requestStart, requestEnd), span("firstByte", requestEnd, responseStart),
-      span("receive", responseStart, responseEnd), span("total", fetchStart, responseEnd),
+      phase("wait", fetchStart, begun), phase("resolve", resolveStart, resolveEnd),
+      phase("connect", connectStart, connectEnd), phase("tls", secureConnectionStart, secureConnectionEnd),
+      phase("send", requestStart, requestEnd), phase("firstByte", requestEnd, responseStart),
+      phase("receive", responseStart, responseEnd), phase("total", fetchStart, responseEnd),
     ].compactMap { $0 }
+  }
+}
+
+/// Relates the monotonic clock to the wall clock.
+enum WallClock {
+  /// The wall clock's seconds at the origin of the monotonic one.
+  private static let origin = Locked<Double?>(nil)
+
+  /// Equal instants give equal dates, and their distances are kept, until the wall clock is set by more than 50 ms.
+  static func date(ofMonotonic nanoseconds: Int64) -> Date {
+    let measured = Date().timeIntervalSince1970 - Double(EventLoop.monotonicNow().nanoseconds) / 1e9
+    let base = origin.withLock { origin -> Double in
+      if let known = origin, (known - measured).magnitude < 0.05 { return known }
+      origin = measured
+      return measured
+    }
+    return Date(timeIntervalSince1970: base + Double(nanoseconds) / 1e9)
   }
 }

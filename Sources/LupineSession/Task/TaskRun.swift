@@ -226,12 +226,14 @@ final class TaskRun: TransportReceiver {
   }
 
   private func finish(_ failure: SessionError?) {
-    let duration = Duration.nanoseconds(EventLoop.monotonicNow().nanoseconds(since: startedAt))
+    let now = EventLoop.monotonicNow()
     let result = state.withLock { state -> Result<Response, SessionError>? in
       guard !state.hasEnded else { return nil }
       state.hasEnded = true
       state.exchange = nil
-      let metrics = TaskMetrics(transactions: state.transactions, duration: duration)
+      let metrics = TaskMetrics(
+        transactions: state.transactions, start: startedAt, end: now,
+        redirectCount: state.chain?.redirects.count ?? 0)
       let response = state.response?.ended(trailers: state.trailers ?? FieldSection(), metrics: metrics)
       if var failure {
         failure.response = response ?? failure.response

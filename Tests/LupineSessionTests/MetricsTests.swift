@@ -1,0 +1,98 @@
+import FoundationEssentials
+import LupineSession
+import LupineTesting
+import Testing
+
+/// Every request that was sent has its metrics, whatever became of it.
+@Suite(.timeLimit(.minutes(5))) struct MetricsTests {
+  @Test func everyPhaseOfATLSExchange() async throws {
+    let before = Date()
+    try await withServer(isSecure: true) { session, server in
+      let url = "https://localhost:\(server.port)/hello"
+      let (_, response) = try await session.data(from: url)
+      let metrics = try #require(response.metrics.transactions.first)
+      #expect(
+        metrics.phases.map(\.name) == ["wait", "resolve", "connect", "tls", "send", "firstByte", "receive", "total"])
+      for phase in metrics.phases { #expect(phase.end >= phase.start) }
+      for (earlier, later) in zip(metrics.phases.dropLast(), metrics.phases.dropLast().dropFirst()) {
+        #expect(earlier.end <= later.start || earlier.name == "connect")
+      }
+      #expect(metrics.networkProtocolName == "http/1.1")
+      #expect(metrics.statusCode == 200)
+      #expect(metrics.method == "GET")
+      #expect(metrics.urlString == url)
+      #expect(metrics.tlsVersion == "TLSv1.3")
+      #expect(metrics.tlsCipher?.hasPrefix("TLS_") == true)
+      #expect(metrics.isTLSResumed == false)
+      #expect(metrics.remoteAddress?.hasSuffix(":\(server.port)") == true)
+      #expect(metrics.localAddress != nil)
+      #expect(metrics.localAddress != metrics.remoteAddress)
+      #expect(metrics.requestHeaderBytes == response.requestHead.count)
+      #expect(metrics.responseBodyBytes == 13)
+      #expect(metrics.responseDecodedBytes == 13)
+      let date = response.metrics.startDate
+      #expect(date >= before.addingTimeInterval(-0.1))
+      #expect(date <= Date().addingTimeInterval(0.1))
+      #expect(metrics.date(of: metrics.fetchStart) >= date)
+    }
+  }
+
+  @Test func headBytesCountWhatWasOnTheWire() async throws {
+    let interim = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+    let head = "HTTP/1.0 200 OK\r\nContent-Length: 5\r\nX-Long: \(String(repeating: "y", count: 3_000))\r\n\r\n"
+    try await withScript([[.readHead, .send(ScriptBytes(interim + head + "12345")), .close]]) { session, server in
+      let (_, response) = try await session.data(from: server.url())
+      let metrics = try #require(response.metrics.transactions.first)
+      #expect(metrics.responseHeaderBytes == Int64(interim.utf8.count + head.utf8.count))
+      #expect(metrics.responseBodyBytes == 5)
+      #expect(metrics.networkProtocolName == "http/1.0")
+    }
+  }
+
+  @Test func aRetryHasATransactionOfItsOwn() async throws {
+    try await withScript([
+      [.readHead, .send(reply("one")), .readHead, .close], [.readHead, .send(reply("two")), .waitForClose],
+    ]) { session, server in
+      try await session.expect("one", from: server.url())
+      let response = try await session.expect("two", from: server.url())
+      let transactions = response.metrics.transactions
+      #expect(transactions.count == 2)
+      #expect(transactions.map(\.isReusedConnection) == [true, false])
+      #expect(transactions.map(\.statusCode) == [nil, 200])
+      #expect(transactions.map(\.retryCount) == [0, 1])
+      #expect(transactions.allSatisfy { $0.urlString == server.url() + "/" || $0.urlString == server.url() })
+      let end = try #require(transactions[0].responseEnd)
+      #expect(end <= transactions[1].fetchStart)
+    }
+  }
+
+  @Test func redirectsAreCounted() async throws {
+    try await withScript([
+      [
+        .readHead, .send("HTTP/1.1 302 Found\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n"), .readHead,
+        .send(reply("end")), .waitForClose,
+      ]
+    ]) { session, server in
+      let response = try await session.expect("end", from: server.url())
+      #expect(response.metrics.redirectCount == 1)
+      #expect(response.metrics.transactions.map(\.statusCode) == [302, 200])
+      #expect(response.metrics.transactions.map(\.isReusedConnection) == [false, true])
+      #expect(response.metrics.transactions[1].connectStart == nil)
+    }
+  }
+
+  @Test func failedHandshakeSaysHowFarItCame() async throws {
+    try await withServer(
+      isSecure: true,
+      configure: { $0.tls.roots = .certificates([]) }
+    ) { session, server in
+      let error = try await failure { try await session.data(from: "https://localhost:\(server.port)/") }
+      let metrics = try #require(error.metrics?.transactions.last)
+      #expect(metrics.connectEnd != nil)
+      #expect(metrics.secureConnectionStart != nil)
+      #expect(metrics.secureConnectionEnd == nil)
+      #expect(metrics.requestStart == nil)
+      #expect(metrics.statusCode == nil)
+    }
+  }
+}
