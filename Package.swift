@@ -89,7 +89,9 @@ let package = Package(
       ]),
 
     // Support for tests, demo and users' tests; no library target depends on it.
-    library("LupineTesting", ["CLupineLinux", "CLupineOpenSSL", "CLupineZlib", "LupineBase"]),
+    library(
+      "LupineTesting",
+      ["LupineSession", "LupineWire", "CLupineLinux", "CLupineOpenSSL", "CLupineZlib", "LupineBase"]),
 
     .executableTarget(
       name: "lupine",
@@ -111,14 +113,19 @@ let package = Package(
     tests("LupineRulesTests", ["LupineRules", "LupineWire", "LupineTLS", "LupineBase"], resources: [.copy("Cases")]),
     tests("LupineIOTests", ["LupineIO", "LupineBase", "CLupineLinux"]),
     tests("LupineTLSTests", ["LupineTLS", "LupineBase", "LupineTesting", "CLupineOpenSSL"]),
-    tests("LupineTestingTests", ["LupineTesting", "CLupineOpenSSL", "CLupineZlib"]),
+    tests(
+      "LupineTestingTests",
+      [
+        "LupineTesting", "LupineSession", "LupineWire", "CLupineOpenSSL", "CLupineZlib",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+      ]),
     tests(
       "LupineEngineTests",
       [
         "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting",
         "LupineFuzzBodies",
       ]),
-    tests("CommandLineTests", ["lupine", "LupineSession", "LupineTesting"]),
+    tests("CommandLineTests", ["lupine", "LupineSession", "LupineRules", "LupineTesting"]),
     tests(
       "LupineSessionTests",
       [

@@ -52,13 +52,13 @@ public final class Session: Sendable {
   /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`.
   public func invalidateAndCancel() {
     isInvalid.withLock { $0 = true }
-    (transport as? EngineTransport)?.close(cancelling: true)
+    transport.invalidate(cancelling: true)
   }
 
   /// Lets tasks finish, then closes every connection; later requests fail with `.sessionInvalidated`.
   public func finishTasksAndInvalidate() {
     isInvalid.withLock { $0 = true }
-    (transport as? EngineTransport)?.close(cancelling: false)
+    transport.invalidate(cancelling: false)
   }
 
   /// What the connection pool has done so far. Zeros for a transport other than the network.

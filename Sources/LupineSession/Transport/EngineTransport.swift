@@ -118,7 +118,7 @@ final class EngineTransport: Transport {
   }
 
   /// Closes idle connections and, if asked, ends everything under way.
-  func close(cancelling: Bool) {
+  func invalidate(cancelling: Bool) {
     pool.close(cancelling: cancelling)
   }
 

@@ -8,6 +8,14 @@ package import LupineRules
 public protocol Transport: Sendable {
   /// Begins an exchange and returns at once. Any thread.
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange
+  /// The session was invalidated. With `cancelling`, whatever is under way ends with `.cancelled`; otherwise it goes on, and what is kept
+  /// beyond it is let go. Any thread.
+  func invalidate(cancelling: Bool)
+}
+
+extension Transport {
+  /// Does nothing: there is nothing to let go.
+  public func invalidate(cancelling: Bool) {}
 }
 
 /// An exchange under way. Every method may be called from any thread and does nothing after the end.
@@ -74,4 +82,14 @@ public struct TransportRequest: Sendable {
   public var urlString: String { url.requestString }
   /// The request target in origin form (RFC 9112 3.2.1).
   public var target: String { url.target }
+  /// "http" or "https".
+  public var scheme: String { url.scheme.text }
+  /// The host, as it stands in the URL: an IPv6 address in brackets.
+  public var host: String { url.host.bracketed }
+  /// The port, also where the URL names none.
+  public var port: Int { Int(url.port) }
+  /// The path, percent-encoded, at least "/".
+  public var path: String { url.path }
+  /// The query without its "?"; nil is no query.
+  public var query: String? { url.query }
 }

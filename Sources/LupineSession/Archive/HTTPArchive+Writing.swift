@@ -1,0 +1,288 @@
+internal import FoundationEssentials
+internal import LupineBase
+internal import LupineRules
+
+extension HTTPArchive {
+  /// The archive as HAR 1.2: valid JSON whatever the messages hold; one entry a line. What HAR has no place for has names that begin with
+  /// an underscore, as it asks for.
+  ///
+  /// - Parameters:
+  ///   - redactingSecrets: leave out credentials and cookies: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`
+  ///     and of fields marked sensitive, userinfo in URLs, and query parameters that are known to carry credentials. Bodies are written
+  ///     as they are. Default true.
+  ///   - includingBodies: write the bodies. Default true.
+  public func json(redactingSecrets: Bool = true, includingBodies: Bool = true) -> [UInt8] {
+    let writer = ArchiveWriter(redacts: redactingSecrets, includesBodies: includingBodies)
+    var head: [JSONValue.Member] = [
+      .init("version", .string("1.2")),
+      .init(
+        "creator",
+        .object([.init("name", .string(creator.name)), .init("version", .string(creator.version))])),
+    ]
+    if let comment { head.append(.init("comment", .string(comment))) }
+    var output = Array(#"{"log":"#.utf8)
+    output += JSONWriter.line(.object(head), escapingC1: true).dropLast()
+    output += #","entries":["#.utf8
+    for (index, entry) in entries.enumerated() {
+      output += (index == 0 ? "\n" : ",\n").utf8
+      output += JSONWriter.line(writer.entry(entry), escapingC1: true)
+    }
+    output += "\n]}}\n".utf8
+    return output
+  }
+}
+
+/// Makes JSON of an archive's entries.
+private struct ArchiveWriter {
+  let redacts: Bool
+  let includesBodies: Bool
+
+  private typealias Member = JSONValue.Member
+
+  func entry(_ entry: HTTPArchive.Entry) -> JSONValue {
+    let milliseconds = (entry.startedAt.timeIntervalSince1970 * 1_000).rounded()
+    var members = [
+      Member("startedDateTime", .string(InternetDate.text(milliseconds: Self.integer(milliseconds)))),
+      Member("time", Self.number(entry.timings.total)),
+      Member("request", request(entry.request)),
+      Member("response", response(entry.response)),
+      Member("cache", .object([])),
+      Member("timings", timings(entry.timings)),
+    ]
+    if let address = entry.serverAddress { members.append(Member("serverIPAddress", .string(address))) }
+    if let connection = entry.connection { members.append(Member("connection", .string(connection))) }
+    if let comment = entry.comment { members.append(Member("comment", .string(comment))) }
+    if let isReused = entry.isReusedConnection { members.append(Member("_reusedConnection", .boolean(isReused))) }
+    if let tls = entry.tls {
+      members.append(
+        Member(
+          "_tls",
+          .object([
+            Member("version", .string(tls.version)), Member("cipher", tls.cipher.map { .string($0) } ?? .null),
+            Member("resumed", .boolean(tls.isResumed)),
+          ])))
+    }
+    if let failure = entry.failure {
+      members.append(
+        Member(
+          "_error",
+          .object([
+            Member("code", .string(failure.code)), Member("phase", .string(failure.phase)),
+            Member("message", .string(failure.message)),
+          ])))
+    }
+    return .object(members)
+  }
+
+  // MARK: Messages
+
+  private func request(_ request: HTTPArchive.Request) -> JSONValue {
+    let url = redacts ? SecretText.redacted(url: request.url) : request.url
+    var members = [
+      Member("method", .string(request.method)), Member("url", .string(url)),
+      Member("httpVersion", .string(request.httpVersion)),
+      Member("cookies", .array(ArchiveCookies.request(request.fields).map { cookie($0) })),
+      Member("headers", fields(request.fields)),
+      Member("queryString", query(url)),
+    ]
+    if let body = request.body, includesBodies, !body.isEmpty {
+      let (text, isBase64) = Self.text(body)
+      var data = [
+        Member("mimeType", .string(request.first(named: "content-type") ?? "")), Member("params", .array([])),
+        Member("text", .string(text)),
+      ]
+      if isBase64 { data.append(Member("_encoding", .string("base64"))) }
+      members.append(Member("postData", .object(data)))
+    }
+    members.append(Member("headersSize", Self.size(request.headerBytes)))
+    members.append(Member("bodySize", Self.size(request.bodyBytes ?? request.body.map { Int64($0.count) })))
+    return .object(members)
+  }
+
+  /// HAR knows no exchange without a response: status 0, as browsers write it.
+  private func response(_ response: HTTPArchive.Response?) -> JSONValue {
+    let shown = response ?? HTTPArchive.Response(status: 0)
+    let location = shown.first(named: "location") ?? ""
+    var members = [
+      Member("status", .integer(shown.status)), Member("statusText", .string(shown.reason)),
+      Member("httpVersion", .string(response == nil ? "" : shown.httpVersion)),
+      Member("cookies", .array(ArchiveCookies.response(shown.fields).map { cookie($0) })),
+      Member("headers", fields(shown.fields)),
+      Member("content", content(shown)),
+      Member("redirectURL", .string(redacts ? SecretText.redacted(url: location) : location)),
+      Member("headersSize", Self.size(shown.headerBytes)), Member("bodySize", Self.size(shown.bodyBytes)),
+    ]
+    if !shown.trailers.isEmpty { members.append(Member("_trailers", fields(shown.trailers))) }
+    if !shown.informational.isEmpty {
+      members.append(
+        Member(
+          "_informational",
+          .array(
+            shown.informational.map {
+              .object([Member("status", .integer($0.status)), Member("headers", fields($0.fields))])
+            })))
+    }
+    return .object(members)
+  }
+
+  private func content(_ response: HTTPArchive.Response) -> JSONValue {
+    let size = response.body.map { Int64($0.count) } ?? response.decodedBytes ?? 0
+    var members = [Member("size", .integer(size))]
+    if let wire = response.bodyBytes, response.body != nil, size > wire {
+      members.append(Member("compression", .integer(size - wire)))
+    }
+    members.append(Member("mimeType", .string(response.first(named: "content-type") ?? "x-unknown")))
+    if let body = response.body, includesBodies {
+      let (text, isBase64) = Self.text(body)
+      members.append(Member("text", .string(text)))
+      if isBase64 { members.append(Member("encoding", .string("base64"))) }
+    }
+    return .object(members)
+  }
+
+  private func fields(_ fields: [HTTPArchive.Field]) -> JSONValue {
+    .array(
+      fields.map { field in
+        let value =
+          redacts
+          ? SecretText.redacted(field: field.name, value: field.value, isSensitive: field.isSensitive) : field.value
+        return .object([Member("name", .string(field.name)), Member("value", .string(value))])
+      })
+  }
+
+  private func cookie(_ cookie: ArchiveCookies.Cookie) -> JSONValue {
+    var members = [
+      Member("name", .string(cookie.name)),
+      Member("value", .string(redacts ? SecretText.mark : cookie.value)),
+    ]
+    if let path = cookie.path { members.append(Member("path", .string(path))) }
+    if let domain = cookie.domain { members.append(Member("domain", .string(domain))) }
+    if cookie.isHTTPOnly { members.append(Member("httpOnly", .boolean(true))) }
+    if cookie.isSecure { members.append(Member("secure", .boolean(true))) }
+    return .object(members)
+  }
+
+  private func query(_ url: String) -> JSONValue {
+    guard let mark = url.firstIndex(of: "?") else { return .array([]) }
+    let query = url[url.index(after: mark)...].prefix { $0 != "#" }
+    return .array(
+      query.split(separator: "&").map { part in
+        let equals = part.firstIndex(of: "=")
+        let name = PercentText.decoded(part[..<(equals ?? part.endIndex)])
+        let value = equals.map { PercentText.decoded(part[part.index(after: $0)...]) } ?? ""
+        return .object([Member("name", .string(name)), Member("value", .string(value))])
+      })
+  }
+
+  private func timings(_ timings: HTTPArchive.Timings) -> JSONValue {
+    let connect =
+      timings.connect == nil && timings.tls == nil ? nil : (timings.connect ?? .zero) + (timings.tls ?? .zero)
+    return .object([
+      Member("blocked", Self.number(timings.blocked)), Member("dns", Self.number(timings.resolve)),
+      Member("connect", Self.number(connect)), Member("ssl", Self.number(timings.tls)),
+      // These three are not optional in HAR.
+      Member("send", Self.number(timings.send ?? .zero)), Member("wait", Self.number(timings.wait ?? .zero)),
+      Member("receive", Self.number(timings.receive ?? .zero)),
+    ])
+  }
+
+  // MARK: Values
+
+  /// Text as it is; bytes that are no UTF-8 as Base64.
+  private static func text(_ bytes: [UInt8]) -> (text: String, isBase64: Bool) {
+    if let text = String(validating: bytes, as: UTF8.self) { return (text, false) }
+    return (Data(bytes).base64EncodedString(), true)
+  }
+
+  private static func size(_ count: Int64?) -> JSONValue { .integer(count ?? -1) }
+
+  private static func integer(_ value: Double) -> Int64 {
+    value.isFinite ? Int64(max(-9e15, min(9e15, value))) : 0
+  }
+
+  /// Milliseconds, to the microsecond; -1 for what is not known.
+  private static func number(_ duration: Duration?) -> JSONValue {
+    guard let duration else { return .number("-1") }
+    let microseconds = max(0, duration.saturatedNanoseconds) / 1_000
+    let fraction = String(microseconds % 1_000)
+    return .number("\(microseconds / 1_000)." + String(repeating: "0", count: 3 - fraction.count) + fraction)
+  }
+}
+
+/// Percent-decoding for people: what is no UTF-8 is repaired.
+enum PercentText {
+  static func decoded(_ text: Substring) -> String {
+    let source = Array(text.utf8)
+    guard source.contains(UInt8(ascii: "%")) else { return String(text) }
+    var result: [UInt8] = []
+    var index = 0
+    while index < source.count {
+      if source[index] == UInt8(ascii: "%"), index + 2 < source.count, let high = hexadecimal(source[index + 1]),
+        let low = hexadecimal(source[index + 2])
+      {
+        result.append(high << 4 | low)
+        index += 3
+      } else {
+        result.append(source[index])
+        index += 1
+      }
+    }
+    return String(decoding: result, as: UTF8.self)
+  }
+
+  private static func hexadecimal(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+    default: nil
+    }
+  }
+}
+
+/// Cookies as an archive lists them, beside the fields that carry them; nobody acts upon these.
+enum ArchiveCookies {
+  struct Cookie {
+    var name: String
+    var value: String
+    var path: String?
+    var domain: String?
+    var isHTTPOnly = false
+    var isSecure = false
+
+    fileprivate init(_ pair: Substring) {
+      let (name, value) = split(pair)
+      (self.name, self.value) = (name, value)
+    }
+  }
+
+  static func request(_ fields: [HTTPArchive.Field]) -> [Cookie] {
+    fields.filter { $0.name.lowercased() == "cookie" }.flatMap { field in
+      field.value.split(separator: ";").map { Cookie($0) }
+    }
+  }
+
+  static func response(_ fields: [HTTPArchive.Field]) -> [Cookie] {
+    fields.filter { $0.name.lowercased() == "set-cookie" }.map { field in
+      let parts = field.value.split(separator: ";", omittingEmptySubsequences: false)
+      var cookie = Cookie(parts[0])
+      for part in parts.dropFirst() {
+        let (name, value) = split(part)
+        switch name.lowercased() {
+        case "path": cookie.path = value
+        case "domain": cookie.domain = value
+        case "httponly": cookie.isHTTPOnly = true
+        case "secure": cookie.isSecure = true
+        default: break
+        }
+      }
+      return cookie
+    }
+  }
+
+  private static func split(_ text: Substring) -> (name: String, value: String) {
+    let trimmed = text.drop { $0 == " " }
+    guard let equals = trimmed.firstIndex(of: "=") else { return (String(trimmed), "") }
+    return (String(trimmed[..<equals]), String(trimmed[trimmed.index(after: equals)...]))
+  }
+}

@@ -1,0 +1,24 @@
+/// The network, for transports that wrap it: what a session uses when `SessionConfiguration.transport` is nil.
+///
+/// A session that is given this transport, or one around it, has no pool statistics, and the pool belongs to whoever holds the transport:
+/// several sessions may share it.
+public final class NetworkTransport: Transport {
+  private let transport: EngineTransport
+
+  /// Makes a pool of connections as `configuration` says; its `transport` is not looked at.
+  ///
+  /// - Throws: `SessionError`: `.badRequest` for settings that contradict each other, `.system` if the engine cannot be started.
+  public init(_ configuration: SessionConfiguration = SessionConfiguration()) throws(SessionError) {
+    transport = try EngineTransport(configuration)
+  }
+
+  /// Begins an exchange on a connection of the pool. Callbacks come on the engine's thread.
+  public func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    transport.start(request, receiver)
+  }
+
+  /// Closes every connection: at once, cancelling what is under way, or as it becomes idle.
+  public func invalidate(cancelling: Bool) {
+    transport.invalidate(cancelling: cancelling)
+  }
+}

@@ -1,0 +1,230 @@
+internal import LupineBase
+public import LupineSession
+
+/// A request as a transport of this module saw it.
+public struct SeenRequest: Sendable, Equatable {
+  /// The method.
+  public var method: String
+  /// The URL, without userinfo and fragment.
+  public var urlString: String
+  /// Path and query, as they stand in the request line.
+  public var target: String
+  /// All fields but those that frame the body, in the order in which they are sent.
+  public var fields: ServerFields
+  /// The body as far as it was read.
+  public var body: [UInt8] = []
+  /// Whether the body was read to its end.
+  public var bodyIsComplete = false
+
+  /// The body as text; invalid UTF-8 is replaced.
+  public var text: String { String(decoding: body, as: UTF8.self) }
+
+  init(_ request: TransportRequest) {
+    method = request.method
+    urlString = request.urlString
+    target = request.target
+    fields = ServerFields(pairs: request.fields)
+    if case .none = request.body { bodyIsComplete = true }
+  }
+}
+
+/// Why a transport of this module has no answer; the `underlying` error of a `SessionError` with the code `.noAnswer`.
+public enum NoAnswer: Error, Equatable, Sendable {
+  /// `CannedTransport`: no route matches; these are there.
+  case noRoute(method: String, url: String, routes: [String])
+  /// `ReplayTransport`: nothing that was recorded, and not played yet, matches.
+  case notRecorded(method: String, url: String)
+  /// `ReplayTransport`, in order: something else comes next.
+  case outOfOrder(expected: String, actual: String)
+  /// `ReplayTransport`: the recorded response cannot be played; the text says why.
+  case unplayable(String)
+}
+
+extension SessionError.Code {
+  /// A transport of `LupineTesting` has no answer to a request; `underlying` is a `NoAnswer`.
+  public static let noAnswer = SessionError.Code(rawValue: "noAnswer")
+}
+
+/// A transport that answers from memory: put one into `SessionConfiguration.transport` of the session under test.
+///
+/// Requests are answered by the first route that matches; one that no route matches fails with `.noAnswer`. Callbacks come on one thread of
+/// the transport's own, in the order of the wire; deadlines, pauses and cancellation are honoured as the network honours them.
+public final class CannedTransport: Transport {
+  /// Answers some requests.
+  public struct Route: Sendable {
+    enum Answer: Sendable {
+      case reply(CannedReply)
+      case replies([CannedReply])
+      case closure(@Sendable (SeenRequest) async throws -> CannedReply)
+    }
+
+    let method: String?
+    let pattern: URLPattern
+    var answer: Answer
+    /// Whether the body of a request is read before it is answered. Default true; otherwise `SeenRequest.body` stays empty.
+    public var readsBody = true
+
+    /// Always the same reply.
+    ///
+    /// - Parameters:
+    ///   - method: nil: any.
+    ///   - pattern: a URL in which `*` stands for any characters; one that begins with "/" matches on any host; one without "?" matches
+    ///     any query.
+    public init(_ method: String?, _ pattern: String, _ reply: CannedReply) {
+      self.init(method, pattern, .reply(reply))
+    }
+
+    /// One reply after another; the last one is repeated.
+    public init(_ method: String?, _ pattern: String, inTurn replies: [CannedReply]) {
+      self.init(method, pattern, .replies(replies))
+    }
+
+    /// What a closure makes of the request. If it throws a `SessionError`, the exchange fails with that; another error is its `underlying`.
+    public init(
+      _ method: String?, _ pattern: String,
+      _ respond: @escaping @Sendable (SeenRequest) async throws -> CannedReply
+    ) {
+      self.init(method, pattern, .closure(respond))
+    }
+
+    private init(_ method: String?, _ pattern: String, _ answer: Answer) {
+      self.method = method
+      self.pattern = URLPattern(pattern)
+      self.answer = answer
+    }
+
+    /// For messages.
+    var description: String { "\(method ?? "*") \(pattern.text)" }
+
+    func matches(_ request: TransportRequest) -> Bool {
+      (method ?? request.method) == request.method
+        && pattern.matches(url: request.urlString, target: request.target)
+    }
+  }
+
+  private struct State {
+    var routes: [Route]
+    /// How often each route was used.
+    var uses: [Int]
+    var seen: [SeenRequest] = []
+  }
+
+  private let thread: TransportThread
+  private let state: Locked<State>
+  private let bodyLimit: Int
+
+  /// Makes a transport with these routes.
+  ///
+  /// - Parameters:
+  ///   - bodyLimit: bytes of a request body that are kept; a longer one fails with `.bodyTooLarge`. Default 64 MiB.
+  ///   - clock: what delays and deadlines are measured with.
+  public init(_ routes: [Route] = [], bodyLimit: Int = 64 << 20, clock: TransportClock = .real) {
+    thread = TransportThread(clock: clock)
+    state = Locked(State(routes: routes, uses: routes.map { _ in 0 }))
+    self.bodyLimit = bodyLimit
+  }
+
+  /// Adds a route behind the others.
+  public func add(_ route: Route) {
+    state.withLock { state in
+      state.routes.append(route)
+      state.uses.append(0)
+    }
+  }
+
+  /// Every request so far, in the order in which they were begun, redirects and repetitions included.
+  public var requests: [SeenRequest] { state.withLock { $0.seen } }
+
+  // MARK: Transport
+
+  /// Answers a request.
+  public func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    let player = ExchangePlayer(request, receiver, on: thread)
+    let seen = SeenRequest(request)
+    let (index, answer, readsBody, routes) = state.withLock { state -> (Int, Route.Answer?, Bool, [String]) in
+      state.seen.append(seen)
+      let index = state.seen.count - 1
+      guard let place = state.routes.firstIndex(where: { $0.matches(request) }) else {
+        return (index, nil, false, state.routes.map(\.description))
+      }
+      let route = state.routes[place]
+      defer { state.uses[place] += 1 }
+      guard case .replies(let replies) = route.answer else { return (index, route.answer, route.readsBody, []) }
+      let reply = replies.isEmpty ? CannedReply() : replies[min(state.uses[place], replies.count - 1)]
+      return (index, .reply(reply), route.readsBody, [])
+    }
+    guard let answer else {
+      player.append([.end(Self.noRoute(request, routes))])
+      return player
+    }
+    if case .reply(let reply) = answer, seen.bodyIsComplete || !readsBody {
+      player.append([.requestSent] + reply.steps(for: request))
+    } else {
+      respond(player, seen, index, answer, readsBody)
+    }
+    return player
+  }
+
+  private static func noRoute(_ request: TransportRequest, _ routes: [String]) -> SessionError {
+    ExchangePlayer.error(
+      .noAnswer, .send, "no route answers \(request.method) \(request.urlString); there are: \(routes)", request,
+      underlying: NoAnswer.noRoute(method: request.method, url: request.urlString, routes: routes))
+  }
+
+  /// Reads the body, asks the closure, and plays what comes of it; all of that ends with the exchange.
+  private func respond(
+    _ player: ExchangePlayer, _ seen: SeenRequest, _ index: Int, _ answer: Route.Answer, _ readsBody: Bool
+  ) {
+    let request = player.request
+    let task = Task.detached { [self] in
+      var seen = seen
+      do {
+        if readsBody {
+          seen.body = try await readBody(player)
+          seen.bodyIsComplete = true
+          let complete = seen
+          state.withLock { $0.seen[index] = complete }
+        }
+        player.append([.requestSent] + (try await reply(answer, seen)).steps(for: request))
+      } catch let error as SessionError {
+        player.append([.end(error)])
+      } catch {
+        player.append([
+          .end(
+            ExchangePlayer.error(
+              .unknown, .receive, "the route's closure threw: \(error)", request, underlying: error))
+        ])
+      }
+    }
+    player.onEnd { task.cancel() }
+  }
+
+  private func readBody(_ player: ExchangePlayer) async throws(SessionError) -> [UInt8] {
+    let body = Locked<(bytes: [UInt8], isTooLarge: Bool)>(([], false))
+    let limit = bodyLimit
+    try await player.request.body.forEachChunk { chunk in
+      let isTaken = body.withLock { body in
+        body.isTooLarge = chunk.count > limit - body.bytes.count
+        if !body.isTooLarge { body.bytes += chunk }
+        return !body.isTooLarge
+      }
+      if isTaken { player.append([.sent(chunk.count)]) }
+      return isTaken && !Task.isCancelled
+    }
+    let (bytes, isTooLarge) = body.withLock { $0 }
+    guard !isTooLarge else {
+      throw ExchangePlayer.error(
+        .bodyTooLarge, .send, "the request body is larger than \(limit) bytes; see CannedTransport.init",
+        player.request)
+    }
+    return bytes
+  }
+
+  private func reply(_ answer: Route.Answer, _ seen: SeenRequest) async throws -> CannedReply {
+    switch answer {
+    case .reply(let reply): reply
+    case .replies(let replies): replies.last ?? CannedReply()
+    case .closure(let respond): try await respond(seen)
+    }
+  }
+}

@@ -1,0 +1,343 @@
+internal import LupineBase
+internal import LupineSession
+internal import LupineWire
+
+/// What an exchange does next.
+enum ExchangeStep: Sendable {
+  case informational(ResponseHead)
+  case head(ResponseHead, BodyFraming)
+  case body([UInt8])
+  case trailers(FieldSection)
+  case sent(Int)
+  case requestSent
+  case wait(Duration)
+  case end(SessionError?)
+  /// With the metrics of the transport that this one wraps.
+  case endWith(SessionError?, TransactionMetrics)
+}
+
+/// Plays steps to a receiver, on the thread of its transport, one after another: stops while paused, ends when cancelled or late.
+///
+/// States: playing -> ended. Invariants: the receiver's `end` is called exactly once, as its last call; no two of its calls overlap;
+/// nothing but the end is called while the exchange is paused.
+final class ExchangePlayer: TransportExchange {
+  private struct State {
+    var steps = RingBuffer<ExchangeStep>()
+    var queuedBytes = 0
+    var isPaused = false
+    var isDiscarding = false
+    var isCancelled = false
+    var isPlaying = false
+    var isWaiting = false
+    var hasEnded = false
+    var hasHead = false
+    var lastActivity: Int64
+    var deadline: TransportThread.Timer?
+    var delay: TransportThread.Timer?
+    var receiver: (any TransportReceiver)?
+    /// The exchange of a wrapped transport that feeds this one.
+    var source: (any TransportExchange)?
+    var sourceIsPaused = false
+    var onEnd: (@Sendable () -> Void)?
+    var times = TransactionMetrics.Times()
+    var counts = TransactionMetrics.Counts()
+    var status: Int?
+  }
+
+  private enum Turn {
+    case play(ExchangeStep, any TransportReceiver)
+    case stop
+  }
+
+  static let lowWatermark = 64 * 1024
+  static let highWatermark = 256 * 1024
+
+  let request: TransportRequest
+  let requestHead: [UInt8]
+  private let thread: TransportThread
+  private let start: Int64
+  private let hasBody: Bool
+  private let state: Locked<State>
+
+  /// - Parameter requestHead: nil: made from the request.
+  init(
+    _ request: TransportRequest, _ receiver: any TransportReceiver, on thread: TransportThread,
+    requestHead: [UInt8]? = nil
+  ) {
+    self.request = request
+    self.thread = thread
+    start = thread.now
+    hasBody = request.method != "HEAD"
+    self.requestHead = requestHead ?? Self.head(of: request)
+    var state = State(lastActivity: start)
+    state.receiver = receiver
+    state.times.fetchStart = start
+    state.times.requestStart = start
+    state.counts.requestHeaderBytes = self.requestHead.count
+    self.state = Locked(state)
+    armDeadline()
+  }
+
+  private static func head(of request: TransportRequest) -> [UInt8] {
+    let framing: RequestFraming =
+      switch request.body {
+      case .none: .none
+      case .bytes(let bytes): .length(Int64(bytes.count))
+      case .file(_, _, let length), .stream(let length, _, _): length.map { .length($0) } ?? .chunked
+      }
+    var head: [UInt8] = []
+    // What cannot be written has no head; the network would refuse it.
+    try? RequestEncoder.head(
+      method: request.method, target: request.target, fields: request.fields, framing: framing, into: &head)
+    return head
+  }
+
+  // MARK: Feeding
+
+  /// Adds steps behind those that are there. Any thread.
+  func append(_ steps: [ExchangeStep]) {
+    let toPause = state.withLock { state -> (any TransportExchange)? in
+      guard !state.hasEnded else { return nil }
+      for step in steps {
+        if case .body(let bytes) = step { state.queuedBytes += bytes.count }
+        state.steps.append(step)
+      }
+      guard state.queuedBytes >= Self.highWatermark, !state.sourceIsPaused, let source = state.source else {
+        return nil
+      }
+      state.sourceIsPaused = true
+      return source
+    }
+    toPause?.pause()
+    schedule()
+  }
+
+  /// Forgets the steps that wait, and plays these.
+  func replace(with steps: [ExchangeStep]) {
+    state.withLock { state in
+      state.steps.removeAll()
+      state.queuedBytes = 0
+    }
+    append(steps)
+  }
+
+  /// Names the exchange that feeds this one.
+  func attach(_ source: any TransportExchange) {
+    let isCancelled = state.withLock { state -> Bool in
+      if !state.hasEnded { state.source = source }
+      return state.hasEnded || state.isCancelled
+    }
+    if isCancelled { source.cancel() }
+  }
+
+  /// Names what to call when the exchange has ended, at once if it has.
+  func onEnd(_ body: @escaping @Sendable () -> Void) {
+    let hasEnded = state.withLock { state -> Bool in
+      if !state.hasEnded { state.onEnd = body }
+      return state.hasEnded
+    }
+    if hasEnded { body() }
+  }
+
+  // MARK: Commands, from any thread
+
+  func cancel() {
+    let source = state.withLock { state in
+      state.isCancelled = true
+      return state.source
+    }
+    source?.cancel()
+    schedule()
+  }
+
+  func pause() {
+    state.withLock { $0.isPaused = true }
+  }
+
+  func resume() {
+    let now = thread.now
+    state.withLock { state in
+      state.isPaused = false
+      state.lastActivity = now
+    }
+    schedule()
+  }
+
+  func discardBody() {
+    let source = state.withLock { state in
+      state.isDiscarding = true
+      state.isPaused = false
+      return state.source
+    }
+    source?.discardBody()
+    schedule()
+  }
+
+  // MARK: Playing
+
+  private func schedule() {
+    let mustPlay = state.withLock { state -> Bool in
+      guard !state.isPlaying, !state.hasEnded else { return false }
+      state.isPlaying = true
+      return true
+    }
+    if mustPlay { thread.submit { self.play() } }
+  }
+
+  private func play() {
+    while true {
+      switch nextTurn() {
+      case .stop: return
+      case .play(let step, let receiver): perform(step, receiver)
+      }
+    }
+  }
+
+  private func nextTurn() -> Turn {
+    let now = thread.now
+    let (turn, toResume) = state.withLock { state -> (Turn, (any TransportExchange)?) in
+      guard !state.hasEnded, let receiver = state.receiver else { return (.stop, nil) }
+      if state.isCancelled {
+        return (.play(.end(Self.error(.cancelled, .total, "the task was cancelled", request)), receiver), nil)
+      }
+      guard !state.isWaiting, !state.isPaused, let step = state.steps.popFirst() else {
+        state.isPlaying = false
+        return (.stop, nil)
+      }
+      state.lastActivity = now
+      guard case .body(let bytes) = step else { return (.play(step, receiver), nil) }
+      state.queuedBytes -= bytes.count
+      guard state.sourceIsPaused, state.queuedBytes <= Self.lowWatermark else { return (.play(step, receiver), nil) }
+      state.sourceIsPaused = false
+      return (.play(step, receiver), state.source)
+    }
+    toResume?.resume()
+    return turn
+  }
+
+  private func perform(_ step: ExchangeStep, _ receiver: any TransportReceiver) {
+    switch step {
+    case .informational(let head):
+      note(head, isFinal: false)
+      receiver.receive(informational: head, of: self)
+    case .head(let head, let framing):
+      note(head, isFinal: true)
+      receiver.receive(head: head, framing: framing, of: self)
+    case .body(let bytes):
+      let isWanted = state.withLock { state in
+        state.counts.responseBodyBytes += Int64(bytes.count)
+        let isWanted = !state.isDiscarding && hasBody && state.status != 204 && state.status != 304
+        if isWanted { state.counts.responseDecodedBytes += Int64(bytes.count) }
+        return isWanted
+      }
+      if isWanted, !bytes.isEmpty { receiver.receive(body: bytes.span, of: self) }
+    case .trailers(let trailers):
+      if !state.withLock({ $0.isDiscarding }) { receiver.receive(trailers: trailers, of: self) }
+    case .sent(let count):
+      state.withLock { $0.counts.requestBodyBytes += Int64(count) }
+      receiver.sent(bodyBytes: count, of: self)
+    case .requestSent:
+      let now = thread.now
+      state.withLock { $0.times.requestEnd = now }
+    case .wait(let duration): wait(duration)
+    case .end(let failure): end(failure, nil)
+    case .endWith(let failure, let metrics): end(failure, metrics)
+    }
+  }
+
+  private func note(_ head: ResponseHead, isFinal: Bool) {
+    let now = thread.now
+    let bytes = (0..<head.fields.count).reduce(15 + head.reason.utf8.count + 4) { sum, index in
+      sum + head.fields.nameBytes(at: index).count + head.fields.valueBytes(at: index).count + 4
+    }
+    state.withLock { state in
+      state.counts.responseHeaderBytes += Int64(bytes)
+      if state.times.requestEnd == nil { state.times.requestEnd = now }
+      if state.times.responseStart == nil { state.times.responseStart = now }
+      guard isFinal else { return }
+      state.hasHead = true
+      state.status = head.status
+    }
+  }
+
+  private func wait(_ duration: Duration) {
+    let at = thread.now.addingReportingOverflow(max(0, duration.nanoseconds))
+    state.withLock { $0.isWaiting = true }
+    let timer = thread.submit(at: at.overflow ? .max : at.partialValue) {
+      self.state.withLock { state in
+        state.isWaiting = false
+        state.delay = nil
+      }
+      self.schedule()
+    }
+    state.withLock { $0.delay = timer }
+  }
+
+  private func end(_ failure: SessionError?, _ metrics: TransactionMetrics?) {
+    let now = thread.now
+    let (state, receiver) = self.state.withLock { state -> (State, (any TransportReceiver)?) in
+      state.times.responseEnd = now
+      let copy = state
+      state.hasEnded = true
+      state.receiver = nil
+      state.source = nil
+      state.onEnd = nil
+      state.steps.removeAll()
+      state.deadline = nil
+      state.delay = nil
+      return (copy, copy.receiver)
+    }
+    guard !state.hasEnded else { return }
+    for timer in [state.deadline, state.delay].compactMap({ $0 }) { thread.cancel(timer) }
+    state.onEnd?()
+    let own = TransactionMetrics(request, statusCode: state.status, times: state.times, counts: state.counts)
+    receiver?.end(failure, metrics: metrics ?? own, of: self)
+  }
+
+  // MARK: Time
+
+  /// The next deadline, and what it means.
+  private func nextDeadline(_ state: borrowing State) -> (at: Int64, phase: SessionError.Phase) {
+    func later(_ instant: Int64, _ limit: Duration) -> Int64 {
+      let (sum, overflow) = instant.addingReportingOverflow(limit.nanoseconds)
+      return overflow ? .max : sum
+    }
+    let total = later(start, request.totalTimeout)
+    let idle = state.isPaused ? Int64.max : later(state.lastActivity, request.idleTimeout)
+    if total <= idle { return (total, .total) }
+    return (idle, state.hasHead ? .receive : .firstByte)
+  }
+
+  private func armDeadline() {
+    let now = thread.now
+    // A pause suspends the idle limit: whether it still lasts is looked at again after another one.
+    let at = state.withLock { state in
+      let (sum, overflow) = now.addingReportingOverflow(request.idleTimeout.nanoseconds)
+      return state.isPaused ? min(nextDeadline(state).at, overflow ? .max : sum) : nextDeadline(state).at
+    }
+    guard at != .max else { return }
+    // The thread is the transport's; the exchange must not live on for a deadline of days.
+    let timer = thread.submit(at: at) { [weak self] in self?.deadlinePassed() }
+    let isObsolete = state.withLock { state in
+      guard !state.hasEnded else { return true }
+      state.deadline = timer
+      return false
+    }
+    if isObsolete { thread.cancel(timer) }
+  }
+
+  private func deadlinePassed() {
+    let (deadline, source) = state.withLock { (nextDeadline($0), $0.source) }
+    guard deadline.at <= thread.now else { return armDeadline() }
+    source?.cancel()
+    let phase = deadline.phase
+    end(Self.error(.timedOut, phase, "the deadline of phase \(phase) passed", request), nil)
+  }
+
+  static func error(
+    _ code: SessionError.Code, _ phase: SessionError.Phase, _ message: String, _ request: TransportRequest,
+    underlying: (any Error)? = nil
+  ) -> SessionError {
+    SessionError(code, phase: phase, message: message, failingURL: request.urlString, underlying: underlying)
+  }
+}

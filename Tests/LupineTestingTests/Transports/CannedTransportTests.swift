@@ -1,0 +1,248 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineSession
+import LupineWire
+import Testing
+
+@testable import LupineTesting
+
+@Suite(.timeLimit(.minutes(5))) struct CannedTransportTests {
+  @Test func answersByMethodAndPattern() async throws {
+    let transport = CannedTransport([
+      .init("GET", "https://api.example/users/*", .json(#"{"id":1}"#)),
+      .init("POST", "/users", .text("made", status: 201)),
+      .init("GET", "/search?q=*", inTurn: [.text("one"), .text("two")]),
+    ])
+    let session = try Session(over: transport)
+    let (body, response) = try await session.text("https://api.example/users/7?full=1")
+    #expect(body == #"{"id":1}"#)
+    #expect(response.mimeType == "application/json")
+    #expect(response.expectedContentLength == 8)
+    let post = try Request("http://other.example/users", method: .post, body: .bytes(Array("name=x".utf8)))
+    let (made, created) = try await session.data(for: post)
+    #expect(created.statusCode == 201)
+    #expect(Array(made) == Array("made".utf8))
+    #expect(try await session.text("http://a.example/search?q=1").0 == "one")
+    #expect(try await session.text("http://a.example/search?q=2").0 == "two")
+    #expect(try await session.text("http://a.example/search?q=3").0 == "two")
+    let seen = transport.requests
+    #expect(seen.map(\.method) == ["GET", "POST", "GET", "GET", "GET"])
+    #expect(seen[1].text == "name=x")
+    #expect(seen[1].bodyIsComplete)
+    #expect(seen[0].fields.first("host") == "api.example")
+    #expect(seen[0].urlString == "https://api.example/users/7?full=1")
+  }
+
+  @Test func requestWithoutRouteIsATypedError() async throws {
+    let session = try Session(over: CannedTransport([.init("GET", "/known", .text("x"))]))
+    let error = try await failure { try await session.data(from: "http://a.example/unknown") }
+    #expect(error.code == .noAnswer)
+    #expect(
+      error.underlying as? NoAnswer
+        == .noRoute(method: "GET", url: "http://a.example/unknown", routes: ["GET /known"]))
+    #expect(error.requestBytesSent == false)
+  }
+
+  @Test func closureSeesTheBodyOfEveryKind() async throws {
+    let transport = CannedTransport([
+      .init("POST", "*") { request in .text("\(request.body.count) \(request.fields.first("X-A") ?? "")") }
+    ])
+    let session = try Session(over: transport)
+    let directory = FileManager.default.temporaryDirectory.path + "/lupine-canned-\(UUID().uuidString)"
+    try Data(repeating: 1, count: 100_000).write(to: URL(filePath: directory))
+    defer { try? FileManager.default.removeItem(atPath: directory) }
+    let chunks = AsyncStream<[UInt8]> { continuation in
+      for _ in 0..<3 { continuation.yield([UInt8](repeating: 2, count: 50_000)) }
+      continuation.finish()
+    }
+    let bodies: [(Request.Body, String)] = [
+      (.bytes([UInt8](repeating: 0, count: 70_000)), "70000 "), (.file(path: directory), "100000 "),
+      (.file(path: directory, offset: 10, length: 20), "20 "), (.sequence(chunks), "150000 "), (.none, "0 "),
+    ]
+    for (body, answer) in bodies {
+      let sent = Total()
+      let request = try Request("http://a.example/", method: .post)
+      if case .sequence = Kind(body) {
+        let (data, _) = try await session.upload(for: request, from: chunks) { sent.set($0) }
+        #expect(String(decoding: data, as: UTF8.self) == answer)
+        #expect(sent.value == 150_000)
+      } else {
+        var request = request
+        request.body = body
+        let (data, response) = try await session.data(for: request)
+        #expect(String(decoding: data, as: UTF8.self) == answer)
+        let count = try #require(Int64(answer.dropLast()))
+        #expect(response.metrics.transactions.first?.requestBodyBytes == count)
+      }
+    }
+  }
+
+  @Test func bodyThatFailsOrLiesFailsTheRequest() async throws {
+    let transport = CannedTransport([.init(nil, "*", .text("x"))], bodyLimit: 10)
+    let session = try Session(over: transport)
+    func send(_ body: Request.Body) async throws -> SessionError {
+      try await failure { try await session.data(for: Request("http://a.example/", method: .post, body: body)) }
+    }
+    #expect(try await send(.bytes([UInt8](repeating: 0, count: 11))).code == .bodyTooLarge)
+    #expect(try await send(.file(path: "/nowhere/at/all")).code == .fileFailed)
+    let short = Request.Body.stream(length: 9, isReplayable: true) { BodyStream([[1, 2, 3]]) }
+    #expect(try await send(short).code == .requestBodyFailed)
+    let long = Request.Body.stream(length: 2, isReplayable: true) { BodyStream([[1, 2, 3]]) }
+    #expect(try await send(long).code == .requestBodyFailed)
+    struct Broken: Error, Equatable {}
+    let throwing = AsyncThrowingStream<[UInt8], any Error> { $0.finish(throwing: Broken()) }
+    let broken = Request.Body.stream(length: nil, isReplayable: false) { BodyStream(throwing) }
+    #expect(try await send(broken).underlying as? Broken == Broken())
+  }
+
+  @Test func interimResponsesTrailersAndRedirectsArrive() async throws {
+    var last = CannedReply.text("end")
+    last.trailers = ["X-Sum": "3"]
+    last.informational = [(status: 103, fields: ["Link": "</a.css>"])]
+    last.chunks = [Array("e".utf8), Array("nd".utf8)]
+    let transport = CannedTransport([
+      .init("GET", "/start", .redirect(to: "/end", status: 301)), .init("GET", "/end", last),
+    ])
+    let (body, response) = try await Session(over: transport).text("http://a.example/start")
+    #expect(body == "end")
+    #expect(response.trailers.first(named: "x-sum") == "3")
+    #expect(response.informational.map(\.status) == [103])
+    #expect(response.redirects.map(\.head.status) == [301])
+    #expect(response.metrics.redirectCount == 1)
+    #expect(response.metrics.transactions.map(\.statusCode) == [301, 200])
+    #expect(response.metrics.transactions.map(\.urlString) == ["http://a.example/start", "http://a.example/end"])
+    #expect(String(decoding: response.requestHead, as: UTF8.self).hasPrefix("GET /end HTTP/1.1\r\nHost: a.example\r\n"))
+  }
+
+  @Test func headAnd304HaveNoBodyAndBadRepliesAreErrors() async throws {
+    let transport = CannedTransport([
+      .init("HEAD", "*", .text("not sent")), .init("GET", "/304", CannedReply(status: 304, body: [1])),
+      .init("GET", "/bad", CannedReply(status: 200, fields: ["X": "a\r\nY: b"])),
+      .init("GET", "/100", CannedReply(status: 100)),
+    ])
+    let session = try Session(over: transport)
+    #expect(try await session.data(for: Request("http://a.example/", method: .head)).0.isEmpty)
+    #expect(try await session.data(from: "http://a.example/304").0.isEmpty)
+    for path in ["/bad", "/100"] {
+      #expect(try await failure { try await session.data(from: "http://a.example\(path)") }.code == .badResponse)
+    }
+  }
+
+  @Test func readerThatIsBehindHoldsTheTransport() async throws {
+    var reply = CannedReply()
+    reply.chunks = (0..<200).map { [UInt8](repeating: UInt8($0), count: 64 * 1024) }
+    let session = try Session(over: CannedTransport([.init(nil, "*", reply)]))
+    let (bytes, response) = try await session.bytes(for: Request("http://a.example/"))
+    #expect(response.statusCode == 200)
+    var count = 0
+    for try await chunk in bytes.chunks {
+      #expect(chunk.first == UInt8(count / 65_536))
+      count += chunk.count
+    }
+    #expect(count == 200 * 64 * 1024)
+  }
+
+  @Test func manualClockDecidesDelaysAndDeadlines() async throws {
+    let clock = ManualClock()
+    var slow = CannedReply.text("late")
+    slow.delay = .seconds(30)
+    let transport = CannedTransport([.init(nil, "/slow", slow), .init(nil, "*", .silence)], clock: .manual(clock))
+    let session = try Session(over: transport)
+    var patient = try Request("http://a.example/slow")
+    patient.timeoutInterval = .seconds(1_000_000_000)
+    let late = Task { [patient] in
+      let (body, response) = try await session.data(for: patient)
+      return (String(decoding: body, as: UTF8.self), response)
+    }
+    #expect(await eventually { transport.requests.count == 1 })
+    // The delay may not have begun when the clock is moved: it is moved again and again.
+    let (text, response) = try await withPump(clock, .seconds(10)) { try await late.value }
+    #expect(text == "late")
+    let metrics = try #require(response.metrics.transactions.first)
+    #expect(metrics.phases.first { $0.name == "firstByte" }.map { $0.duration >= .zero } ?? true)
+    var request = try Request("http://a.example/never")
+    request.totalTimeout = .seconds(5)
+    let started = ContinuousClock.now
+    let error = try await withPump(clock, .seconds(5)) { [request] in
+      try await failure { try await session.data(for: request) }
+    }
+    #expect(error.code == .timedOut)
+    #expect(error.phase == .total)
+    request.totalTimeout = nil
+    let idle = try await withPump(clock, .seconds(10)) { [request] in
+      try await failure { try await session.data(for: request) }
+    }
+    #expect(idle.code == .timedOut)
+    #expect(idle.phase == .firstByte)
+    #expect(ContinuousClock.now - started < .seconds(20))
+  }
+
+  @Test func cancellingEndsAtOnceAndOnce() async throws {
+    let session = try Session(over: CannedTransport([.init(nil, "*", .silence)]))
+    let task = Task { try await session.data(from: "http://a.example/") }
+    task.cancel()
+    let error = try await failure { try await task.value }
+    #expect(error.code == .cancelled)
+  }
+
+  @Test func hundredsAtOnceEachGetTheirOwn() async throws {
+    let transport = CannedTransport([
+      .init("POST", "*") { request in CannedReply(body: request.body) },
+      .init("GET", "*") { request in .text(request.target) },
+    ])
+    let session = try Session(over: transport)
+    try await withThrowingTaskGroup(of: Bool.self) { group in
+      for number in 0..<500 {
+        group.addTask {
+          if number.isMultiple(of: 2) {
+            return try await session.text("http://a.example/\(number)").0 == "/\(number)"
+          }
+          let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: number * 100)
+          let request = try Request("http://a.example/", method: .post, body: .bytes(bytes))
+          return try await Array(session.data(for: request).0) == bytes
+        }
+      }
+      for try await isRight in group { #expect(isRight) }
+    }
+    #expect(transport.requests.count == 500)
+  }
+
+  @Test(arguments: [
+    ("a*c", "abbbc", true), ("a*c", "abbbcd", false), ("*", "", true), ("", "", true), ("", "a", false),
+    ("**b**", "aaabaaa", true), ("a*b*c", "a-b-b-c", true), ("a*b*c", "a-c-b", false), ("abc", "abc", true),
+    ("*a*a*a*a*b", String(repeating: "a", count: 2_000), false),
+  ]) func patterns(_ pattern: String, _ text: String, _ matches: Bool) {
+    #expect(URLPattern.matches(Array(text.utf8), Array(pattern.utf8)) == matches)
+  }
+
+  /// Advances the clock again and again while `work` runs.
+  private func withPump<Result: Sendable>(
+    _ clock: ManualClock, _ step: Duration, _ work: @escaping @Sendable () async throws -> Result
+  ) async throws -> Result {
+    let pump = Task.detached {
+      while !Task.isCancelled {
+        clock.advance(by: step)
+        await Task.yield()
+      }
+    }
+    defer { pump.cancel() }
+    return try await work()
+  }
+
+  private enum Kind {
+    case sequence, other
+
+    init(_ body: Request.Body) {
+      if case .stream = body { self = .sequence } else { self = .other }
+    }
+  }
+}
+
+/// A number that is told again and again.
+final class Total: Sendable {
+  private let monitor = Monitor<Int64>(0)
+
+  var value: Int64 { monitor.withLock { $0 } }
+
+  func set(_ value: Int64) { monitor.withLock { $0 = value } }
+}

@@ -1,0 +1,38 @@
+import FoundationEssentials
+import LupineSession
+import LupineTesting
+import Testing
+
+extension Session {
+  /// A session on a transport.
+  convenience init(over transport: any Transport, configure: (inout SessionConfiguration) -> Void = { _ in }) throws {
+    var configuration = SessionConfiguration()
+    configuration.transport = transport
+    configure(&configuration)
+    try self.init(configuration)
+  }
+
+  /// The body as text, and the response.
+  func text(_ url: String) async throws -> (String, Response) {
+    let (body, response) = try await data(from: url)
+    return (String(decoding: body, as: UTF8.self), response)
+  }
+}
+
+/// The error that a fetch must fail with.
+func failure<Result>(
+  sourceLocation: SourceLocation = #_sourceLocation, _ work: () async throws -> Result
+) async throws -> SessionError {
+  let error = await #expect(throws: SessionError.self, sourceLocation: sourceLocation) { _ = try await work() }
+  return try #require(error, sourceLocation: sourceLocation)
+}
+
+/// Waits, letting others run, until `condition` holds; says whether it came to that.
+func eventually(seconds: Double = 20, _ condition: () async throws -> Bool) async rethrows -> Bool {
+  let deadline = ContinuousClock.now + .seconds(seconds)
+  while true {
+    if try await condition() { return true }
+    if ContinuousClock.now > deadline { return false }
+    await Task.yield()
+  }
+}
