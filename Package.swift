@@ -33,6 +33,7 @@ let fuzzRunners: [Target] =
   ? []
   : [
     "ResponseParser", "ChunkedDecoder", "RequestEncoder", "Redirect", "URLReader", "ContentDecoder", "PoolWalk",
+    "Cookies",
     "WWWAuthenticate",
   ].map { name in
     .executableTarget(

@@ -8,6 +8,7 @@ import Testing
     ("URLReader", { URLReaderFuzz.run(bytes: $0) }),
     ("Redirect", { RedirectFuzz.run(bytes: $0) }),
     ("ContentDecoder", { ContentDecoderFuzz.run(bytes: $0) }),
+    ("Cookies", { CookiesFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
   ]
 

@@ -9,7 +9,7 @@ package struct PublicSuffixList: Sendable {
     let rawValue: UInt8
     /// The name is public.
     static let plain = Rules(rawValue: 1)
-    /// Every name directly below is public (`*.name`).
+    /// Every name directly below is public (`*.name`), and the name itself: a cookie for it would be one for all of them.
     static let wildcard = Rules(rawValue: 2)
     /// The name is not public, in spite of a wildcard (`!name`).
     static let exception = Rules(rawValue: 4)
