@@ -115,6 +115,11 @@ final class ConnectionStream {
     shutdown(descriptor, Int32(SHUT_WR))
   }
 
+  /// Ends the peer's side of the stream, as far as we can tell it.
+  func finishReading() {
+    shutdown(descriptor, Int32(SHUT_RD))
+  }
+
   // MARK: The end
 
   /// Reads and drops what the peer still sends, until its end of stream or `limit` bytes, so that closing does not become a reset.

@@ -38,6 +38,8 @@ public enum ScriptStep: Sendable {
   case sendAndFinishWithoutNotify(ScriptBytes)
   /// Ends our side in order (close_notify, FIN), and goes on reading.
   case finishSending
+  /// Reads no more, for good. On a Unix socket the peer's writes fail from now on, while it can still be answered; TCP does not tell it.
+  case finishReading
   /// Waits until the latch opens, the peer hangs up or the server is shut down; nil waits for the latter two.
   case stall(Latch?)
   /// Opens a latch: tells the test that the script has come this far.
@@ -205,6 +207,7 @@ private final class ScriptRunner {
     case .sendAndFinish(let script): try stream.sendAndFinish(script.bytes)
     case .sendAndFinishWithoutNotify(let script): try stream.sendAndFinish(script.bytes, notify: false)
     case .finishSending: stream.finishSending()
+    case .finishReading: stream.finishReading()
     case .stall(let latch): _ = stream.stall(latch)
     case .release(let latch): latch.release()
     case .perform(let body): body()

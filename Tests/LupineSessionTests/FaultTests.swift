@@ -43,6 +43,41 @@ import Testing
     }
   }
 
+  /// The peer takes no more of the upload and stays connected: its answer counts if one comes, else the error of the write, and soon.
+  @Test(arguments: [true, false]) func writeFailsAndTheReadSideStays(_ answers: Bool) async throws {
+    let directory = try ScratchDirectory()
+    let path = directory.path + "/socket"
+    let answer: ScriptBytes = "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno\n"
+    let isOver = try Latch()
+    try await withScript(
+      // Not `stall`, which would take our own end of reading for the peer's.
+      [
+        [.readHead, .finishReading, .send("HTTP/1.1 100 Continue\r\n\r\n")] + (answers ? [.send(answer)] : [])
+          + [.perform { _ = isOver.wait(seconds: 100) }]
+      ],
+      address: .unix(path),
+      configure: {
+        $0.unixSocketPath = path
+        $0.timeoutIntervalForRequest = .seconds(100)
+      }
+    ) { session, _ in
+      let body = [UInt8](repeating: 1, count: 8 << 20)
+      var request = try Request("http://any.example/", method: .put, body: .bytes(body))
+      request.expectsContinue = true
+      let start = ContinuousClock.now
+      defer { isOver.release() }
+      if answers {
+        let response = try await session.expect("no\n", from: request)
+        #expect(response.statusCode == 413)
+      } else {
+        let error = try await failure { [request] in try await session.data(for: request) }
+        #expect(error.code == .connectionLost, "\(error)")
+        #expect(error.message.contains("Broken pipe"), "\(error.message)")
+      }
+      #expect(ContinuousClock.now - start < .seconds(60))
+    }
+  }
+
   @Test(arguments: try Kind.all(), [false, true]) func dataAndEndInOneSegment(_ kind: Kind, _ isSecure: Bool)
     async throws
   {

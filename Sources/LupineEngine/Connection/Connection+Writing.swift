@@ -286,7 +286,8 @@ extension Connection {
     }
   }
 
-  /// The peer takes no more. It may have answered before it hung up, so what it said is read first.
+  /// The peer takes no more. It may have answered before it hung up, so what it said is read first; if nothing comes for a short while,
+  /// the error of the write is the answer.
   func writeFailed(_ error: IOError) {
     guard state != .closed else { return }
     if state == .handshaking {
@@ -295,6 +296,8 @@ extension Connection {
     }
     guard state == .busy, writeError == nil else { return }
     writeError = error
+    transfer?.clock.writeFailedAt = context.now
+    armForTransfer()
     stopBody()
     canRead = true
     hangUpSeen = true

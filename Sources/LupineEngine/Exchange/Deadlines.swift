@@ -34,6 +34,10 @@ struct DeadlineClock {
   var lastActivityAt: Instant
   /// An unwanted body is read until then at most.
   var discardUntil: Instant?
+  /// When a write failed. The peer may have said why before it hung up, but it does not get the idle time to do so.
+  var writeFailedAt: Instant?
+  /// How long an answer is waited for after a write failed, and how long nothing may come of it: 1 s.
+  static let writeGrace: Int64 = 1_000_000_000
   /// A paused transfer waits for its reader, which is no fault of the peer.
   var isPaused = false
 
@@ -60,7 +64,10 @@ struct DeadlineClock {
     consider(awaitingContinueSince, limits.awaitContinue, .awaitContinue)
     if sendEndedAt == nil { consider(sendStartedAt, limits.send, .send) }
     if firstByteAt == nil { consider(sendEndedAt, limits.firstByte, .firstByte) }
-    if !isPaused { consider(lastActivityAt, limits.idle, .receive) }
+    if !isPaused {
+      consider(lastActivityAt, limits.idle, .receive)
+      if let failed = writeFailedAt { consider(max(failed, lastActivityAt), Self.writeGrace, .receive) }
+    }
     return (earliest, phase)
   }
 }

@@ -220,6 +220,7 @@ package final class Transfer {
     clock.sendStartedAt = nil
     clock.sendEndedAt = nil
     clock.awaitingContinueSince = nil
+    clock.writeFailedAt = nil
     receivedAnything = false
     discardBudget = nil
     clock.discardUntil = nil
