@@ -11,10 +11,10 @@ package final class Engine: Sendable {
   let core: LoopConfined<EngineCore>
 
   /// One cache of answers for all engines of the process.
-  private static let processResolver = Result { () throws(IOError) in try SystemResolver() }
+  private static let processResolver = Once { () throws(IOError) in try SystemResolver() }
 
   /// The file threads of the process.
-  package static let processFiles = Result { () throws(IOError) in try FileThreads() }
+  package static let processFiles = Once { () throws(IOError) in try FileThreads() }
 
   private init(loop: EventLoop, core: EngineCore) {
     self.loop = loop
@@ -23,10 +23,11 @@ package final class Engine: Sendable {
 
   /// Starts an engine on a thread of its own.
   ///
-  /// - Throws: when the system has no descriptor or thread left. If the loop itself cannot watch anything, every transfer fails with that.
+  /// - Throws: when the system has no descriptor or thread left. Nothing is left behind then; starting again may succeed.
   package static func start(name: String) throws(IOError) -> Engine {
     let loop = try EventLoop(name: name)
-    let core = EngineCore(loop: loop, resolver: try processResolver.get(), files: try processFiles.get())
+    let core = EngineCore(
+      loop: loop, watch: try LoopWatch(for: loop), resolver: try processResolver.get(), files: try processFiles.get())
     let engine = Engine(loop: loop, core: core)
     try loop.start { [core = engine.core] in core.onLoop.run() }
     return engine
@@ -108,5 +109,24 @@ package struct TransferHandle: Sendable {
 
   package init(_ transfer: Transfer) {
     confined = LoopConfined(transfer)
+  }
+}
+
+/// Something made when it is first needed; a failure to make it is not kept, because a shortage passes.
+package final class Once<Value: Sendable>: Sendable {
+  private let make: @Sendable () throws(IOError) -> Value
+  private let value = Locked<Value?>(nil)
+
+  init(_ make: @escaping @Sendable () throws(IOError) -> Value) {
+    self.make = make
+  }
+
+  package func get() throws(IOError) -> Value {
+    try value.withLock { (value) throws(IOError) in
+      if let value { return value }
+      let made = try make()
+      value = made
+      return made
+    }
   }
 }

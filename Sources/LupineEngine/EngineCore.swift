@@ -7,9 +7,10 @@ final class EngineCore {
   let loop: EventLoop
   let resolver: any HostResolver
   let files: FileThreads
+  private var watch: LoopWatch?
   private var loopContext: LoopContext?
-  /// Why there is no context: then nothing can be watched, and every transfer fails with this.
-  private(set) var failure: IOError?
+  /// The engine is shutting down: pools that come now are closed at once.
+  private var isClosed = false
   private var pools: [ObjectIdentifier: EnginePool] = [:]
   /// Pools of sessions that are gone, with connections that are not.
   private var forgotten: [EnginePool] = []
@@ -17,31 +18,34 @@ final class EngineCore {
   /// One plaintext buffer for all TLS connections of the loop.
   private let scratch = TLSScratch()
 
-  init(loop: EventLoop, resolver: any HostResolver, files: FileThreads) {
+  init(loop: EventLoop, watch: consuming LoopWatch, resolver: any HostResolver, files: FileThreads) {
     self.loop = loop
+    self.watch = consume watch
     self.resolver = resolver
     self.files = files
   }
 
   var context: LoopContext {
-    guard let loopContext else { preconditionFailure("the loop has no context: not running, or failed") }
+    guard let loopContext else { preconditionFailure("the loop has no context: it is not running") }
     return loopContext
   }
 
   /// The life of the loop's thread.
   func run() {
-    do throws(IOError) {
-      let context = try LoopContext(of: loop)
-      loopContext = context
-      context.run()
-    } catch {
-      failure = error
-    }
+    guard let watch = watch.take() else { preconditionFailure("an engine runs once") }
+    let context = LoopContext(of: loop, watch)
+    loopContext = context
+    context.run()
   }
 
   // MARK: Pools
 
   func adopt(_ pool: EnginePool) {
+    guard !isClosed else {
+      // Whoever made it did not know of the end: what is started in it fails, instead of being lost with the loop.
+      pool.close(cancelling: true)
+      return
+    }
     pools[ObjectIdentifier(pool)] = pool
   }
 
@@ -55,6 +59,7 @@ final class EngineCore {
   }
 
   func closePools() {
+    isClosed = true
     for pool in forgotten + pools.values { pool.close(cancelling: true) }
     pools.removeAll()
     forgotten.removeAll()
@@ -73,14 +78,31 @@ final class EngineCore {
     return { loop.submit { confined.onLoop.pumpWrites() } }
   }
 
-  /// A client for `identity`, sharing the context of its policy and, with `resumes`, the sessions that this engine has seen.
+  /// Gives the context of a policy to `body`: at once if it is known, else in a later turn, because a file thread has to look at files.
+  func tlsContext(for policy: TLSPolicy, _ body: @escaping (Result<TLSContext, TLSError>) -> Void) {
+    if let known = TLSContext.known(for: policy) {
+      body(.success(known))
+      return
+    }
+    let confined = LoopConfined(Awaiting(body))
+    files.run(on: loop) { () throws(IOError) in
+      Result { () throws(TLSError) in try TLSContext.client(for: policy) }
+    } completion: { made in
+      switch made {
+      case .success(let result): confined.onLoop.body(result)
+      case .failure(let error): confined.onLoop.body(.failure(.internalFailure("the file threads: \(error)")))
+      }
+    }
+  }
+
+  /// A client for `identity`, sharing a context and, with `resumes`, the sessions that this engine has seen.
   func tlsConnection(
-    _ policy: TLSPolicy, _ identity: ConnectionIdentity, resumes: Bool
+    _ context: TLSContext, _ identity: ConnectionIdentity, resumes: Bool
   ) throws(TLSError) -> TLSConnection {
     var options = TLSClientOptions(serverName: try ServerName(identity.serverName), port: identity.port)
     options.sessions = resumes ? sessions : nil
     options.trustDomain = TLSTrustDomain(identifier: identity.trustDomain)
-    return try TLSConnection(client: TLSContext.client(for: policy), options: options, scratch: scratch)
+    return try TLSConnection(client: context, options: options, scratch: scratch)
   }
 }
 
@@ -88,6 +110,14 @@ private final class Deferred {
   let body: () -> Void
 
   init(_ body: @escaping () -> Void) {
+    self.body = body
+  }
+}
+
+private final class Awaiting {
+  let body: (Result<TLSContext, TLSError>) -> Void
+
+  init(_ body: @escaping (Result<TLSContext, TLSError>) -> Void) {
     self.body = body
   }
 }

@@ -1,6 +1,18 @@
 internal import CLupineLinux
 package import LupineBase
 
+/// What a loop waits with. Made before the loop's thread where possible: it is the one thing about a context that can fail.
+package struct LoopWatch: ~Copyable {
+  fileprivate let epoll: Descriptor
+
+  /// Watches the mailbox of `loop`, for now nothing else.
+  package init(for loop: EventLoop) throws(IOError) {
+    let made = try SystemCalls.makeEpoll()
+    try SystemCalls.epollAdd(made, loop.mailbox.eventNumber, events: EPOLLIN.rawValue | EPOLLET.rawValue, token: 0)
+    epoll = made
+  }
+}
+
 /// The inside of a loop: descriptors, timers and the read buffer. Not `Sendable`; it lives and dies on the loop's thread.
 ///
 /// A turn: wait for events → tell the handlers → run the mailbox → fire due timers → tell whoever was requeued. What any of them
@@ -31,12 +43,16 @@ package final class LoopContext {
   private static let keptMail = 4096
 
   /// Makes the context. Call it on the loop's thread, once.
-  package init(of loop: EventLoop) throws(IOError) {
+  package convenience init(of loop: EventLoop) throws(IOError) {
+    self.init(of: loop, try LoopWatch(for: loop))
+  }
+
+  /// Makes the context of a loop that `watch` was made for. Call it on the loop's thread, once.
+  package init(of loop: EventLoop, _ watch: consuming LoopWatch) {
     precondition(loop.isCurrent, "a context is made on its loop's thread")
     self.loop = loop
-    epoll = try SystemCalls.makeEpoll()
+    epoll = watch.epoll
     isPrecise = SystemCalls.hasPreciseEpollWait(epoll)
-    try SystemCalls.epollAdd(epoll, loop.mailbox.eventNumber, events: EPOLLIN.rawValue | EPOLLET.rawValue, token: 0)
     unsafe events = .allocate(capacity: Self.eventCapacity)
     unsafe buffer = .allocate(byteCount: Self.readBufferSize, alignment: 4096)
   }

@@ -4,8 +4,12 @@ internal import Glibc
 struct FileIdentity: Hashable, Sendable {
   private let numbers: [Int64]
 
-  /// The identities of all files that a policy names, in a fixed order.
+  /// The identities of all files that a policy names, in a fixed order. Asks the system.
   static func all(of policy: TLSPolicy) -> [FileIdentity] {
+    paths(of: policy).map(FileIdentity.init(path:))
+  }
+
+  static func paths(of policy: TLSPolicy) -> [String] {
     var paths: [String] = []
     switch policy.roots {
     case .file(let path), .directory(let path): paths.append(path)
@@ -13,7 +17,7 @@ struct FileIdentity: Hashable, Sendable {
     }
     if let path = policy.revocationListPath { paths.append(path) }
     if case .files(let chain, let privateKey) = policy.clientIdentity?.source { paths += [chain, privateKey] }
-    return paths.map(FileIdentity.init(path:))
+    return paths
   }
 
   private init(path: String) {

@@ -173,6 +173,12 @@ extension TLSContext {
     }
   }
 
+  /// The same, if it can be told without asking the system: it was made, and the policy names no file that could have changed.
+  /// For a loop, which must not wait for a disk.
+  package static func known(for policy: TLSPolicy) -> TLSContext? {
+    FileIdentity.paths(of: policy).isEmpty ? find(SharedKey(policy: policy, files: [])) : nil
+  }
+
   private static func find(_ key: SharedKey) -> TLSContext? {
     shared.withLock { state in
       guard let known = state.table[key] else { return nil }

@@ -1,3 +1,4 @@
+import Glibc
 import LupineBase
 import LupineEngine
 import LupineIO
@@ -110,5 +111,30 @@ struct TableResolver: HostResolver {
   ) -> ResolveToken {
     completion(immediateAnswer(host: host, port: port) ?? .failure(.notFound))
     return ResolveToken()
+  }
+}
+
+/// Takes all descriptors that the process may have, but for a few.
+final class Hoard {
+  private var numbers: [Int32] = []
+  private var limit = rlimit()
+
+  init(leaving free: Int) {
+    unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    var low = limit
+    low.rlim_cur = 128
+    unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &low)
+    while true {
+      let number = dup(2)
+      guard number >= 0 else { break }
+      numbers.append(number)
+    }
+    for _ in 0..<free { if let number = numbers.popLast() { close(number) } }
+  }
+
+  func release() {
+    for number in numbers { close(number) }
+    numbers = []
+    unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
   }
 }

@@ -166,6 +166,40 @@ import Testing
     }
   }
 
+  /// The pool and its transfer come after the shutdown was asked for, and before the loop has ended.
+  @Test func whatComesDuringAShutdownFails() async throws {
+    let server = try ScriptedServer([[.stall(nil)]], surplus: .repeatLast)
+    defer { server.shutdown() }
+    let engine = try Engine.start(name: "lupine-test")
+    let isHeld = try Latch()
+    engine.loop.submit { _ = isHeld.wait(seconds: 30) }
+    engine.shutdownSoon()
+    let pool = PoolHandle(engine: engine, configuration: PoolConfiguration())
+    let outcome = await pool.run(try request(port: server.port)) { _ in isHeld.release() }
+    engine.loop.join()
+    #expect(outcome.ends == 1)
+    guard case .poolClosed? = outcome.failure?.error else {
+      Issue.record("\(outcome)")
+      return
+    }
+  }
+
+  /// With so many descriptors left, an engine starts or does not; one that has started works once there are more.
+  @Test(arguments: 0..<8) func shortageOfDescriptorsPasses(_ free: Int) async {
+    await #expect(processExitsWith: .success) { [free] in
+      let server = try ScriptedServer([[.readHead, .send("HTTP/1.1 204 N\r\n\r\n")]], surplus: .repeatLast)
+      defer { server.shutdown() }
+      let hoard = Hoard(leaving: free)
+      let early = try? Engine.start(name: "lupine-test")
+      hoard.release()
+      let engine = try early ?? Engine.start(name: "lupine-test")
+      let pool = PoolHandle(engine: engine, configuration: PoolConfiguration())
+      let outcome = await pool.run(try request(port: server.port))
+      engine.shutdown()
+      guard outcome.status == 204, outcome.failure == nil else { fatalError("\(outcome)") }
+    }
+  }
+
   @Test func nothingStartsAfterShutdown() async throws {
     let engine = try Engine.start(name: "lupine-test")
     let pool = PoolHandle(engine: engine, configuration: PoolConfiguration())

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LupineEngine
 import LupineSession
 import LupineTLS
@@ -62,6 +63,31 @@ import Testing
       #expect(error.code == .secureConnectionFailed, "\(error)")
       #expect(error.message.hasSuffix("/nonexistent.pem: No such file or directory"), "\(error.message)")
       #expect(server.requestCount == 0)
+    }
+  }
+
+  /// Roots that come from a pipe nobody writes to: the TLS deadline passes, and nobody else on the engine notices.
+  @Test func slowRootsDoNotStallTheLoop() async throws {
+    let directory = try ScratchDirectory()
+    let pipe = directory.path + "/roots.pem"
+    try #require(unsafe mkfifo(pipe, 0o600) == 0)
+    let plain = try LoopbackServer(routes: ServerRoute.standard())
+    defer { plain.shutdown() }
+    try await withServer(
+      isSecure: true,
+      configure: {
+        $0.tls.roots = .file(pipe)
+        $0.tlsTimeout = .milliseconds(700)
+      }
+    ) { session, server in
+      let secure = Task { try await failure { try await session.data(from: server.url("/hello")) } }
+      #expect(await eventually { server.connectionCount == 1 })
+      for _ in 0..<3 { try await session.expect("Hello, world!", from: plain.url("/hello")) }
+      let error = try await secure.value
+      #expect(error.code == .timedOut && error.phase == .tls, "\(error)")
+      // Whoever opens it for reading is let go.
+      let writer = unsafe open(pipe, O_WRONLY | O_CLOEXEC | O_NONBLOCK)
+      if writer >= 0 { close(writer) }
     }
   }
 

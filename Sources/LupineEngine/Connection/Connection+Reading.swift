@@ -33,7 +33,8 @@ extension Connection {
     guard canRead else { return false }
     switch state {
     case .opening, .closed: return false
-    case .handshaking, .idle: return true
+    case .handshaking: return !isHandshakeHeld
+    case .idle: return true
     case .busy: return !(transfer?.isPaused ?? false)
     // A reader that is behind does not matter any more; and once the connection cannot serve again, nothing more need be known of it.
     case .ending: return verdict == .reusable

@@ -39,6 +39,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   // Reading.
   var canRead = false
   var hangUpSeen = false
+  /// The handshake waits for something of ours: nothing is read meanwhile.
+  var isHandshakeHeld = false
   /// When the connection became idle.
   private var idleSince = Instant(nanoseconds: 0)
   /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
@@ -99,11 +101,20 @@ final class Connection: ReadinessHandler, TimerHandler {
   private func startTLS(_ policy: TLSPolicy) {
     state = .handshaking
     opening.tlsStart = context.now
+    if let limit = pool.configuration.tlsNanoseconds { arm(at: context.now.advanced(byNanoseconds: limit)) }
+    isHandshakeHeld = true
+    pool.core.tlsContext(for: policy) { [weak self] result in self?.startTLS(with: result) }
+  }
+
+  private func startTLS(with result: Result<TLSContext, TLSError>) {
+    guard state == .handshaking else { return }
     do throws(TLSError) {
-      let tls = try pool.tlsConnection(policy, key.identity)
+      let tls = try pool.tlsConnection(try result.get(), key.identity)
       self.tls = tls
-      if let limit = pool.configuration.tlsNanoseconds { arm(at: context.now.advanced(byNanoseconds: limit)) }
+      isHandshakeHeld = false
       let step = try tls.handshake()
+      // What came meanwhile, the end included, has not been looked at.
+      if canRead, let registration { context.requeue(registration) }
       guard flushTLS() else { return }
       if step == .done { handshakeDone() }
     } catch {

@@ -53,11 +53,6 @@ package final class EnginePool {
   func start(_ transfer: Transfer) {
     assert(core.loop.isCurrent, "a pool was entered off its loop")
     guard case .new = transfer.state else { return }
-    if let failure = core.failure {
-      transfer.end(
-        TransferFailure(error: .io(failure), phase: .poolWait, requestBytesSent: false), now: EventLoop.monotonicNow())
-      return
-    }
     transfer.pool = self
     guard !isClosed else {
       end(transfer, .poolClosed, .poolWait)
@@ -198,8 +193,8 @@ package final class EnginePool {
     core.later { opener.start() }
   }
 
-  func tlsConnection(_ policy: TLSPolicy, _ identity: ConnectionIdentity) throws(TLSError) -> TLSConnection {
-    try core.tlsConnection(policy, identity, resumes: configuration.resumesTLS)
+  func tlsConnection(_ context: TLSContext, _ identity: ConnectionIdentity) throws(TLSError) -> TLSConnection {
+    try core.tlsConnection(context, identity, resumes: configuration.resumesTLS)
   }
 
   // MARK: Time
@@ -272,7 +267,6 @@ package final class EnginePool {
   /// Closes the pool: idle connections at once, busy ones when their exchange and whatever waits is done; tasks under way may still start
   /// transfers, for redirects. With `cancelling`, everything ends now, and nothing may be started any more.
   func close(cancelling: Bool) {
-    guard core.failure == nil else { return }
     isDraining = true
     if let expiry { context.cancel(expiry) }
     expiry = nil
