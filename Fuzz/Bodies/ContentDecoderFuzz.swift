@@ -1,7 +1,8 @@
 internal import LupineEngine
 internal import LupineRules
 
-/// Oracle: a body gives the same bytes and the same verdict (but for the ratio) however it is split, and never more bytes than the limits allow.
+/// Oracle: a body gives the same bytes and the same verdict (but for the ratio) however it is split and wherever the sink wants a rest, and
+/// never more bytes than the limits allow.
 ///
 /// The first byte chooses the codings, the second the limits and the split; the rest is the body.
 package enum ContentDecoderFuzz {
@@ -25,7 +26,7 @@ package enum ContentDecoderFuzz {
     let whole = decode(codings, body, pieces: max(1, body.count), limits)
     precondition(UInt64(whole.output.count) <= limit, "more than the limit was handed out")
     for pieces in [1 + Int(bytes[1] & 0x3F), 1] where pieces > 1 || body.count <= 4096 {
-      let split = decode(codings, body, pieces: pieces, limits)
+      let split = decode(codings, body, pieces: pieces, limits, restsAfterEach: bytes[1] & 0x20 != 0)
       if split.hitRatio || whole.hitRatio { continue }
       precondition(
         split == whole,
@@ -37,15 +38,21 @@ package enum ContentDecoderFuzz {
   }
 
   private static func decode(
-    _ codings: [ContentCoding], _ body: [UInt8], pieces: Int, _ limits: DecodeLimits
+    _ codings: [ContentCoding], _ body: [UInt8], pieces: Int, _ limits: DecodeLimits, restsAfterEach: Bool = false
   ) -> Outcome {
     var outcome = Outcome()
     do {
       var decoder = try ContentDecoder(codings: codings, limits: limits)
       for start in stride(from: 0, to: body.count, by: pieces) {
-        try decoder.decode(body[start..<min(start + pieces, body.count)].span) { bytes in
-          for index in bytes.indices { outcome.output.append(bytes[index]) }
-        }
+        let piece = body[start..<min(start + pieces, body.count)]
+        var offset = 0
+        while try !decoder.decode(
+          piece.span, &offset,
+          { bytes in
+            for index in bytes.indices { outcome.output.append(bytes[index]) }
+            return !restsAfterEach
+          })
+        {}
       }
       try decoder.finish()
     } catch let error as DecodeError {

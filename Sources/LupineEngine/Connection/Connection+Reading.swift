@@ -26,7 +26,7 @@ extension Connection {
     guard state == .busy, let registration else { return }
     transfer?.clock.lastActivityAt = context.now
     armForTransfer()
-    if canRead { context.requeue(registration) }
+    if canRead || isParsingHeld { context.requeue(registration) }
   }
 
   private var mayRead: Bool {
@@ -42,6 +42,7 @@ extension Connection {
   }
 
   func read() {
+    if isParsingHeld { continueParsing() }
     let context = context
     var reads = 0
     while mayRead, let socket {
@@ -123,8 +124,12 @@ extension Connection {
     }
   }
 
-  private func parse(_ bytes: Span<UInt8>) {
+  func parse(_ bytes: Span<UInt8>) {
     guard let transfer else { return }
+    guard !isParsingHeld else {
+      unparsed.append(bytes)
+      return
+    }
     let now = context.now
     transfer.clock.lastActivityAt = now
     if !transfer.receivedAnything {
@@ -144,6 +149,7 @@ extension Connection {
     }
     transfer.metrics.responseBytes += Int64(offset)
     if state == .ending, offset < bytes.count { verdict = .close(.bytesAfterResponse) }
+    if state == .busy, transfer.isDecodingHeld { holdParsing(bytes.extracting(offset...)) }
   }
 
   /// Carries out one event, which ends before `offset`. False: nothing more to parse for now.
@@ -169,6 +175,7 @@ extension Connection {
         abandonDiscarded()
         return false
       }
+      return !transfer.isDecodingHeld
     case .trailers(let trailers): transfer.receive(trailers: trailers)
     case .end:
       responseEnded()
@@ -201,8 +208,9 @@ extension Connection {
   }
 
   /// The peer sends no more. `cleanly` is false when TLS did not say so: anybody on the path can forge a FIN.
-  private func peerClosed(cleanly: Bool) {
+  func peerClosed(cleanly: Bool) {
     switch state {
+    case .busy where isParsingHeld: heldEnd = cleanly
     case .opening, .closed: break
     case .handshaking: openFailed(.tls(.truncated), .tls)
     case .idle: close(.closedByPeer)

@@ -46,6 +46,12 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
   private static let parkNanoseconds: Int64 = 1_000_000_000
 
+  /// The reader paused in the middle of what was read: the rest waits here, unparsed, and after it perhaps the end.
+  var isParsingHeld = false
+  var unparsed = ByteQueue()
+  /// The peer has closed its side, cleanly or not.
+  var heldEnd: Bool?
+
   // The exchange under way.
   var transfer: Transfer?
   var exchange = ExchangeMachine(hasBody: false, expectsContinue: false)

@@ -31,6 +31,10 @@ package final class Transfer {
   var expectsContinue: Bool
   var receivedAnything = false
   private var decoder: ContentDecoder?
+  /// Body bytes that came before the reader paused and are not decoded yet.
+  private var undecoded = ByteQueue()
+  /// Decoding stopped because the reader paused: call `decodeHeld` before anything that follows in the response is looked at.
+  private(set) var isDecodingHeld = false
   /// Where it was started.
   weak var pool: EnginePool?
   package private(set) var isPaused = false
@@ -59,7 +63,8 @@ package final class Transfer {
 
   // MARK: For the handler
 
-  /// Stops the delivery of body bytes, and the socket behind it, after those already read.
+  /// Stops the delivery of body bytes, and the socket behind it: after those already read, or where a content coding is undone, after the
+  /// buffer of at most 32 KiB that is being delivered.
   package func pause() {
     isPaused = true
     clock.isPaused = true
@@ -140,16 +145,42 @@ package final class Transfer {
       handler?.transfer(self, didReceiveBody: bytes)
       return
     }
+    var offset = 0
+    if !isPaused, try decode(bytes, &offset) { return }
+    isDecodingHeld = true
+    undecoded.append(bytes.extracting(offset...))
+  }
+
+  /// Decodes until everything given is decoded (true) or the reader pauses.
+  private func decode(_ bytes: Span<UInt8>, _ offset: inout Int) throws(EngineError) -> Bool {
     do {
-      try decoder?.decode(bytes) { decoded in
+      return try decoder?.decode(bytes, &offset) { decoded in
         metrics.responseDecodedBytes += Int64(decoded.count)
         if discardBudget == nil { handler?.transfer(self, didReceiveBody: decoded) }
-      }
+        return !isPaused
+      } ?? true
     } catch let error as DecodeError {
       throw .content(error)
     } catch {
       preconditionFailure("the decoder throws its own error only: \(error)")
     }
+  }
+
+  /// Goes on with what was held when the reader paused. If it pauses again, the rest stays held.
+  func decodeHeld() throws(EngineError) {
+    guard isDecodingHeld, !isPaused else { return }
+    var rest = ByteQueue()
+    swap(&rest, &undecoded)
+    if discardBudget == nil {
+      var offset = 0
+      let isDone = try decode(rest.span, &offset)
+      rest.consume(offset)
+      if !isDone {
+        swap(&rest, &undecoded)
+        return
+      }
+    }
+    isDecodingHeld = false
   }
 
   func receive(trailers: FieldSection) {
@@ -175,6 +206,7 @@ package final class Transfer {
     state = .ended
     metrics.endAt = now
     decoder = nil
+    undecoded = ByteQueue()
     let handler = handler
     self.handler = nil
     handler?.transfer(self, didEndWith: failure)
@@ -225,6 +257,8 @@ package final class Transfer {
     discardBudget = nil
     clock.discardUntil = nil
     decoder = nil
+    isDecodingHeld = false
+    undecoded = ByteQueue()
     state = .new
   }
 }

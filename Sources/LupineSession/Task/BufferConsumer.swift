@@ -36,7 +36,11 @@ final class BufferConsumer: ResponseConsumer {
       state.isTooLarge = true
       return true
     }
-    if isTooLarge { exchange.cancel() }
+    if isTooLarge {
+      // At once, so that what was read already is not decoded to its end for nobody.
+      exchange.pause()
+      exchange.cancel()
+    }
   }
 
   func end(_ result: Result<Response, SessionError>) {

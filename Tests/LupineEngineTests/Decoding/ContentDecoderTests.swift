@@ -30,6 +30,34 @@ func decode(_ codings: [ContentCoding], _ pieces: [ArraySlice<UInt8>], _ limits:
   return outcome
 }
 
+/// Decodes with a rest after every buffer of output.
+func decodeResting(_ codings: [ContentCoding], _ body: [UInt8], _ limits: DecodeLimits) -> DecodeOutcome {
+  var outcome = DecodeOutcome()
+  do {
+    var decoder = try ContentDecoder(codings: codings, limits: limits)
+    var rest = body[...]
+    while true {
+      var offset = 0
+      var calls = 0
+      let isDone = try decoder.decode(rest.span, &offset) { bytes in
+        calls += 1
+        for index in bytes.indices { outcome.output.append(bytes[index]) }
+        return false
+      }
+      #expect(calls <= 1, "the sink was called although it wanted a rest")
+      rest = rest.dropFirst(offset)
+      if isDone { break }
+    }
+    #expect(rest.isEmpty)
+    try decoder.finish()
+  } catch let error as DecodeError {
+    outcome.error = error
+  } catch {
+    Issue.record("not a DecodeError: \(error)")
+  }
+  return outcome
+}
+
 func decode(
   _ codings: [ContentCoding], _ body: [UInt8], _ limits: DecodeLimits = DecodeLimits()
 ) -> DecodeOutcome {
@@ -44,6 +72,7 @@ func decodeInEveryWay(
   let whole = decode(codings, body, limits)
   let bytewise = decode(codings, body.indices.map { body[$0...$0] }, limits)
   #expect(bytewise == whole, "byte by byte", sourceLocation: sourceLocation)
+  #expect(decodeResting(codings, body, limits) == whole, "with rests", sourceLocation: sourceLocation)
   for split in stride(from: 0, through: body.count, by: max(1, body.count / 500)) {
     let halves = decode(codings, [body[..<split], body[split...]], limits)
     #expect(halves == whole, "split at \(split)", sourceLocation: sourceLocation)
