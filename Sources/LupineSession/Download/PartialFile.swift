@@ -88,7 +88,7 @@ extension Engine {
   /// The threads on which files of downloads are written.
   static func downloadThreads() throws(SessionError) -> FileThreads {
     do throws(IOError) {
-      return try files()
+      return try processFiles.get()
     } catch {
       throw SessionError(.system, phase: .file, message: "no thread for files: \(error)", underlying: error)
     }
