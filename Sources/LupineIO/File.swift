@@ -71,6 +71,9 @@ package final class File: Sendable {
   /// Reports what the system otherwise says only when a file is closed: no room left, on file systems over the network.
   package func flush() throws(IOError) { try SystemCalls.flush(descriptor) }
 
+  /// Lets others lock the file, although it stays open here; see `Directory`.
+  package func unlock() { SystemCalls.unlock(descriptor) }
+
   package static func rename(_ from: String, to: String) throws(IOError) { try SystemCalls.rename(from, to: to) }
 
   package static func remove(_ path: String) throws(IOError) { try SystemCalls.unlink(path) }

@@ -1,7 +1,7 @@
 /// A few threads for calls on files, which block for as long as the disk likes.
 ///
 /// Jobs start in the order of submission but run beside each other: whoever needs one file's jobs in order submits the next when the
-/// one before has completed, as `OutputFile` and `InputFile` do.
+/// one before has completed, as `InputFile` does.
 package final class FileThreads: Sendable {
   private let threads: WorkerThreads
 

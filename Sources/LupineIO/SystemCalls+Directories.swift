@@ -73,6 +73,9 @@ extension SystemCalls {
     } catch  where [ENOLCK, EOPNOTSUPP, ENOSYS].contains(error.code) {}
   }
 
+  /// Gives a lock back; one that was never had is fine.
+  static func unlock(_ file: borrowing Descriptor) { _ = flock(file.number, LOCK_UN) }
+
   /// The user whose rights this process has.
   static var effectiveUser: UInt32 { geteuid() }
 

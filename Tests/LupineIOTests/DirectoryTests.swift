@@ -1,0 +1,84 @@
+import CLupineLinux
+import LupineBase
+import Testing
+
+@testable import LupineIO
+
+/// Files that are named by their directory, in a world where others have hands too.
+@Suite struct DirectoryTests {
+  /// A directory of its own, and ours in it; removed by the test's end.
+  private func withDirectory(_ body: (_ parent: String, _ directory: Directory) throws -> Void) throws {
+    let parent = temporaryPath()
+    try SystemCalls.makeDirectory(parent)
+    defer { unsafe rmdir(parent) }
+    let directory = try Directory.openPrivate(in: parent)
+    defer { unsafe rmdir(directory.path) }
+    try body(parent, directory)
+  }
+
+  @Test func madeOnceAndForItsOwnerAlone() throws {
+    try withDirectory { (parent, directory) throws in
+      #expect(directory.path == parent + "/lupine-\(geteuid())")
+      #expect(Directory.privatePath(in: parent) == directory.path)
+      var status = stat()
+      #expect(unsafe stat(directory.path, &status) == 0 && status.st_mode & 0o777 == 0o700)
+      #expect(try Directory.openPrivate(in: parent + "/").path == directory.path)
+      unsafe chmod(directory.path, 0o750)
+      #expect(throws: IOError.untrusted) { try Directory.openPrivate(in: parent) }
+    }
+    #expect(throws: IOError.notFound(code: ENOENT)) { try Directory.openPrivate(in: "/no-such-directory") }
+    #expect(throws: IOError.badPath) { try Directory.openPrivate(in: "/tmp/\u{0}") }
+  }
+
+  @Test func aLinkInItsPlaceIsRefused() throws {
+    let parent = temporaryPath()
+    try SystemCalls.makeDirectory(parent)
+    defer { unsafe rmdir(parent) }
+    let path = Directory.privatePath(in: parent)
+    for target in ["/tmp", "/no-such-directory", "/etc/passwd"] {
+      unsafe symlink(target, path)
+      #expect(throws: IOError.untrusted) { try Directory.openPrivate(in: parent) }
+      unsafe unlink(path)
+    }
+  }
+
+  @Test func filesAreMadeReopenedAndLocked() throws {
+    try withDirectory { (_, directory) throws in
+      let file = try directory.create("a")
+      defer { try? directory.remove("a") }
+      #expect(throws: IOError.alreadyExists) { try directory.create("a") }
+      #expect(throws: IOError.inUse) { try directory.reopen("a") }
+      file.unlock()
+      try file.write([1, 2, 3], at: 0)
+      let again = try directory.reopen("a")
+      #expect(try again.read(at: 0, count: 9) == [1, 2, 3])
+      again.unlock()
+      unsafe link(directory.path + "/a", directory.path + "/b")
+      #expect(throws: IOError.untrusted) { try directory.reopen("a") }
+      try directory.remove("b")
+      unsafe symlink(directory.path + "/a", directory.path + "/c")
+      #expect(throws: IOError.symbolicLink) { try directory.reopen("c") }
+      #expect(throws: IOError.alreadyExists) { try directory.create("c") }
+      try directory.remove("c")
+      unsafe mkfifo(directory.path + "/d", 0o600)
+      #expect(throws: IOError.untrusted) { try directory.reopen("d") }
+      try directory.remove("d")
+      #expect(throws: IOError.notFound(code: ENOENT)) { try directory.reopen("e") }
+    }
+  }
+
+  @Test func renamesWithAndWithoutOverwriting() throws {
+    try withDirectory { (parent, directory) throws in
+      let target = parent + "/target"
+      defer { unsafe unlink(target) }
+      try directory.create("a").write([1], at: 0)
+      try directory.rename("a", to: target, overwriting: false)
+      try directory.create("b").write([2], at: 0)
+      #expect(throws: IOError.alreadyExists) { try directory.rename("b", to: target, overwriting: false) }
+      #expect(try File.open(target).read(at: 0, count: 9) == [1])
+      try directory.rename("b", to: target, overwriting: true)
+      #expect(try File.open(target).read(at: 0, count: 9) == [2])
+      #expect(throws: IOError.notFound(code: ENOENT)) { try directory.rename("b", to: target, overwriting: true) }
+    }
+  }
+}
