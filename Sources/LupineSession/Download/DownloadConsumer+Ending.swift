@@ -58,6 +58,8 @@ extension DownloadConsumer {
   /// Keeps what can be gone on from, and removes everything else.
   private func leave(_ error: SessionError, _ state: State) -> SessionError {
     var error = error
+    // Whoever gets the error may go on at once, while this object still lives.
+    defer { state.partial?.file.unlock() }
     if let untouched = state.untouched {
       error.resumeData = untouched
     } else if let version = state.version, let partial = state.partial, state.offset > 0, !state.mustEmpty {

@@ -127,13 +127,13 @@ extension TextFile {
 }
 
 /// A file system in memory of a fixed size; nil, with a message, where we may not mount one.
-private struct SmallDisk {
+struct SmallDisk {
   private let directory: ScratchDirectory
   var path: String { directory.path }
 
-  init?(bytes: Int) throws {
+  init?(bytes: Int, flags: UInt = 0) throws {
     directory = try ScratchDirectory()
-    guard unsafe mount("lupine", directory.path, "tmpfs", 0, "size=\(bytes)") == 0 else {
+    guard unsafe mount("lupine", directory.path, "tmpfs", flags, "size=\(bytes)") == 0 else {
       print("diskFull is skipped: mounting a tmpfs needs root (CAP_SYS_ADMIN); errno \(errno)")
       return nil
     }

@@ -1,0 +1,174 @@
+import Glibc
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// What the file system refuses: an error with a reason, and nothing left behind.
+@Suite(.timeLimit(.minutes(5))) struct DownloadFileTests {
+  private func fileFailure(_ error: SessionError, sourceLocation: SourceLocation = #_sourceLocation) throws
+    -> FileFailure
+  {
+    #expect(
+      error.code == .fileFailed && error.phase == .file && error.resumeData == nil, sourceLocation: sourceLocation)
+    return try #require(error.underlying as? FileFailure, sourceLocation: sourceLocation)
+  }
+
+  /// The partial file lies on one file system, the destination on another.
+  @Test(arguments: [false, true]) func movesToAnotherFileSystem(_ overwrites: Bool) async throws {
+    guard let disk = try SmallDisk(bytes: 8 << 20) else { return }
+    defer { disk.unmount() }
+    let folder = try DownloadFolder()
+    let path = disk.path + "/file"
+    if overwrites { close(unsafe open(path, O_CREAT | O_WRONLY, 0o644)) }
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      let (written, _) = try await session.download(
+        for: Request(server.url("/bytes?n=5000000")), to: DownloadDestination(path: path, overwrites: overwrites))
+      #expect(written == path && Pattern.matches(path, 5_000_000) && TextFile.mode(path) == 0o600)
+      #expect(disk.names == ["file"] && folder.partials == [])
+    }
+  }
+
+  /// Too small for the copy, and too small for the partial file itself.
+  @Test(arguments: [false, true]) func diskFull(_ holdsPartialFiles: Bool) async throws {
+    guard let disk = try SmallDisk(bytes: 1 << 20) else { return }
+    defer { disk.unmount() }
+    let folder = try DownloadFolder()
+    let parent = holdsPartialFiles ? disk.path : folder.parentPath
+    try await withServer(configure: { $0.temporaryDirectory = parent }) { session, server in
+      let error = try await failure {
+        try await session.download(
+          for: Request(server.url("/bytes?n=5000000")),
+          to: DownloadDestination(path: holdsPartialFiles ? folder.target : disk.path + "/file"))
+      }
+      #expect(try fileFailure(error).reason == .storageFull)
+      #expect(folder.partials == [] && folder.complete == [])
+      #expect(DirectoryListing.names(disk.path + "/lupine-\(geteuid())") == [])
+      #expect(disk.names == (holdsPartialFiles ? ["lupine-\(geteuid())"] : []))
+    }
+  }
+
+  /// The process may write no larger files; its signal for that never arrives on our threads.
+  @Test func sizeLimit() async {
+    await #expect(processExitsWith: .success) {
+      var limit = rlimit(rlim_cur: 100_000, rlim_max: 100_000)
+      unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+      let folder = try DownloadFolder()
+      let server = try LoopbackServer(routes: ServerRoute.standard())
+      defer { server.shutdown() }
+      var configuration = SessionConfiguration()
+      configuration.temporaryDirectory = folder.parentPath
+      let session = try Session(configuration)
+      do {
+        _ = try await session.download(for: Request(server.url("/bytes?n=5000000")))
+        throw LoopbackError.misuse("a file larger than the limit was written")
+      } catch let error as SessionError {
+        guard (error.underlying as? FileFailure)?.reason == .storageFull, folder.partials.isEmpty else { throw error }
+      }
+    }
+  }
+
+  @Test func directoryThatCannotBeWritten() async throws {
+    let folder = try DownloadFolder()
+    guard let disk = try SmallDisk(bytes: 1 << 20, flags: UInt(MS_RDONLY)) else { return }
+    defer { disk.unmount() }
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      let error = try await failure {
+        try await session.download(
+          for: Request(server.url("/hello")), to: DownloadDestination(path: disk.path + "/file"))
+      }
+      #expect(try fileFailure(error).reason == .permissionDenied)
+      #expect(server.requestCount == 0 && folder.partials == [])
+    }
+    try await withServer(configure: { $0.temporaryDirectory = disk.path }) { session, server in
+      let error = try await failure { try await session.download(for: Request(server.url("/hello"))) }
+      #expect(try fileFailure(error).reason == .permissionDenied)
+      #expect(server.requestCount == 0)
+    }
+  }
+
+  @Test func destinationsThatAreNone() async throws {
+    let folder = try DownloadFolder()
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      let request = try Request(server.url("/hello"))
+      for (path, reason) in [
+        ("/tmp/lupine-no-such/directory/file", FileFailure.Reason.notFound), ("/etc/passwd/file", .notFound),
+        ("/etc/passwd", .alreadyExists), ("/tmp", .alreadyExists), ("/dev/null", .alreadyExists),
+      ] {
+        let error = try await failure { try await session.download(for: request, to: DownloadDestination(path: path)) }
+        let found = try fileFailure(error)
+        #expect(found.reason == reason, "\(path): \(found)")
+      }
+      #expect(server.requestCount == 0)
+      // A directory is not overwritten even if files may be.
+      let error = try await failure {
+        try await session.download(
+          for: request, to: DownloadDestination(path: folder.parentPath, overwrites: true))
+      }
+      #expect(try fileFailure(error).reason == .other)
+      #expect(folder.partials == [])
+    }
+  }
+
+  /// Nothing was there when the download began; what has come meanwhile stays.
+  @Test func destinationThatCameMeanwhile() async throws {
+    let folder = try DownloadFolder()
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      let target = folder.target
+      let error = try await failure {
+        try await session.download(for: Request(server.url("/hello")), to: DownloadDestination(path: target)) { _, _ in
+          close(unsafe open(target, O_CREAT | O_WRONLY, 0o600))
+        }
+      }
+      #expect(try fileFailure(error).reason == .alreadyExists)
+      #expect(TextFile.bytes(target) == [] && folder.complete == ["file"] && folder.partials == [])
+    }
+  }
+
+  /// A link with the destination's name is replaced or respected, but never written through.
+  @Test func linkAsDestination() async throws {
+    let folder = try DownloadFolder()
+    let scratch = try ScratchDirectory()
+    let victim = try scratch.write([1, 2, 3], to: "victim")
+    unsafe symlink(victim, folder.target)
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      let request = try Request(server.url("/hello"))
+      let error = try await failure {
+        try await session.download(for: request, to: DownloadDestination(path: folder.target))
+      }
+      #expect(try fileFailure(error).reason == .alreadyExists)
+      _ = try await session.download(for: request, to: DownloadDestination(path: folder.target, overwrites: true))
+      #expect(TextFile.bytes(victim) == [1, 2, 3] && TextFile.read(folder.target) == "Hello, world!")
+    }
+  }
+
+  /// `/tmp` is everybody's: somebody may have made our folder before us.
+  @Test(arguments: ["link", "open", "file", "missing"]) func folderThatIsNotOurs(_ kind: String) async throws {
+    let folder = try DownloadFolder()
+    let scratch = try ScratchDirectory()
+    switch kind {
+    case "link": unsafe symlink(scratch.path, folder.temporary)
+    case "open":
+      unsafe mkdir(folder.temporary, 0o700)
+      unsafe chmod(folder.temporary, 0o770)
+    case "file": close(unsafe open(folder.temporary, O_CREAT | O_WRONLY, 0o600))
+    default: break
+    }
+    let parent = kind == "missing" ? "/tmp/lupine-no-such" : folder.parentPath
+    try await withServer(configure: { $0.temporaryDirectory = parent }) { session, server in
+      let error = try await failure { try await session.download(for: Request(server.url("/hello"))) }
+      #expect(try fileFailure(error).reason == (kind == "missing" ? .notFound : .untrusted))
+      #expect(server.requestCount == 0 && scratch.names == [])
+    }
+  }
+
+  @Test func emptyBodyMakesAnEmptyFile() async throws {
+    let folder = try DownloadFolder()
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      let (path, _) = try await session.download(for: Request(server.url("/status?code=204")))
+      #expect(TextFile.bytes(path) == [] && TextFile.mode(path) == 0o600 && path.hasPrefix(folder.temporary))
+      unsafe unlink(path)
+      #expect(folder.partials == [])
+    }
+  }
+}

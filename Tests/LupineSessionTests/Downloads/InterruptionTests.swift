@@ -1,0 +1,154 @@
+import FoundationEssentials
+import Glibc
+import LupineBase
+import LupineRules
+import LupineSession
+import LupineTesting
+import Testing
+
+/// Many interruptions of one download, and what is whole in the end.
+@Suite(.timeLimit(.minutes(30))) struct InterruptionTests {
+  private static func number(_ name: String) -> Int? {
+    unsafe getenv(name).flatMap { unsafe Int(String(cString: $0)) }
+  }
+
+  /// A file of `LUPINE_LARGE_BODY_BYTES` (default 16 MiB), interrupted 20 times at random: the server resets the connection, the client gives up
+  /// while the server stalls, or in full flow. `LUPINE_SEED` repeats a run.
+  @Test func twentyInterruptions() async throws {
+    let size = Self.number("LUPINE_LARGE_BODY_BYTES") ?? 16 << 20
+    let seed = Self.number("LUPINE_SEED") ?? Int.random(in: 0..<1_000_000)
+    print("twentyInterruptions: \(size) bytes, LUPINE_SEED=\(seed)")
+    var random = Generator(state: UInt64(seed))
+    let points = (0..<20).map { _ in Int.random(in: 1..<(size / 20 * 19), using: &random) }.sorted()
+    let file = FileServer(.init(size: size))
+    try await withFileServer(file) { session, server, folder in
+      var data: ResumeData?
+      for (index, point) in points.enumerated() {
+        let kind = index == 0 ? 1 : Int.random(in: 0..<3, using: &random)
+        let there = Int(data?.receivedBytes ?? 0)
+        let next = try await interrupt(kind, at: point, there, size, file, session, server, data)
+        #expect(next.receivedBytes >= there && next.receivedBytes < size, "LUPINE_SEED=\(seed)")
+        #expect(folder.partials.count == 1)
+        data = try ResumeData(next.bytes)
+      }
+      let last = try #require(data)
+      let (path, response) = try await session.download(
+        resumeFrom: last, to: DownloadDestination(path: folder.target))
+      #expect(response.statusCode == 206)
+      #expect(Pattern.matches(path, size), "LUPINE_SEED=\(seed)")
+      #expect(server.requestCount == 21)
+      let ranges = server.recordedRequests.count { $0.fields.first("Range") != nil }
+      #expect(ranges == 20)
+    }
+  }
+
+  private func interrupt(
+    _ kind: Int, at point: Int, _ there: Int, _ size: Int, _ file: FileServer, _ session: Session,
+    _ server: LoopbackServer, _ data: ResumeData?
+  ) async throws -> ResumeData {
+    let count = max(1, point - there)
+    let goal = Int64(there + count)
+    switch kind {
+    case 0: file.next(.init(cut: count, resets: true))
+    case 1: file.next(.init(stallsAfter: count))
+    default: file.next(.init(stallsAfter: count + (size - there - count) / 2))
+    }
+    let latch = try Latch()
+    let request = try Request(server.url("/file"))
+    let task = Task {
+      let progress: @Sendable (Int64, Int64?) -> Void = { received, _ in if received >= goal { latch.release() } }
+      return if let data {
+        try await session.download(resumeFrom: data, progress: progress)
+      } else {
+        try await session.download(for: request, progress: progress)
+      }
+    }
+    if kind > 0 {
+      #expect(await eventually(seconds: 120) { latch.isReleased })
+      task.cancel()
+    }
+    return try await leftover { try await task.value }
+  }
+
+  /// Interruptions of small downloads, by a real server with its own tags.
+  @Test func nginx() async throws {
+    let size = 4_000_000
+    do {
+      let server = try NginxServer(files: ["data.bin": PatternBody.bytes(size)], directives: "limit_rate 8m;")
+      defer { server.stop() }
+      try await download(size, from: server)
+    } catch LoopbackError.missingTool(let name, let install) {
+      let isCI = unsafe getenv("CI").map { unsafe String(cString: $0) } == "true"
+      #expect(!isCI, "\(name) is missing; install it with: \(install)")
+    }
+  }
+
+  private func download(_ size: Int, from server: NginxServer) async throws {
+    let folder = try DownloadFolder()
+    let url = "http://127.0.0.1:\(server.port)/data.bin"
+    try await withSession(ports: [server.port], configure: { $0.temporaryDirectory = folder.parentPath }) { session in
+      var data = try await cancelled(url, session, at: 300_000)
+      #expect(data.expectedBytes == Int64(size) && data.receivedBytes < size)
+      let (path, response) = try await session.download(
+        resumeFrom: data, to: DownloadDestination(path: folder.target))
+      #expect(response.statusCode == 206 && Pattern.matches(path, size))
+
+      // Everything is there: 416 with the length.
+      data = try await cancelled(url, session, at: 100_000)
+      let whole = try completed(data, size, folder)
+      let (other, answer) = try await session.download(resumeFrom: whole)
+      #expect(answer.statusCode == 416 && Pattern.matches(other, size))
+      unsafe unlink(other)
+
+      // nginx makes its tags weak when it compresses.
+      var request = try Request("http://127.0.0.1:\(server.port)/gzip/data.bin")
+      request.acceptsCompressedContent = true
+      let latch = try Latch()
+      let task = Task { [request] in try await session.download(for: request) { _, _ in latch.release() } }
+      #expect(await eventually { latch.isReleased })
+      task.cancel()
+      let uncoded = try await failure { try await task.value }
+      #expect(uncoded.resumeData == nil)
+      #expect(folder.partials == [])
+    }
+  }
+
+  private func cancelled(_ url: String, _ session: Session, at point: Int64) async throws -> ResumeData {
+    let latch = try Latch()
+    let task = Task {
+      try await session.download(for: Request(url)) { received, _ in if received >= point { latch.release() } }
+    }
+    #expect(await eventually { latch.isReleased })
+    task.cancel()
+    return try await leftover { try await task.value }
+  }
+
+  /// The same data once somebody has put everything into the file.
+  private func completed(_ data: ResumeData, _ size: Int, _ folder: DownloadFolder) throws -> ResumeData {
+    let record = try ResumeRecord(decoding: data.bytes)
+    let bytes = PatternBody.bytes(size)
+    let descriptor = unsafe open(folder.partial(record.partialName), O_WRONLY | O_CLOEXEC)
+    defer { close(descriptor) }
+    #expect(unsafe bytes.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) } == size)
+    let (head, tail) = (Array(bytes.prefix(65_536)), Array(bytes.suffix(Int(ResumeRecord.tailSpan))))
+    return try ResumeData(
+      ResumeRecord(
+        url: record.url, finalOrigin: record.finalOrigin, validator: record.validator, offset: Int64(size),
+        total: Int64(size), headHash: ResumeHash.digest(head.span),
+        tailHash: ResumeHash.digest(tail.span), partialName: record.partialName, createdAt: record.createdAt
+      ).encoded())
+  }
+}
+
+/// SplitMix64: the same seed gives the same run.
+private struct Generator: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var value = state
+    value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
+    value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
+    return value ^ value >> 31
+  }
+}
