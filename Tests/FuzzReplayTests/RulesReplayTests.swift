@@ -9,6 +9,7 @@ import Testing
     ("Redirect", { RedirectFuzz.run(bytes: $0) }),
     ("ContentDecoder", { ContentDecoderFuzz.run(bytes: $0) }),
     ("Cookies", { CookiesFuzz.run(bytes: $0) }),
+    ("ResumeData", { ResumeDataFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
   ]
 
