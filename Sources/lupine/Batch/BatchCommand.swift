@@ -19,14 +19,15 @@ struct BatchCommand: AsyncParsableCommand {
          "followRedirects": true, "maxRedirects": 20, "timeout": 30.5, "compressed": true,
          "maxBodyBytes": 268435456, "caFile": "ca.pem", "insecure": false,
          "clientCert": "cert.pem", "clientKey": "key.pem",
-         "resolve": {"example.com:443": "127.0.0.1:8443"}, "unixSocket": "path"}
+         "resolve": {"example.com:443": "127.0.0.1:8443"}, "unixSocket": "path",
+         "outputFile": "path", "resumeFrom": "…"}
         Only "url" is needed; the values shown for flags and numbers are the defaults (no timeout).
 
       RESULT:
-        {"id", "status", "reason", "version", "headers": [[name, value]], "bodyBase64",
+        {"id", "status", "reason", "version", "headers": [[name, value]], "bodyBase64", "file",
          "trailers": [[name, value]], "informational": [[status, [[name, value]]]], "url",
          "redirects": [{"status", "url", "location"}], "reusedConnection",
-         "metrics": {phase: microseconds}, "error": {"code", "phase", "message"} or null}
+         "metrics": {phase: microseconds}, "resumeData", "error": {"code", "phase", "message"} or null}
         What arrived before an error is there too.
       """)
 
@@ -93,6 +94,7 @@ struct BatchRun: Sendable {
     do {
       let request = try BatchRequest(json)
       let session = try sessions.session(for: request.sessionKey)
+      if let file = request.file { return try await download(request.request, to: file, session, id) }
       let (body, response) = try await session.data(for: request.request)
       return BatchResult(id: id, response: response, body: [UInt8](body))
     } catch let refusal as BatchRefusal {
@@ -102,5 +104,18 @@ struct BatchRun: Sendable {
     } catch {
       return BatchResult(id: id, BatchRefusal("\(error)", code: SessionError.Code.unknown.rawValue))
     }
+  }
+
+  private func download(
+    _ request: Request, to file: BatchRequest.File, _ session: Session, _ id: JSONValue
+  ) async throws -> BatchResult {
+    let destination = DownloadDestination(path: file.path, overwrites: true)
+    let (path, response) =
+      if let data = file.resumeData {
+        try await session.download(resumeFrom: data, request: request, to: destination)
+      } else {
+        try await session.download(for: request, to: destination)
+      }
+    return BatchResult(id: id, response: response, file: path)
   }
 }

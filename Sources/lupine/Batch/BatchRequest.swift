@@ -25,8 +25,16 @@ struct BatchRequest: Sendable {
     var unixSocket: String?
   }
 
+  /// The body goes into a file instead of the result.
+  struct File: Sendable {
+    var path: String
+    /// What an earlier attempt left.
+    var resumeData: ResumeData?
+  }
+
   var request: Request
   var sessionKey: SessionKey
+  var file: File?
 
   init(_ json: JSONValue) throws(BatchRefusal) {
     guard case .object = json else { throw BatchRefusal("a request is an object, not \(json.kind)") }
@@ -42,7 +50,23 @@ struct BatchRequest: Sendable {
     sessionKey = try Self.sessionKey(fields)
     request.fields = try Self.headers(fields)
     request.body = try Self.body(fields)
+    file = try Self.file(fields)
     try applyLimits(fields)
+  }
+
+  private static func file(_ fields: BatchFields) throws(BatchRefusal) -> File? {
+    let text = try fields.string("resumeFrom")
+    guard let path = try fields.string("outputFile") else {
+      guard text == nil else { throw BatchRefusal("\"resumeFrom\" needs \"outputFile\"") }
+      return nil
+    }
+    guard let text else { return File(path: path) }
+    guard let bytes = Base64.decode(text) else { throw BatchRefusal("\"resumeFrom\" is not Base64") }
+    do throws(SessionError) {
+      return File(path: path, resumeData: try ResumeData(bytes))
+    } catch {
+      throw BatchRefusal(error.message, code: error.code.rawValue)
+    }
   }
 
   private mutating func applyLimits(_ fields: BatchFields) throws(BatchRefusal) {

@@ -10,11 +10,14 @@ struct BatchResult {
   private var metrics: TaskMetrics?
   private var error: (code: String, phase: String, message: String)?
   private var url: String?
+  private var file: String?
+  private var resumeData: ResumeData?
 
-  init(id: JSONValue, response: Response, body: [UInt8]) {
+  init(id: JSONValue, response: Response, body: [UInt8] = [], file: String? = nil) {
     self.id = id
     self.response = response
     self.body = body
+    self.file = file
     metrics = response.metrics
     url = response.urlString
   }
@@ -24,6 +27,7 @@ struct BatchResult {
     self.id = id
     response = error.response
     body = error.partialBody ?? []
+    resumeData = error.resumeData
     metrics = error.metrics
     url = error.failingURL ?? error.response?.urlString
     self.error = (error.code.rawValue, error.phase.rawValue, error.message)
@@ -45,6 +49,7 @@ struct BatchResult {
       Member("version", head.map { .string($0.version.description) } ?? .null),
       Member("headers", .pairs(head?.fields.pairs ?? [])),
       Member("bodyBase64", .string(Base64.encode(body))),
+      Member("file", file.map { .string($0) } ?? .null),
       Member("trailers", .pairs(response?.trailers.pairs ?? [])),
       Member(
         "informational",
@@ -53,6 +58,7 @@ struct BatchResult {
       Member("redirects", .array((response?.redirects ?? []).map { Self.redirect($0) })),
       Member("reusedConnection", .boolean(last?.isReusedConnection ?? false)),
       Member("metrics", .object(phases)),
+      Member("resumeData", resumeData.map { .string(Base64.encode($0.bytes)) } ?? .null),
       Member("error", errorObject),
     ])
   }

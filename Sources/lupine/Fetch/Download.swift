@@ -3,8 +3,7 @@ internal import LupineRules
 internal import LupineSession
 internal import LupineWire
 
-/// Saves a body under a name. While it is incomplete it is called `NAME.part`, and `NAME.part.validator` says of which version it is a
-/// part (RFC 9110 13.1.5), so that a later attempt goes on with the same bytes or starts over.
+/// Saves a body under a name, which it gets when it is complete; see `PartFile` for what it is called until then.
 struct Download {
   let session: Session
   let request: Request
@@ -14,54 +13,80 @@ struct Download {
   let console: Console
   let show: (Response) throws -> Void
 
+  /// What is there already, and what is asked because of it.
   private struct Partial {
-    var path: String
-    var size: Int64
-    var validator: String?
+    var file: PartFile
+    var offer: RangeOffer
   }
 
+  private typealias Answer = (body: ResponseBytes, response: Response)
+
   func run() async throws -> Response {
-    let partial = continues ? try findPartial() : nil
+    var partial = continues ? try findPartial() : nil
+    var answer = try await ask(partial?.offer)
+    if let offer = partial?.offer, case .askAgain = decide(answer.response, offer) {
+      // Letting go of the body ends its request.
+      partial = nil
+      answer = try await ask(nil)
+    }
+    let decision = partial.map { decide(answer.response, $0.offer) } ?? .replace
+    let final = try destination(answer.response)
+    switch decision {
+    case .complete:
+      guard let partial else { break }
+      for try await _ in answer.body.chunks {}
+      return try finish(answer, partial.file, final, note: "was complete already")
+    case .append(_, let total):
+      guard let partial else { break }
+      try note(answer.response, partial, total)
+      return try await receive(answer, into: partial.file, final, total: total)
+    case .replace, .fail, .askAgain: break
+    }
+    guard (200..<300).contains(answer.response.statusCode), answer.response.statusCode != 206 || isPart else {
+      throw statusFailure(answer.response)
+    }
+    let file = try PartFile.create(final + ".part")
+    file.begin(version(answer.response, total: answer.response.expectedContentLength))
+    return try await receive(answer, into: file, final, total: answer.response.expectedContentLength)
+  }
+
+  // MARK: Asking
+
+  /// The caller asks for a part of the resource, which is a download like any other, but for `--continue`.
+  private var isPart: Bool { request.fields.contains(.range) }
+
+  private func ask(_ offer: RangeOffer?) async throws -> Answer {
     var request = request
-    if let partial {
-      request.fields[.range] = "bytes=\(partial.size)-"
-      if let validator = partial.validator { request.fields[.ifRange] = validator }
+    if !request.fields.contains(.acceptEncoding) { request.fields[.acceptEncoding] = "identity" }
+    if let offer {
+      request.fields[.range] = "bytes=\(offer.offset)-"
+      request.fields[.ifRange] = offer.validator?.text
     }
     let (body, response) = try await session.bytes(for: request)
     try show(response)
-    let final = try destination(response)
-    if response.statusCode == 416, let partial, Self.completeLength(response) == partial.size {
-      for try await _ in body.chunks {}
-      return try finish(body.finalResponse ?? response, partial.path, final, note: "was complete already")
-    }
-    guard (200..<300).contains(response.statusCode) else { throw statusFailure(response, partial) }
-    let offset = try Self.offset(response, partial)
-    let part = final + ".part"
-    if offset > 0, let partial, partial.path != part { try FileSystem.rename(partial.path, to: part) }
-    let file = offset > 0 ? try OutputFile(appendingTo: part) : try OutputFile(part)
-    if offset == 0 { try remember(response, part) }
-    do {
-      try await receive(body, response, into: file, from: offset)
-    } catch let error as SessionError {
-      let size = FileSystem.size(part) ?? 0
-      System.tell("lupine: \(Units.bytes(size)) are in \(TerminalText.escaped(part)); --continue goes on from there\n")
-      throw error
-    }
-    return try finish(body.finalResponse ?? response, part, final, note: offset > 0 ? "continued" : nil)
+    return (body, response)
   }
 
-  // MARK: Steps
+  private func decide(_ response: Response, _ offer: RangeOffer) -> ResumeDecision {
+    ResumeRule.decide(answer(response), to: offer)
+  }
+
+  private func answer(_ response: Response) -> RangeAnswer {
+    RangeAnswer(status: response.statusCode, origin: response.parsedURL.origin, fields: response.head.fields)
+  }
+
+  // MARK: Files
 
   private func findPartial() throws -> Partial? {
+    guard !isPart, request.method == .get else { return nil }
     let name = path ?? nameOfURL
-    let part = name + ".part"
-    if let size = FileSystem.size(part), size > 0 {
-      let validator = (try? System.contents(of: part + ".validator")).map { String(decoding: $0, as: UTF8.self) }
-      return Partial(path: part, size: size, validator: validator?.isEmpty == true ? nil : validator)
+    if let (file, record) = try PartFile.reopen(name + ".part", for: request.parsedURL) {
+      return Partial(file: file, offer: RangeOffer(record))
     }
     // A file that something else began: nothing tells its version, so its length is all there is to go by.
-    if let size = FileSystem.size(name), size > 0 { return Partial(path: name, size: size, validator: nil) }
-    return nil
+    guard let size = FileSystem.size(name), size > 0 else { return nil }
+    let offer = RangeOffer(offset: size, total: nil, validator: nil, origin: nil)
+    return Partial(file: try PartFile.adopt(name, size: size), offer: offer)
   }
 
   private var nameOfURL: String {
@@ -76,74 +101,70 @@ struct Download {
     return FileSystem.unusedName(response.suggestedFileName)
   }
 
-  private func receive(_ body: ResponseBytes, _ response: Response, into file: OutputFile, from offset: Int64)
-    async throws
-  {
-    let bar = console.progressBar
-    defer { bar.clear() }
-    let total = response.expectedContentLength.map { $0 + offset }
-    var done = offset
-    for try await chunk in body.chunks {
-      try file.write(chunk)
-      done += Int64(chunk.count)
-      bar.show(done, of: total, startingAt: offset)
-    }
+  /// What a later attempt has to know; nil if the server names no version, or sends a coded form of it.
+  private func version(_ response: Response, total: Int64?) -> PartFile.Version? {
+    let answer = answer(response)
+    guard !isPart, request.method == .get, !answer.isCoded, !answer.refusesRanges,
+      let validator = ResumeValidator(
+        entityTags: answer.entityTags, lastModified: answer.lastModified, dates: answer.dates,
+        now: HTTPDate(seconds: System.secondsSince1970()))
+    else { return nil }
+    return PartFile.Version(url: request.parsedURL, origin: answer.origin, validator: validator, total: total)
   }
 
-  private func finish(_ response: Response, _ part: String, _ final: String, note: String?) throws -> Response {
-    if part != final { try FileSystem.rename(part, to: final) }
-    FileSystem.remove(final + ".part.validator")
-    let size = FileSystem.size(final) ?? 0
+  private func note(_ response: Response, _ partial: Partial, _ total: Int64) throws {
+    guard let validator = partial.offer.validator else { return partial.file.begin(nil) }
+    partial.file.begin(
+      PartFile.Version(
+        url: request.parsedURL, origin: response.parsedURL.origin, validator: validator, total: total))
+  }
+
+  private func receive(
+    _ answer: Answer, into file: PartFile, _ final: String, total: Int64?
+  ) async throws -> Response {
+    let bar = console.progressBar
+    defer { bar.clear() }
+    let offset = file.size
+    do {
+      for try await chunk in answer.body.chunks {
+        if let total, offset > 0, file.size + Int64(chunk.count) > total { throw mismatch(total) }
+        try file.append(chunk)
+        bar.show(file.size, of: total, startingAt: offset)
+      }
+      if let total, offset > 0, file.size < total { throw mismatch(total) }
+    } catch {
+      let advice =
+        try file.checkpoint() || file.isAdopted ? "--continue goes on from there" : "--continue will start again"
+      bar.clear()
+      System.tell("lupine: \(Units.bytes(file.size)) are in \(TerminalText.escaped(file.path)); \(advice)\n")
+      throw error
+    }
+    return try finish(answer, file, final, note: offset > 0 ? "continued" : nil)
+  }
+
+  private func finish(_ answer: Answer, _ file: PartFile, _ final: String, note: String?) throws -> Response {
+    let response = answer.body.finalResponse ?? answer.response
+    try file.finish(as: final)
     let seconds =
       Double(response.metrics.duration.components.attoseconds) / 1e18
       + Double(response.metrics.duration.components.seconds)
     let notes = note.map { ", \($0)" } ?? ""
     System.tell(
       "\(console.errorStyle.paint("✓", .green)) \(TerminalText.escaped(final))  "
-        + "\(Units.bytes(size)) in \(Units.significant(seconds)) s\(notes)\n")
+        + "\(Units.bytes(file.size)) in \(Units.significant(seconds)) s\(notes)\n")
     return response
   }
 
-  /// Keeps what names this version: a strong entity tag, else the date of its last change.
-  private func remember(_ response: Response, _ part: String) throws {
-    let tag = response.head.fields.first(named: "etag").flatMap { $0.hasPrefix("\"") ? $0 : nil }
-    guard let validator = tag ?? response.head.fields.first(named: "last-modified") else {
-      FileSystem.remove(part + ".validator")
-      return
-    }
-    try OutputFile(part + ".validator").write(Array(validator.utf8))
+  // MARK: What goes wrong
+
+  private func mismatch(_ total: Int64) -> CommandFailure {
+    CommandFailure(
+      .protocolError, "the server sent more or less than the rest of \(Units.bytes(total)), which it had announced")
   }
 
-  // MARK: What the response means
-
-  /// Where the body begins in the file: 0 if the server sends everything.
-  private static func offset(_ response: Response, _ partial: Partial?) throws(CommandFailure) -> Int64 {
-    guard response.statusCode == 206, let partial else { return 0 }
-    let range = response.head.fields.first(named: "content-range") ?? ""
-    guard range.hasPrefix("bytes \(partial.size)-") else {
-      throw CommandFailure(
-        .protocolError, "the server sent another range (\"\(range)\") than was asked for; start over without --continue"
-      )
-    }
-    return partial.size
-  }
-
-  /// N of `Content-Range: bytes */N`.
-  private static func completeLength(_ response: Response) -> Int64? {
-    guard let range = response.head.fields.first(named: "content-range"), range.hasPrefix("bytes */") else {
-      return nil
-    }
-    return Int64(range.dropFirst(8))
-  }
-
-  private func statusFailure(_ response: Response, _ partial: Partial?) -> CommandFailure {
+  private func statusFailure(_ response: Response) -> CommandFailure {
     let status = "\(response.statusCode) \(response.head.reason) from \(response.urlString)"
-    let hint =
-      switch response.statusCode {
-      case 416: partial.map { "; \($0.path) is longer than the file: remove it" } ?? ""
-      case 300..<400: "; --follow follows redirects"
-      default: ""
-      }
+    let hint = (300..<400).contains(response.statusCode) ? "; --follow follows redirects" : ""
     return CommandFailure(
       response.statusCode >= 400 ? .httpStatus : .failure, "nothing was saved: \(status)\(hint)")
   }

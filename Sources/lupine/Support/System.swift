@@ -96,6 +96,9 @@ enum System {
     return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
   }
 
+  /// Seconds since 1970, by the clock on the wall.
+  static func secondsSince1970() -> Int64 { Int64(time(nil)) }
+
   /// User and system time of this process so far, in nanoseconds.
   static func processorTime() -> Int64 {
     var usage = rusage()
@@ -151,17 +154,57 @@ final class OutputFile: Sendable {
     if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
   }
 
-  /// Opens a file that is there, to go on at its end.
-  init(appendingTo path: String) throws(System.Failure) {
+  /// Creates a file where none is; never through a link.
+  init(creating path: String) throws(System.Failure) {
     self.path = path
-    descriptor = unsafe open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
-    if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
+    descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o644)
+    if descriptor < 0 { throw System.Failure(operation: "cannot create \(path)", code: errno) }
+  }
+
+  /// Opens a file that is there, to go on with it; never through a link.
+  init(reopening path: String) throws(System.Failure) {
+    self.path = path
+    descriptor = unsafe open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
+    if descriptor < 0 { throw System.Failure(operation: "cannot go on with \(path)", code: errno) }
   }
 
   deinit { close(descriptor) }
 
   func write(_ bytes: [UInt8]) throws(System.Failure) {
     try System.write(bytes, to: descriptor, name: path)
+  }
+
+  /// Writes everything to a place in the file.
+  func write(_ bytes: [UInt8], at offset: Int64) throws(System.Failure) {
+    guard lseek(descriptor, off_t(offset), SEEK_SET) >= 0 else {
+      throw System.Failure(operation: "cannot write to \(path)", code: errno)
+    }
+    try write(bytes)
+  }
+
+  /// Reads `count` bytes from a place in the file; fewer at its end.
+  func read(at offset: Int64, count: Int) throws(System.Failure) -> [UInt8] {
+    guard lseek(descriptor, off_t(offset), SEEK_SET) >= 0 else {
+      throw System.Failure(operation: "cannot read \(path)", code: errno)
+    }
+    var bytes: [UInt8] = []
+    while bytes.count < count {
+      let part = try System.read(descriptor, upTo: count - bytes.count, name: path)
+      if part.isEmpty { break }
+      bytes += part
+    }
+    return bytes
+  }
+
+  func truncate(to size: Int64) throws(System.Failure) {
+    guard ftruncate(descriptor, off_t(size)) == 0 else {
+      throw System.Failure(operation: "cannot cut \(path)", code: errno)
+    }
+  }
+
+  /// Waits until the disk has everything.
+  func synchronize() throws(System.Failure) {
+    guard fsync(descriptor) == 0 else { throw System.Failure(operation: "cannot write to \(path)", code: errno) }
   }
 }
 

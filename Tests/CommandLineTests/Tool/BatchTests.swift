@@ -42,8 +42,8 @@ import Testing
     guard case .object(let members) = result else { throw TestFailure() }
     #expect(
       members.map(\.name) == [
-        "id", "status", "reason", "version", "headers", "bodyBase64", "trailers", "informational", "url", "redirects",
-        "reusedConnection", "metrics", "error",
+        "id", "status", "reason", "version", "headers", "bodyBase64", "file", "trailers", "informational", "url",
+        "redirects", "reusedConnection", "metrics", "resumeData", "error",
       ])
     #expect(result["status"] == .number("200") && result["reason"] == .string("Fine"))
     #expect(result["version"] == .string("HTTP/1.1") && body(result) == "hello" && result["error"] == .null)

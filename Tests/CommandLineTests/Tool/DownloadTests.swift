@@ -1,4 +1,5 @@
 import Foundation
+import LupineRules
 import LupineTesting
 import Testing
 
@@ -27,7 +28,7 @@ import Testing
     let whole = try await Tool.run(["-d", "--continue", "-o", "f", server.url("/bytes?n=300000")], in: folder)
     #expect(whole.status == 0)
     #expect(try folder.bytes("f") == PatternBody.bytes(300_000))
-    #expect(!folder.exists("f.part") && !folder.exists("f.part.validator"))
+    #expect(!folder.exists("f.part") && !folder.exists("f.part.resume"))
     let request = try #require(server.recordedRequests.last)
     #expect(request.fields.first("Range") == "bytes=100000-")
     #expect(request.fields.first("If-Range") == "\"pattern-300000\"")
@@ -54,6 +55,92 @@ import Testing
       #expect(outcome.status == 0 && outcome.error.contains(note))
       #expect(try folder.bytes("f") == PatternBody.bytes(9_000))
     }
+  }
+
+  /// SIGKILL leaves a pair of files that fits.
+  @Test func goesOnAfterBeingKilled() async throws {
+    let isFirst = LockedFlag()
+    let server = try LoopbackServer { request, connection in
+      guard isFirst.take() else { return try StandardFile.respond(request, connection, 400_000) }
+      try connection.begin(fields: ["ETag": "\"a\""], framing: .length(400_000))
+      try connection.write(PatternBody.bytes(300_000))
+      try connection.stall(until: nil)
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let process = try Tool.process(["-d", "-o", "f", server.url("/f")], in: folder)
+    process.standardError = FileHandle.nullDevice
+    process.standardOutput = FileHandle.nullDevice
+    try process.run()
+    while !folder.exists("f.part.resume") { await Task.yield() }
+    kill(process.processIdentifier, SIGKILL)
+    process.waitUntilExit()
+    let record = try ResumeRecord(decoding: folder.bytes("f.part.resume"))
+    #expect(record.partialName == "f.part" && record.offset <= 300_000 && record.total == 400_000)
+    #expect(try folder.bytes("f.part").count >= Int(record.offset))
+    let outcome = try await Tool.run(["-dc", "-o", "f", server.url("/f?signed=anew")], in: folder)
+    #expect(outcome.status == 0 && outcome.error.contains("continued"))
+    #expect(try folder.bytes("f") == PatternBody.bytes(400_000))
+    #expect(!folder.exists("f.part") && !folder.exists("f.part.resume"))
+    let request = try #require(server.recordedRequests.last)
+    #expect(request.fields.first("Range") == "bytes=\(record.offset)-" && request.fields.first("If-Range") == "\"a\"")
+  }
+
+  /// A partial file that was changed, a record that was, one of another file, and none: the download starts again.
+  @Test(arguments: ["part", "record", "path", "none", "link"]) func startsAgainWhenInDoubt(_ what: String) async throws
+  {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    _ = try await Tool.run(["-d", "-o", "f", server.url("/bytes?n=9000&cut=5000")], in: folder)
+    var part = try folder.bytes("f.part")
+    var record = try folder.bytes("f.part.resume")
+    try Data(part).write(to: folder.url("victim"))
+    switch what {
+    case "part":
+      part[100] ^= 1
+      try Data(part).write(to: folder.url("f.part"))
+    case "record":
+      record[40] ^= 1
+      try Data(record).write(to: folder.url("f.part.resume"))
+    case "none": try FileManager.default.removeItem(at: folder.url("f.part.resume"))
+    case "link":
+      try FileManager.default.removeItem(at: folder.url("f.part"))
+      try FileManager.default.createSymbolicLink(at: folder.url("f.part"), withDestinationURL: folder.url("victim"))
+    default: break
+    }
+    let path = what == "path" ? "/chunked?n=9000" : "/bytes?n=9000"
+    let outcome = try await Tool.run(["-dc", "-o", "f", server.url(path)], in: folder)
+    if what == "link" {
+      #expect(outcome.status == 1 && outcome.error.contains("f.part"))
+      #expect(try folder.bytes("victim").count == 5000)
+    } else {
+      #expect(outcome.status == 0 && server.recordedRequests.last?.fields.first("Range") == nil)
+      #expect(try folder.bytes("f") == PatternBody.bytes(9_000))
+    }
+  }
+
+  /// A server that has its own idea of the rest is asked for the whole.
+  @Test func asksAgainForTheWhole() async throws {
+    let isFirst = LockedFlag()
+    let server = try LoopbackServer { request, connection in
+      if isFirst.take() {
+        try connection.begin(fields: ["ETag": "\"a\""], framing: .length(9000))
+        try connection.write(PatternBody.bytes(5000))
+        try connection.flush()
+        return connection.abort()
+      }
+      guard request.fields.first("Range") != nil else { return try StandardFile.respond(request, connection, 9000) }
+      try connection.respond(
+        206, fields: ["ETag": "\"b\"", "Content-Range": "bytes 5000-8999/9000"],
+        body: [UInt8](repeating: 0, count: 4000))
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    _ = try await Tool.run(["-d", "-o", "f", server.url("/f")], in: folder)
+    let outcome = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
+    #expect(outcome.status == 0 && server.requestCount == 3)
+    #expect(try folder.bytes("f") == PatternBody.bytes(9_000))
   }
 
   @Test func errorPageMakesNoFile() async throws {

@@ -1,0 +1,127 @@
+internal import LupineRules
+internal import LupineSession
+internal import LupineWire
+
+/// The incomplete file of a download, `NAME.part`, and `NAME.part.resume` beside it, which says of which version how much is there
+/// (Docs/ResumeData.md): a later attempt goes on with the same bytes or starts again, also if this process is killed.
+///
+/// The second file is written again every second or so, after the first has reached the disk. It is never ahead of it.
+final class PartFile {
+  /// What the server said of what it sends.
+  struct Version {
+    var url: ParsedURL
+    var origin: Origin
+    var validator: ResumeValidator
+    var total: Int64?
+  }
+
+  /// Often enough to lose little, seldom enough to cost nothing: at least this, and ten times what the last one took.
+  private static let interval: Int64 = 1_000_000_000
+
+  let path: String
+  private(set) var size: Int64
+  /// Whether something else began the file: then its length alone says where to go on.
+  let isAdopted: Bool
+  private let file: OutputFile
+  private var version: Version?
+  private var headHash: [UInt8]?
+  private var nextCheckpoint: Int64 = 0
+  private var recordPath: String { Self.recordPath(path) }
+
+  private init(_ file: OutputFile, _ path: String, size: Int64, isAdopted: Bool = false) {
+    self.file = file
+    self.isAdopted = isAdopted
+    self.path = path
+    self.size = size
+  }
+
+  static func recordPath(_ path: String) -> String { path + ".resume" }
+
+  /// Begins anew, whatever is there.
+  static func create(_ path: String) throws(System.Failure) -> PartFile {
+    FileSystem.remove(recordPath(path))
+    FileSystem.remove(path)
+    return PartFile(try OutputFile(creating: path), path, size: 0)
+  }
+
+  /// Goes on with a file of which nothing is known but its length.
+  static func adopt(_ path: String, size: Int64) throws(System.Failure) -> PartFile {
+    PartFile(try OutputFile(reopening: path), path, size: size, isAdopted: true)
+  }
+
+  /// Goes on with what an earlier attempt left; nil if there is nothing, or not what was noted, or it was of another resource. A query may
+  /// differ: the same file is often signed anew.
+  static func reopen(_ path: String, for url: ParsedURL) throws(System.Failure) -> (PartFile, ResumeRecord)? {
+    guard FileSystem.size(path) != nil, let bytes = try? System.contents(of: recordPath(path), limit: 1 << 16),
+      let record = try? ResumeRecord(decoding: bytes), record.partialName == name(path),
+      record.url.origin == url.origin, record.url.path == url.path
+    else { return nil }
+    let file = try OutputFile(reopening: path)
+    let hashes = try hashes(of: file, upTo: record.offset)
+    guard hashes == (record.headHash, record.tailHash) else { return nil }
+    try file.truncate(to: record.offset)
+    return (PartFile(file, path, size: record.offset), record)
+  }
+
+  /// Says what the bytes are that come now; nil: of no version that could be gone on from.
+  func begin(_ version: Version?) {
+    self.version = version
+    if version == nil { FileSystem.remove(recordPath) }
+  }
+
+  func append(_ bytes: [UInt8]) throws(System.Failure) {
+    try file.write(bytes, at: size)
+    size += Int64(bytes.count)
+    let now = System.now()
+    guard version != nil, now >= nextCheckpoint else { return }
+    try checkpoint()
+    let cost = System.now() - now
+    nextCheckpoint = now + max(Self.interval, 10 * cost)
+  }
+
+  /// Notes what is there.
+  ///
+  /// - Returns: whether a later attempt can go on.
+  @discardableResult
+  func checkpoint() throws(System.Failure) -> Bool {
+    guard let version, size > 0 else { return false }
+    try file.synchronize()
+    let (head, tail) = try Self.hashes(of: file, upTo: size, head: headHash)
+    if size >= ResumeRecord.headSpan { headHash = head }
+    guard
+      let bytes = try? ResumeRecord(
+        url: version.url, finalOrigin: version.origin, validator: version.validator, offset: size, total: version.total,
+        headHash: head, tailHash: tail, partialName: Self.name(path), createdAt: System.secondsSince1970()
+      ).encoded()
+    else { return false }
+    // In one step, so that there is always a whole one.
+    let fresh = recordPath + ".new"
+    FileSystem.remove(fresh)
+    try OutputFile(creating: fresh).write(bytes, at: 0)
+    try FileSystem.rename(fresh, to: recordPath)
+    return true
+  }
+
+  /// Gives the complete file its name.
+  func finish(as final: String) throws(System.Failure) {
+    if path != final { try FileSystem.rename(path, to: final) }
+    FileSystem.remove(recordPath)
+  }
+
+  private static func name(_ path: String) -> String {
+    path.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(path[path.utf8.index(after: $0)...]) } ?? path
+  }
+
+  private static func hashes(
+    of file: OutputFile, upTo offset: Int64, head known: [UInt8]? = nil
+  ) throws(System.Failure) -> (head: [UInt8], tail: [UInt8]) {
+    var head = known
+    if head == nil {
+      let bytes = try file.read(at: 0, count: Int(min(offset, ResumeRecord.headSpan)))
+      head = ResumeHash.digest(bytes.span)
+    }
+    let start = max(0, offset - ResumeRecord.tailSpan)
+    let tail = try file.read(at: start, count: Int(offset - start))
+    return (head ?? [], ResumeHash.digest(tail.span))
+  }
+}
