@@ -173,7 +173,10 @@ final class DownloadConsumer: ResponseConsumer {
     let outcome = state.withLock { $0.take(bytes) }
     switch outcome {
     case .nothing: return
-    case .cancel: exchange.cancel()
+    case .cancel:
+      // At once, so that what was read already is not decoded to its end for nobody.
+      exchange.pause()
+      exchange.cancel()
     case .taken(let total, let expected, let mustPause):
       if mustPause { exchange.pause() }
       hooks.received?(Int64(bytes.count), total, expected)
