@@ -24,12 +24,7 @@ package struct Origin: Hashable, Sendable {
 
   /// What stands in `Host` (RFC 9110 section 7.2): no userinfo, no zone, no default port.
   package var authority: String {
-    guard port != scheme.defaultPort else { return host.bracketed }
-    // Made for every request to such a port: interpolation would cost three times as much.
-    var text = host.bracketed
-    text += ":"
-    text += String(port)
-    return text
+    port == scheme.defaultPort ? host.bracketed : "\(host.bracketed):\(port)"
   }
 
   /// `https://host:port`, the default port left out: the value of an `Origin` field.
@@ -44,6 +39,8 @@ package struct ParsedURL: Hashable, Sendable {
   /// Behind one reference, because a URL goes with a request through every floor.
   private final class Parts: Sendable {
     let origin: Origin
+    /// Made once: every request asks for it.
+    let authority: String
     let userinfo: String?
     let target: String
     let pathLength: Int
@@ -51,6 +48,7 @@ package struct ParsedURL: Hashable, Sendable {
 
     init(origin: Origin, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
       self.origin = origin
+      authority = origin.authority
       self.userinfo = userinfo
       self.target = target
       self.pathLength = pathLength
@@ -97,7 +95,7 @@ package struct ParsedURL: Hashable, Sendable {
   package var explicitPort: UInt16? { origin.port == origin.scheme.defaultPort ? nil : origin.port }
 
   /// What stands in `Host`.
-  package var authority: String { origin.authority }
+  package var authority: String { parts.authority }
 
   /// What goes into SNI and is compared with the certificate.
   package var serverName: String { origin.host.serverName }

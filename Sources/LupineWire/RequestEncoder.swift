@@ -36,6 +36,49 @@ public enum RequestEncoder {
     output.append(head.span)
   }
 
+  /// A head without framing field whose fields, `Host` excepted, were checked before: what most requests are. In one piece, without a
+  /// byte moved twice.
+  ///
+  /// - Parameters:
+  ///   - method: a token, case kept.
+  ///   - target: visible ASCII.
+  ///   - host: the value of `Host`: visible ASCII.
+  /// - Throws: ``WireError``: `invalidMethod`, `invalidTarget`, `invalidHost`.
+  public static func head(
+    method: String, target: String, host: String, fields: PreparedFields
+  ) throws(WireError) -> [UInt8] {
+    let (methodText, targetText, hostText) = (method.utf8, target.utf8, host.utf8)
+    let (methodBytes, targetBytes, hostBytes) = (methodText.span, targetText.span, hostText.span)
+    try check(methodBytes, ByteClass.token, .invalidMethod)
+    try check(targetBytes, ByteClass.target, .invalidTarget)
+    try check(hostBytes, ByteClass.target, .invalidHost)
+    let afterTarget = methodBytes.count + 1 + targetBytes.count
+    let afterHost = afterTarget + versionAndHost.count + hostBytes.count
+    let end = afterHost + 2 + fields.bytes.count
+    var head = [UInt8](repeating: .space, count: end + 2)
+    var output = head.mutableSpan
+    output.copy(methodBytes, at: 0)
+    output.copy(targetBytes, at: methodBytes.count + 1)
+    output.copy(versionAndHost.span, at: afterTarget)
+    output.copy(hostBytes, at: afterTarget + versionAndHost.count)
+    output.store(lineEnd, at: afterHost)
+    output.copy(fields.bytes.span, at: afterHost + 2)
+    output.store(lineEnd, at: end)
+    return head
+  }
+
+  private static let versionAndHost: InlineArray<17, UInt8> = [
+    0x20, 0x48, 0x54, 0x54, 0x50, 0x2F, 0x31, 0x2E, 0x31, 0x0D, 0x0A, 0x48, 0x6F, 0x73, 0x74, 0x3A, 0x20,
+  ]
+  /// CR LF, whatever the order of bytes of the processor.
+  private static let lineEnd = UInt16(littleEndian: 0x0A0D)
+
+  @inline(__always)
+  private static func check(_ bytes: Span<UInt8>, _ property: UInt8, _ reason: WireError.Reason) throws(WireError) {
+    if bytes.isEmpty { throw WireError(reason, at: 0) }
+    for index in bytes.indices where !ByteClass.has(bytes[index], property) { throw WireError(reason, at: index) }
+  }
+
   /// Appends one field line after checking it.
   static func field(_ name: String, _ value: String, _ output: inout [UInt8]) throws(WireError) {
     try append(name, ByteClass.token, .invalidFieldName, &output)

@@ -26,6 +26,34 @@ struct EncoderTests {
     #expect(try head("M-SEARCH~", "/").hasPrefix("M-SEARCH~ / "))
   }
 
+  /// The short way writes what the long one does.
+  @Test(
+    arguments: ["GET", "M-SEARCH~", "OPTIONS"], ["/", "*", "/a?b=c", "/" + String(repeating: "long", count: 5000)])
+  func writesPreparedHeads(_ method: String, _ target: String) throws {
+    for host in ["h", "example.org:8080", "[::1]:1"] {
+      for fields in [[], [(name: "Accept", value: "*/*"), (name: "User-Agent", value: "a b")]] {
+        let head = try RequestEncoder.head(method: method, target: target, host: host, fields: PreparedFields(fields))
+        #expect(
+          try String(decoding: head, as: UTF8.self) == self.head(method, target, [(name: "Host", value: host)] + fields)
+        )
+      }
+    }
+  }
+
+  @Test(arguments: [
+    ("", "/", "h", WireError.Reason.invalidMethod), ("G ET", "/", "h", .invalidMethod),
+    ("GET\n", "/", "h", .invalidMethod),
+    ("GET", "", "h", .invalidTarget), ("GET", "/ b", "h", .invalidTarget), ("GET", "/\r\n", "h", .invalidTarget),
+    ("GET", "/", "", .invalidHost), ("GET", "/", "h ", .invalidHost), ("GET", "/", "h\r\nX: y", .invalidHost),
+    ("GET", "/", "h\0", .invalidHost), ("GET", "/", "é", .invalidHost),
+  ])
+  func refusesPreparedHeads(_ method: String, _ target: String, _ host: String, _ reason: WireError.Reason) throws {
+    let fields = try PreparedFields([])
+    #expect(
+      performing: { try RequestEncoder.head(method: method, target: target, host: host, fields: fields) },
+      throws: { ($0 as? WireError)?.reason == reason })
+  }
+
   @Test func leavesOutFramingThatAgrees() throws {
     #expect(
       try head("POST", "/", Self.host + [("content-length", "3")], .length(3))

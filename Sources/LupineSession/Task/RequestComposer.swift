@@ -93,11 +93,16 @@ struct ComposedFields: Sendable {
   ///
   /// - Parameter isExpecting: whether to ask for 100 (Continue).
   func head(method: String, framing: RequestFraming, isExpecting: Bool = false) throws(WireError) -> [UInt8] {
+    let cookies = isDefault ? jarCookies : nil
+    if isDefault, cookies == nil, framing == .none, !isExpecting {
+      return try RequestEncoder.head(
+        method: method, target: url.target, host: url.authority, fields: composer.prepared(offering: offers))
+    }
     var head = try RequestHeadBuilder(method: method, target: url.target, framing: framing)
     if isDefault {
       try head.append("Host", url.authority)
       head.append(composer.prepared(offering: offers))
-      if let cookies = jarCookies { try head.append("Cookie", cookies) }
+      if let cookies { try head.append("Cookie", cookies) }
     } else {
       for (name, value) in pairs { try head.append(name, value) }
     }
