@@ -67,6 +67,7 @@ package final class PoolHandle: Sendable {
 
   /// Begins a transfer, from any thread. If the engine has been shut down, the handler is told so on this thread.
   package func start(_ transfer: TransferHandle) {
+    if engine.loop.isCurrent, engine.core.onLoop.startAtOnce(transfer.confined.onLoop, in: pool.onLoop) { return }
     let pool = pool
     let accepted = engine.loop.submit { pool.onLoop.start(transfer.confined.onLoop) }
     if !accepted {

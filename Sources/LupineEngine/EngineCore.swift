@@ -38,6 +38,27 @@ final class EngineCore {
     context.run()
   }
 
+  // MARK: Starting at once
+
+  /// Whether no pool and no connection is in the middle of anything, so that a transfer may be started from within a callback.
+  private var isAtRest = false
+
+  /// Runs `body`, which calls out and after which its caller does nothing more: what it starts need not wait for the mailbox.
+  func atRest(_ body: () -> Void) {
+    isAtRest = true
+    body()
+    isAtRest = false
+  }
+
+  /// Starts a transfer at once, if that is possible. What its failure starts goes through the mailbox: failures must not become a recursion.
+  func startAtOnce(_ transfer: Transfer, in pool: EnginePool) -> Bool {
+    guard isAtRest else { return false }
+    isAtRest = false
+    pool.start(transfer)
+    isAtRest = true
+    return true
+  }
+
   // MARK: Pools
 
   func adopt(_ pool: EnginePool) {

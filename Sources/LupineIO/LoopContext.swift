@@ -27,13 +27,16 @@ package final class LoopContext {
 
   private var registrations = RegistrationTable()
   private var timers = TimerQueue()
+  /// When the first of `timers` is due: asked for in every turn, which few of them change.
+  private var nextTimer: Instant?
   private var requeued: [Registration] = []
   private var requeueBatch: [Registration] = []
   private var mail: [Mailbox.Item] = []
   private var clock: Instant?
 
   /// How many times the loop has asked epoll. A connection that became idle at the same count has not been watched since.
-  package private(set) var polls: UInt64 = 0
+  package var polls: UInt64 { pollCount }
+  private var pollCount: UInt64 = 0
   /// Bytes in the read buffer: what the last `read` gave.
   private var filled = 0
 
@@ -80,18 +83,21 @@ package final class LoopContext {
 
   /// Calls `handler` once it is `deadline`, or in the next turn if it is already. Holds the handler until then.
   package func schedule(at deadline: Instant, _ handler: any TimerHandler) -> TimerIdentifier {
-    timers.schedule(at: deadline, handler)
+    defer { nextTimer = timers.earliest }
+    return timers.schedule(at: deadline, handler)
   }
 
   /// Forgets a timer at once; one that has fired or was cancelled before is fine.
   package func cancel(_ identifier: TimerIdentifier) {
     timers.cancel(identifier)
+    nextTimer = timers.earliest
   }
 
   /// Moves a timer to another deadline; false if it has fired or was cancelled before.
   @discardableResult
   package func reschedule(_ identifier: TimerIdentifier, at deadline: Instant) -> Bool {
-    timers.reschedule(identifier, at: deadline)
+    defer { nextTimer = timers.earliest }
+    return timers.reschedule(identifier, at: deadline)
   }
 
   /// Timers that are scheduled.
@@ -180,6 +186,7 @@ package final class LoopContext {
     }
     turnEnd.end()
     timers.removeAll()
+    nextTimer = nil
     requeued.removeAll()
     for number in registrations.removeAll() { SystemCalls.epollRemove(epoll, number) }
   }
@@ -187,13 +194,13 @@ package final class LoopContext {
   private func poll() {
     var timeout: Int64 = 0
     if requeued.isEmpty {
-      timeout = timers.earliest.map { max($0.nanoseconds(since: now), 0) } ?? -1
+      timeout = nextTimer.map { max($0.nanoseconds(since: now), 0) } ?? -1
       if timeout != 0, !loop.mailbox.prepareSleep() { timeout = 0 }
     }
     let count = unsafe SystemCalls.epollWait(epoll, events, nanoseconds: timeout, precise: isPrecise)
     loop.mailbox.didWake()
     clock = nil
-    polls &+= 1
+    pollCount &+= 1
     for index in 0..<count {
       let event = unsafe events[index]
       let registration = unsafe Registration(token: event.data.u64)
@@ -209,6 +216,8 @@ package final class LoopContext {
     case .closed: return false
     case .empty: return true
     case .items:
+      // What others leave may have begun after the clock was read, and its deadlines be in the past already.
+      clock = nil
       loop.run(mail)
       // The memory of a burst is not kept for ever.
       mail.removeAll(keepingCapacity: mail.count <= Self.keptMail)
@@ -217,12 +226,13 @@ package final class LoopContext {
   }
 
   private func fireTimers() {
-    guard let earliest = timers.earliest, earliest <= now else { return }
+    guard let earliest = nextTimer, earliest <= now else { return }
     let now = now
     // Timers that a handler schedules for now or the past wait for the next turn, lest they keep the loop from everything else.
     var due = timers.count
     while due > 0, let (handler, identifier) = timers.popDue(now) {
       due -= 1
+      nextTimer = timers.earliest
       handler.timerFired(identifier)
     }
   }

@@ -135,7 +135,7 @@ extension Connection {
     if !transfer.receivedAnything {
       transfer.receivedAnything = true
       transfer.clock.firstByteAt = now
-      transfer.metrics.firstByteAt = now
+      transfer.record.firstByteAt = now
     }
     var offset = 0
     do {
@@ -147,7 +147,7 @@ extension Connection {
     } catch {
       preconditionFailure("the parser and the decoder throw typed errors only: \(error)")
     }
-    transfer.metrics.responseBytes += Int64(offset)
+    transfer.record.responseBytes += Int64(offset)
     if state == .ending, offset < bytes.count { verdict = .close(.bytesAfterResponse) }
     if state == .busy, transfer.isDecodingHeld { holdParsing(bytes.extracting(offset...)) }
   }
@@ -165,9 +165,9 @@ extension Connection {
       }
       if head.status != 100 { transfer.informational(head) }
     case .head(let head, let framing):
-      transfer.metrics.responseHeadBytes = transfer.metrics.responseBytes + Int64(offset)
-      transfer.metrics.responseStatus = head.status
-      transfer.metrics.responseMinorVersion = head.version.minor
+      transfer.record.responseHeadBytes = transfer.record.responseBytes + Int64(offset)
+      transfer.record.responseStatus = head.status
+      transfer.record.responseMinorVersion = head.version.minor
       try receive(head, framing, transfer)
     case .body(let range):
       try transfer.receive(body: bytes.extracting(range))

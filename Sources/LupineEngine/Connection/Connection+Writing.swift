@@ -96,7 +96,7 @@ extension Connection {
     exchange.bodySent()
     guard let transfer else { return }
     transfer.clock.sendEndedAt = context.now
-    transfer.metrics.sendEnd = context.now
+    transfer.record.sendEnd = context.now
     if transfer.clock.limits.firstByte != nil { armForTransfer() }
   }
 

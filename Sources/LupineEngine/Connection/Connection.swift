@@ -184,11 +184,11 @@ final class Connection: ReadinessHandler, TimerHandler {
     verdict = .reusable
     exchange = ExchangeMachine(hasBody: transfer.hasBody, expectsContinue: transfer.expectsContinue)
     parser.begin(transfer.request.context)
-    transfer.metrics.assignedAt = now
-    transfer.metrics.sendStart = now
-    transfer.metrics.reusedConnection = wasReused
-    transfer.metrics.connection = information
-    transfer.metrics.requestHeadBytes = transfer.head.count
+    transfer.record.assignedAt = now
+    transfer.record.sendStart = now
+    transfer.record.reusedConnection = wasReused
+    transfer.record.connection = information
+    transfer.record.requestHeadBytes = transfer.head.count
     transfer.clock.sendStartedAt = now
     transfer.clock.lastActivityAt = now
     sendHead(transfer)
@@ -218,6 +218,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     }
     if again {
       pool.resendWithoutExpectation(transfer)
+    } else if failure == nil {
+      pool.core.atRest { transfer.end(nil, now: now) }
     } else {
       transfer.end(failure, now: now)
     }

@@ -20,7 +20,9 @@ package final class Transfer {
   }
 
   package let request: TransferRequest
-  package internal(set) var metrics = TransferMetrics()
+  /// Not the stored property itself: one that other modules see is checked for exclusive access at every use.
+  package var metrics: TransferMetrics { record }
+  var record = TransferMetrics()
   private var handler: (any TransferHandler)?
 
   var state = State.new
@@ -30,13 +32,12 @@ package final class Transfer {
   var head: [UInt8]
   var expectsContinue: Bool
   var receivedAnything = false
-  private var decoder: ContentDecoder?
-  /// Body bytes that came before the reader paused and are not decoded yet.
-  private var undecoded = ByteQueue()
+  /// Apart, because decoding calls out: whoever has none is not checked for exclusive access to it.
+  private var decoding: Decoding?
   /// Decoding stopped because the reader paused: call `decodeHeld` before anything that follows in the response is looked at.
   private(set) var isDecodingHeld = false
-  /// Where it was started.
-  weak var pool: EnginePool?
+  /// Where it was started; nil after the end.
+  var pool: EnginePool?
   package private(set) var isPaused = false
   /// Bytes of a body that nobody wants may still be read to save the connection, so many and no more.
   private(set) var discardBudget: Int?
@@ -50,7 +51,7 @@ package final class Transfer {
     head = request.head
     expectsContinue = request.headWithoutExpectation != nil
     clock = DeadlineClock(limits: request.deadlines, now: createdAt)
-    metrics.createdAt = createdAt
+    record.createdAt = createdAt
   }
 
   var hasEnded: Bool {
@@ -127,7 +128,7 @@ package final class Transfer {
     guard !codings.isEmpty else { return }
     do throws(DecodeError) {
       // Whoever buffers the body counts what comes of it and cancels; a body that is streamed may be of any length.
-      decoder = try ContentDecoder(codings: codings, limits: DecodeLimits(maximumOutput: nil))
+      decoding = Decoding(try ContentDecoder(codings: codings, limits: DecodeLimits(maximumOutput: nil)))
     } catch {
       throw .content(error)
     }
@@ -135,27 +136,27 @@ package final class Transfer {
 
   /// Hands body bytes on, decoded.
   func receive(body bytes: Span<UInt8>) throws(EngineError) {
-    metrics.responseBodyBytes += Int64(bytes.count)
+    record.responseBodyBytes += Int64(bytes.count)
     if let budget = discardBudget {
       discardBudget = budget - bytes.count
       return
     }
-    guard decoder != nil else {
-      metrics.responseDecodedBytes += Int64(bytes.count)
+    guard let decoding else {
+      record.responseDecodedBytes += Int64(bytes.count)
       handler?.transfer(self, didReceiveBody: bytes)
       return
     }
     var offset = 0
     if !isPaused, try decode(bytes, &offset) { return }
     isDecodingHeld = true
-    undecoded.append(bytes.extracting(offset...))
+    decoding.undecoded.append(bytes.extracting(offset...))
   }
 
   /// Decodes until everything given is decoded (true) or the reader pauses.
   private func decode(_ bytes: Span<UInt8>, _ offset: inout Int) throws(EngineError) -> Bool {
     do {
-      return try decoder?.decode(bytes, &offset) { decoded in
-        metrics.responseDecodedBytes += Int64(decoded.count)
+      return try decoding?.decoder.decode(bytes, &offset) { decoded in
+        record.responseDecodedBytes += Int64(decoded.count)
         if discardBudget == nil { handler?.transfer(self, didReceiveBody: decoded) }
         return !isPaused
       } ?? true
@@ -168,15 +169,15 @@ package final class Transfer {
 
   /// Goes on with what was held when the reader paused. If it pauses again, the rest stays held.
   func decodeHeld() throws(EngineError) {
-    guard isDecodingHeld, !isPaused else { return }
+    guard isDecodingHeld, !isPaused, let decoding else { return }
     var rest = ByteQueue()
-    swap(&rest, &undecoded)
+    swap(&rest, &decoding.undecoded)
     if discardBudget == nil {
       var offset = 0
       let isDone = try decode(rest.span, &offset)
       rest.consume(offset)
       if !isDone {
-        swap(&rest, &undecoded)
+        swap(&rest, &decoding.undecoded)
         return
       }
     }
@@ -191,12 +192,12 @@ package final class Transfer {
 
   /// The body is complete on the wire; it must be complete under its coding as well.
   func finishBody() throws(EngineError) {
-    guard decoder != nil, discardBudget == nil else { return }
-    do throws(DecodeError) { try decoder?.finish() } catch { throw .content(error) }
+    guard let decoding, discardBudget == nil else { return }
+    do throws(DecodeError) { try decoding.decoder.finish() } catch { throw .content(error) }
   }
 
   func sent(bodyBytes count: Int) {
-    metrics.requestBodyBytes += Int64(count)
+    record.requestBodyBytes += Int64(count)
     handler?.transfer(self, didSendBodyBytes: count)
   }
 
@@ -204,9 +205,9 @@ package final class Transfer {
   func end(_ failure: TransferFailure?, now: Instant) {
     guard !hasEnded else { return }
     state = .ended
-    metrics.endAt = now
-    decoder = nil
-    undecoded = ByteQueue()
+    record.endAt = now
+    decoding = nil
+    pool = nil
     let handler = handler
     self.handler = nil
     handler?.transfer(self, didEndWith: failure)
@@ -240,14 +241,14 @@ package final class Transfer {
 
   /// Puts away what belongs to one attempt, and begins the next.
   func prepareForRetry(now: Instant) {
-    var attempts = metrics.earlier
-    metrics.earlier = []
-    metrics.endAt = now
-    attempts.append(metrics)
-    metrics = TransferMetrics()
-    metrics.createdAt = now
-    metrics.retries = attempts.count
-    metrics.earlier = attempts
+    var attempts = record.earlier
+    record.earlier = []
+    record.endAt = now
+    attempts.append(record)
+    record = TransferMetrics()
+    record.createdAt = now
+    record.retries = attempts.count
+    record.earlier = attempts
     clock.firstByteAt = nil
     clock.sendStartedAt = nil
     clock.sendEndedAt = nil
@@ -256,9 +257,19 @@ package final class Transfer {
     receivedAnything = false
     discardBudget = nil
     clock.discardUntil = nil
-    decoder = nil
+    decoding = nil
     isDecodingHeld = false
-    undecoded = ByteQueue()
     state = .new
+  }
+}
+
+/// The content decoder of one response.
+private final class Decoding {
+  var decoder: ContentDecoder
+  /// Body bytes that came before the reader paused and are not decoded yet.
+  var undecoded = ByteQueue()
+
+  init(_ decoder: consuming ContentDecoder) {
+    self.decoder = decoder
   }
 }

@@ -170,7 +170,7 @@ package final class EnginePool {
     if let (identifier, key) = steps.open { open(identifier, key) }
     if let failure {
       for waiter in steps.fail {
-        waiter.metrics.connection = failure.information
+        waiter.record.connection = failure.information
         end(waiter, failure.error, failure.phase)
       }
     }
@@ -318,13 +318,14 @@ private final class WaitTimer: TimerHandler {
 }
 
 private final class IdleExpiry: TimerHandler {
-  private weak var pool: EnginePool?
+  /// Not weak: every count of references to an object that has weak ones takes the long way. Closing the pool cancels its timer.
+  private let pool: EnginePool
 
   init(pool: EnginePool) {
     self.pool = pool
   }
 
   func timerFired(_ identifier: TimerIdentifier) {
-    pool?.expireIdle()
+    pool.expireIdle()
   }
 }

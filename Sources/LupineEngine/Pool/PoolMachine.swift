@@ -116,6 +116,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   var hosts: [Host] = []
   private var freeHosts: [Int] = []
   private var hostOfKey: [Key: Int] = [:]
+  /// Where the last request went: mostly the next one goes there too.
+  private var lastHost = 0
   private var hostIdle = SlotList<Int>()
   private var allIdle = SlotList<Int>()
   private var allIdleList = SlotList<Int>.List()
@@ -407,7 +409,11 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   private mutating func hostIndex(of key: Key) -> Int {
-    if let known = hostOfKey[key] { return known }
+    if lastHost < hosts.count, hosts[lastHost].key == key { return lastHost }
+    if let known = hostOfKey[key] {
+      lastHost = known
+      return known
+    }
     let index = freeHosts.popLast() ?? hosts.count
     if index == hosts.count { hosts.append(Host()) }
     hosts[index].key = key

@@ -118,7 +118,19 @@ public struct Response: Sendable {
 
   /// The length that `Content-Length` announces, before decoding; nil if it announces none.
   public var expectedContentLength: Int64? {
-    head.fields.first(.contentLength).flatMap { Int64($0) }
+    head.fields.firstIndex(.contentLength).flatMap { Self.decimal(head.fields.valueBytes(at: $0)) }
+  }
+
+  private static func decimal(_ bytes: Span<UInt8>) -> Int64? {
+    guard !bytes.isEmpty else { return nil }
+    var number: Int64 = 0
+    for index in bytes.indices {
+      let (product, overflow) = number.multipliedReportingOverflow(by: 10)
+      let (sum, carry) = product.addingReportingOverflow(Int64(bytes[index]) - 0x30)
+      guard bytes[index] >= 0x30, bytes[index] <= 0x39, !overflow, !carry else { return nil }
+      number = sum
+    }
+    return number
   }
 
   /// A name to save the body under: from `Content-Disposition`, else the last component of the URL's path, else "download".

@@ -19,8 +19,19 @@ final class EngineTransport: Transport {
   private let keys = LockedStorage(Keys())
 
   private struct Keys {
-    var last: (origin: Origin, key: PoolKey)?
-    var table: [Origin: PoolKey] = [:]
+    var last: KnownOrigin?
+    var table: [Origin: KnownOrigin] = [:]
+  }
+
+  /// By reference: copying an origin costs more than comparing it.
+  private final class KnownOrigin: Sendable {
+    let origin: Origin
+    let key: PoolKey
+
+    init(origin: Origin, key: PoolKey) {
+      self.origin = origin
+      self.key = key
+    }
   }
 
   /// The process's engine, once it could be started: a shortage of descriptors passes.
@@ -216,8 +227,8 @@ final class EngineTransport: Transport {
     keys.withLock { keys in
       if let last = keys.last, last.origin == origin { return last.key }
       if let known = keys.table[origin] {
-        keys.last = (origin, known)
-        return known
+        keys.last = known
+        return known.key
       }
       var identity = ConnectionIdentity(
         host: origin.host.connectionText, serverName: origin.host.serverName, port: origin.port,
@@ -226,8 +237,9 @@ final class EngineTransport: Transport {
       identity.addressOverride = overrides["\(origin.host.bracketed):\(origin.port)".lowercased()]
       let key = PoolKey(identity)
       if keys.table.count >= Self.maximumKeys { keys.table.removeAll() }
-      keys.table[origin] = key
-      keys.last = (origin, key)
+      let known = KnownOrigin(origin: origin, key: key)
+      keys.table[origin] = known
+      keys.last = known
       return key
     }
   }
