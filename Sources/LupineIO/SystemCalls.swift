@@ -228,6 +228,16 @@ package enum SystemCalls {
     }
   }
 
+  /// How many bytes must wait in a socket for it to be reported readable (SO_RCVLOWAT); false if it knows no such thing.
+  package static func setReceiveLowWatermark(_ socket: borrowing Descriptor, _ bytes: Int) -> Bool {
+    do throws(IOError) {
+      try setOption(socket, SOL_SOCKET, SO_RCVLOWAT, Int32(clamping: bytes))
+      return true
+    } catch {
+      return false
+    }
+  }
+
   /// The socket's own address; nil if the family is none of ours.
   package static func localAddress(_ socket: borrowing Descriptor) -> SocketAddress? {
     let number = socket.number

@@ -137,6 +137,11 @@ public struct ResponseParser: ~Copyable, Sendable {
     }
   }
 
+  /// Bytes of the body that are still to come; nil if its length was not announced, or no body is being read.
+  public var bodyRemaining: Int64? {
+    if case .length(let remaining) = state { remaining } else { nil }
+  }
+
   /// Whether the connection may carry another request, as far as this response decides. Final once ``ResponseEvent/end`` came.
   public var reuseVerdict: ReuseVerdict {
     switch state {

@@ -57,6 +57,7 @@ extension Connection {
           // A short read means drained, unless the peer has hung up: then the end is still to be read.
           if count < LoopContext.readBufferSize, !hangUpSeen { canRead = false }
           receive(context.bytes)
+          if isGathering || count >= Self.largeRead { updateGathering() }
         case .wouldBlock: canRead = false
         case .end:
           canRead = false

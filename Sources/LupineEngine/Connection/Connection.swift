@@ -41,6 +41,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var hangUpSeen = false
   /// The handshake waits for something of ours: nothing is read meanwhile.
   var isHandshakeHeld = false
+  /// See `updateGathering`.
+  var isGathering = false
   /// When the connection became idle.
   private var idleSince = Instant(nanoseconds: 0)
   /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
@@ -307,7 +309,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     arm(at: transfer.clock.next.at)
   }
 
-  private func arm(at deadline: Instant) {
+  func arm(at deadline: Instant) {
     guard deadline < timerAt || timer == nil, deadline != .distantFuture else { return }
     if let timer, context.reschedule(timer, at: deadline) {
       timerAt = deadline
@@ -332,6 +334,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     }
     if state == .idle { park() }
     guard let transfer, state == .busy else { return }
+    if isGathering { checkGathering(lastReadAt: transfer.clock.lastActivityAt) }
     let (deadline, phase) = transfer.clock.next
     guard deadline <= context.now else {
       arm(at: deadline)

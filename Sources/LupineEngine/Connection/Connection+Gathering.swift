@@ -1,0 +1,51 @@
+internal import LupineBase
+internal import LupineIO
+internal import LupineWire
+
+/// Fewer and larger reads of a large body that comes fast.
+///
+/// While `isGathering`, the socket is reported readable only when 256 KiB wait in it (SO_RCVLOWAT), or its end. Without that a fast peer and
+/// the loop wake each other for every few segments: 3,100 reads and as many waits for 256 MiB on loopback, 1,100 and 260 with it.
+///
+/// Invariants: at least so many bytes of the response are still to come, as its length says, so that the watermark is always reached; and
+/// nothing waits in the socket for longer than 20 ms, whatever the peer does.
+extension Connection {
+  /// What must wait in the socket.
+  private static let gatheredBytes = 256 * 1024
+  /// A body must have so much left for its reads to be gathered.
+  private static let gatheringRemainder = Int64(4 * gatheredBytes)
+  /// A read of so much says that the peer is fast.
+  static let largeRead = 32 * 1024
+  private static let gatheringNanoseconds: Int64 = 20_000_000
+
+  /// Begins, goes on or ends after a read.
+  func updateGathering() {
+    let remaining = state == .busy ? parser.bodyRemaining ?? 0 : 0
+    if !isGathering {
+      guard remaining >= Self.gatheringRemainder, setLowWatermark(Self.gatheredBytes) else { return }
+      isGathering = true
+      arm(at: context.now.advanced(byNanoseconds: Self.gatheringNanoseconds))
+    } else if remaining < Int64(Self.gatheredBytes) {
+      isGathering = false
+      _ = setLowWatermark(1)
+    }
+  }
+
+  /// The timer fired: what waits is read if nothing has been for a while.
+  func checkGathering(lastReadAt: Instant) {
+    let due = lastReadAt.advanced(byNanoseconds: Self.gatheringNanoseconds)
+    guard due <= context.now else {
+      arm(at: due)
+      return
+    }
+    isGathering = false
+    _ = setLowWatermark(1)
+    canRead = true
+    if let registration { context.requeue(registration) }
+  }
+
+  private func setLowWatermark(_ bytes: Int) -> Bool {
+    guard let socket else { return false }
+    return SystemCalls.setReceiveLowWatermark(socket.descriptor, bytes)
+  }
+}
