@@ -212,6 +212,7 @@ def idle(bench, row, tls):
 
 
 BIG = ["--buffer", "262144"]
+CALLBACKS = ["--callbacks"]
 
 # name: (title, unit, budget, measurement)
 rows = {
@@ -227,14 +228,20 @@ rows = {
     "handshake-full": ("full TLS handshake ÷ libcurl", "µs", 0.9, lambda b, r: handshakes(b, r, False)),
     "handshake-resumed": ("resumed TLS handshake ÷ libcurl", "µs", 0.9, lambda b, r: handshakes(b, r, True)),
     "resumed-vs-full": ("resumed ÷ full handshake, both ours", "µs", 0.6, resumption_gain),
-    "download": ("download, discarded ÷ libcurl", "ms/GiB", 0.8, lambda b, r: large(b, r, "download")),
-    "download-256k": ("download, discarded ÷ libcurl, 256 KiB", "ms/GiB", 0.8, lambda b, r: large(b, r, "download", peer=BIG)),
+    "download": ("download, discarded ÷ libcurl", "ms/GiB", 0.8, lambda b, r: large(b, r, "download", ours=CALLBACKS)),
+    "download-256k": (
+        "download, discarded ÷ libcurl, 256 KiB", "ms/GiB", 0.8, lambda b, r: large(b, r, "download", ours=CALLBACKS, peer=BIG)),
+    "download-chunks": ("download, chunks awaited ÷ libcurl", "ms/GiB", None, lambda b, r: large(b, r, "download")),
+    "download-chunks-256k": (
+        "download, chunks awaited ÷ libcurl, 256 KiB", "ms/GiB", None, lambda b, r: large(b, r, "download", peer=BIG)),
     "download-file": ("download to a file ÷ curl -o", "ms/GiB", 0.7, lambda b, r: to_file(b, r, "curl")),
     "download-file-libcurl": ("download to a file ÷ libcurl", "ms/GiB", 0.7, lambda b, r: to_file(b, r, "libcurl")),
     "download-file-256k": ("download to a file ÷ libcurl, 256 KiB", "ms/GiB", None, lambda b, r: to_file(b, r, "libcurl-256k")),
-    "download-tls": ("TLS download, discarded ÷ libcurl", "ms/GiB", None, lambda b, r: large(b, r, "download", True)),
+    "download-tls": (
+        "TLS download, discarded ÷ libcurl", "ms/GiB", None, lambda b, r: large(b, r, "download", True, ours=CALLBACKS)),
     "download-tls-256k": (
-        "TLS download, discarded ÷ libcurl, 256 KiB", "ms/GiB", None, lambda b, r: large(b, r, "download", True, peer=BIG)),
+        "TLS download, discarded ÷ libcurl, 256 KiB", "ms/GiB", None,
+        lambda b, r: large(b, r, "download", True, ours=CALLBACKS, peer=BIG)),
     "upload": ("upload from a file ÷ libcurl", "ms/GiB", 0.8, lambda b, r: large(b, r, "upload")),
     "upload-256k": ("upload from a file ÷ libcurl, 256 KiB", "ms/GiB", None, lambda b, r: large(b, r, "upload", peer=BIG)),
     "upload-multipart": (

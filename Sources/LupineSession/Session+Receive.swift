@@ -1,0 +1,57 @@
+extension Session {
+  /// Fetches a request and shows every piece of its body where it lies: in the engine's own buffer, on the engine's thread.
+  ///
+  /// The fastest way through a large body: nothing is copied, and no other thread is woken. The engine waits while a closure runs, and all
+  /// connections with it, so each must be short and must never block; whoever needs more time takes `bytes(for:)`, which has back-pressure.
+  ///
+  /// - Parameters:
+  ///   - request: what to fetch. A status of 400 and above is a response, not an error.
+  ///   - onResponse: told the final response, redirects behind it, before its body; without trailers and metrics as yet.
+  ///   - onBody: shown the body, decoded, piece by piece in its order, never empty. The span is valid during the call.
+  ///   - completion: called once, last: the response with trailers and metrics, or what went wrong.
+  /// - Returns: a closure that cancels the request, from any thread; nothing happens after its end.
+  @discardableResult
+  public func receive(
+    _ request: Request, onResponse: (@Sendable (Response) -> Void)? = nil,
+    onBody: @escaping @Sendable (Span<UInt8>) -> Void,
+    completion: @escaping @Sendable (Result<Response, SessionError>) -> Void
+  ) -> @Sendable () -> Void {
+    let consumer = SpanConsumer(onResponse: onResponse, onBody: onBody, completion: completion)
+    let run = TaskRun(request, session: self, consumer: consumer)
+    do throws(SessionError) {
+      try checkValid(request)
+      run.start()
+    } catch {
+      completion(.failure(error))
+    }
+    return { run.cancel() }
+  }
+}
+
+/// Passes a body on as it comes.
+private final class SpanConsumer: ResponseConsumer {
+  private let onResponse: (@Sendable (Response) -> Void)?
+  private let onBody: @Sendable (Span<UInt8>) -> Void
+  private let completion: @Sendable (Result<Response, SessionError>) -> Void
+
+  init(
+    onResponse: (@Sendable (Response) -> Void)?, onBody: @escaping @Sendable (Span<UInt8>) -> Void,
+    completion: @escaping @Sendable (Result<Response, SessionError>) -> Void
+  ) {
+    self.onResponse = onResponse
+    self.onBody = onBody
+    self.completion = completion
+  }
+
+  func receive(_ response: Response, from exchange: any TransportExchange) {
+    onResponse?(response)
+  }
+
+  func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
+    onBody(bytes)
+  }
+
+  func end(_ result: Result<Response, SessionError>) {
+    completion(result)
+  }
+}
