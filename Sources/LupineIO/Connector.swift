@@ -40,6 +40,17 @@ package struct ConnectError: Error, Hashable, Sendable {
   /// Every address that was tried, in the order of failing; those cut off by the deadline come last.
   package var attempts: [HappyEyeballs.Failure]
 
+  /// Whether no network leads to any of the addresses.
+  package var isUnreachable: Bool {
+    !attempts.isEmpty
+      && attempts.allSatisfy {
+        switch $0.error {
+        case .unreachable, .addressNotAvailable: true
+        default: false
+        }
+      }
+  }
+
   /// The error that says most: of the first attempt that got any further than "no route".
   package var cause: IOError {
     let telling = attempts.first {

@@ -29,6 +29,11 @@ package struct RedirectChain: Hashable, Sendable {
     strip = []
   }
 
+  /// Somebody led the chain elsewhere than its redirect did: what must not go along.
+  package mutating func forbid(_ strip: OriginRule.Strip) {
+    self.strip.formUnion(strip)
+  }
+
   fileprivate func extended(by strip: OriginRule.Strip) -> RedirectChain {
     var next = self
     next.count += 1

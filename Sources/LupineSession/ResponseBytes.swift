@@ -156,17 +156,19 @@ extension Session {
   ///
   /// - Returns: the body, and the response, as yet without trailers: see `ResponseBytes.finalResponse`.
   /// - Throws: `SessionError`; what goes wrong later is thrown by the body.
-  public func bytes(for request: Request) async throws -> (ResponseBytes, Response) {
+  public func bytes(
+    for request: Request, delegate: (any SessionTaskDelegate)? = nil
+  ) async throws -> (ResponseBytes, Response) {
     try checkValid(request)
     let cancellation = CancellationRelay()
     let parts = PartsBox()
     let response = try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let consumer = StreamConsumer(head: continuation)
-        let run = TaskRun(request, session: self, consumer: consumer)
+        let run = TaskRun(request, session: self, consumer: consumer, isObserved: isObserved(delegate))
         parts.source.withLock { $0 = BodySource(consumer: consumer, run: run) }
         cancellation.attach(run)
-        run.start()
+        launch(run, delegate)
       }
     } onCancel: {
       cancellation.cancel()

@@ -7,33 +7,37 @@ extension Session {
   ///
   /// A status of 400 and above is a response, not an error. Cancelling the task cancels the request.
   ///
+  /// - Parameter delegate: hears of this task, before the session's delegate does; see `SessionTaskDelegate`. Callbacks about data and the
+  ///   completion are left out: the call itself brings those, after the last callback.
   /// - Returns: the body, decoded, and the response with trailers and metrics.
   /// - Throws: `SessionError`; `.bodyTooLarge` past `SessionConfiguration.maximumBufferedBodySize`. `partialBody` holds what had arrived.
-  public func data(for request: Request) async throws -> (Data, Response) {
-    try await data(for: request, onSent: nil)
+  public func data(
+    for request: Request, delegate: (any SessionTaskDelegate)? = nil
+  ) async throws -> (Data, Response) {
+    try await data(for: request, delegate: delegate, kind: .data, onSent: nil)
   }
 
   /// Fetches a URL and collects its body in memory; see `data(for:)`.
-  public func data(from url: String) async throws -> (Data, Response) {
-    try await data(for: Request(url))
+  public func data(from url: String, delegate: (any SessionTaskDelegate)? = nil) async throws -> (Data, Response) {
+    try await data(for: Request(url), delegate: delegate)
   }
 
-  func data(for request: Request, onSent: (@Sendable (Int) -> Void)?) async throws -> (Data, Response) {
+  func data(
+    for request: Request, delegate: (any SessionTaskDelegate)?, kind: TaskRun.Kind,
+    onSent: (@Sendable (Int) -> Void)?
+  ) async throws -> (Data, Response) {
     try checkValid(request)
     let cancellation = CancellationRelay()
-    let priority = Task.currentPriority
+    let isObserved = isObserved(delegate)
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<(Data, Response), any Error>) in
         let consumer = BufferConsumer(
           limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize,
-          completion: { [transport] result in
-            transport.atEndOfTurn(priority: priority) {
-              continuation.resume(with: result.mapError { $0 as any Error })
-            }
-          })
-        let run = TaskRun(request, session: self, consumer: consumer, onSent: onSent)
+          completion: afterCallbacks(isObserved, Task.currentPriority, continuation))
+        let run = TaskRun(
+          request, session: self, consumer: consumer, kind: kind, isObserved: isObserved, onSent: onSent)
         cancellation.attach(run)
-        run.start()
+        launch(run, delegate)
       }
     } onCancel: {
       cancellation.cancel()
@@ -44,36 +48,40 @@ extension Session {
   ///
   /// - Parameter progress: told, on the engine's thread, how many bytes have been handed to the network so far.
   public func upload(
-    for request: Request, from data: Data, progress: (@Sendable (Int64) -> Void)? = nil
+    for request: Request, from data: Data, delegate: (any SessionTaskDelegate)? = nil,
+    progress: (@Sendable (Int64) -> Void)? = nil
   ) async throws -> (Data, Response) {
-    try await upload(for: request, body: .data(data), progress: progress)
+    try await upload(for: request, body: .data(data), delegate: delegate, progress: progress)
   }
 
   /// Sends a file as the body of a request, with `sendfile` where the connection is plaintext; see `data(for:)`.
   ///
   /// A file that shrinks while it is sent is an error.
   public func upload(
-    for request: Request, fromFile path: String, progress: (@Sendable (Int64) -> Void)? = nil
+    for request: Request, fromFile path: String, delegate: (any SessionTaskDelegate)? = nil,
+    progress: (@Sendable (Int64) -> Void)? = nil
   ) async throws -> (Data, Response) {
-    try await upload(for: request, body: .file(path: path), progress: progress)
+    try await upload(for: request, body: .file(path: path), delegate: delegate, progress: progress)
   }
 
   /// Sends an async sequence of chunks as the body of a request; chunked unless `length` is given. The next chunk is asked for when the
   /// socket has room.
   public func upload<Chunks: AsyncSequence & Sendable>(
-    for request: Request, from chunks: Chunks, length: Int64? = nil, progress: (@Sendable (Int64) -> Void)? = nil
+    for request: Request, from chunks: Chunks, length: Int64? = nil,
+    delegate: (any SessionTaskDelegate)? = nil, progress: (@Sendable (Int64) -> Void)? = nil
   ) async throws -> (Data, Response) where Chunks.Element == [UInt8] {
-    try await upload(for: request, body: .sequence(chunks, length: length), progress: progress)
+    try await upload(for: request, body: .sequence(chunks, length: length), delegate: delegate, progress: progress)
   }
 
   private func upload(
-    for request: Request, body: Request.Body, progress: (@Sendable (Int64) -> Void)?
+    for request: Request, body: Request.Body, delegate: (any SessionTaskDelegate)?,
+    progress: (@Sendable (Int64) -> Void)?
   ) async throws -> (Data, Response) {
     var request = request
     request.body = body
-    guard let progress else { return try await data(for: request, onSent: nil) }
+    guard let progress else { return try await data(for: request, delegate: delegate, kind: .upload, onSent: nil) }
     let total = Locked<Int64>(0)
-    return try await data(for: request) { count in
+    return try await data(for: request, delegate: delegate, kind: .upload) { count in
       progress(
         total.withLock {
           $0 += Int64(count)
@@ -97,12 +105,7 @@ extension Session {
     let consumer = BufferConsumer(
       limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize, completion: completion)
     let run = TaskRun(request, session: self, consumer: consumer)
-    do throws(SessionError) {
-      try checkValid(request)
-      run.start()
-    } catch {
-      completion(.failure(error))
-    }
+    run.start()
     return { run.cancel() }
   }
 

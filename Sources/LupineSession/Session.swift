@@ -1,3 +1,4 @@
+public import Dispatch
 internal import Synchronization
 internal import LupineBase
 internal import LupineEngine
@@ -15,7 +16,15 @@ public final class Session: Sendable {
   let composer: RequestComposer
   /// The configured times in the unit of the engine, worked out once.
   let times: (request: Int64, resource: Int64)
-  private let isInvalid = LockedStorage(false)
+  let registry = TaskRegistry()
+  /// Where delegates and completion handlers of tasks are called, one at a time.
+  public let delegateQueue: DispatchQueue
+  private let delegateStorage: LockedStorage<(any SessionDelegate)?>
+
+  let hasTaskDelegate: Bool
+
+  /// Hears of the session and its tasks. Held until the session is invalidated, as in URLSession.
+  public var delegate: (any SessionDelegate)? { delegateStorage.withLock { $0 } }
 
   /// A session with the default configuration, for the whole process.
   ///
@@ -26,9 +35,19 @@ public final class Session: Sendable {
 
   /// Makes a session.
   ///
+  /// - Parameters:
+  ///   - delegate: held until the session is invalidated.
+  ///   - delegateQueue: where delegates and completion handlers are called; calls are serial even if the queue is not. Default: a queue of the
+  ///     session's own.
   /// - Throws: `SessionError`: `.badRequest` for settings that contradict each other, `.system` if the engine cannot be started.
-  public init(_ configuration: SessionConfiguration = SessionConfiguration()) throws(SessionError) {
+  public init(
+    _ configuration: SessionConfiguration = SessionConfiguration(), delegate: (any SessionDelegate)? = nil,
+    delegateQueue: DispatchQueue? = nil
+  ) throws(SessionError) {
     self.configuration = configuration
+    delegateStorage = LockedStorage(delegate)
+    hasTaskDelegate = delegate is any SessionTaskDelegate
+    self.delegateQueue = DispatchQueue(label: "lupine.delegate", target: delegateQueue)
     times = (
       configuration.timeoutIntervalForRequest.saturatedNanoseconds,
       configuration.timeoutIntervalForResource.saturatedNanoseconds
@@ -49,16 +68,37 @@ public final class Session: Sendable {
     }
   }
 
-  /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`.
+  // MARK: The end
+
+  /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`. Every task completes, with `.cancelled`;
+  /// then the delegate hears that the session is invalid, and is let go.
   public func invalidateAndCancel() {
-    isInvalid.withLock { $0 = true }
+    invalidate()
+    // The pool first: otherwise each cancelled task would make room for one that waits.
     transport.invalidate(cancelling: true)
+    for run in registry.runs { run.cancel() }
   }
 
   /// Lets tasks finish, then closes every connection; later requests fail with `.sessionInvalidated`.
   public func finishTasksAndInvalidate() {
-    isInvalid.withLock { $0 = true }
+    invalidate()
     transport.invalidate(cancelling: false)
+  }
+
+  private func invalidate() {
+    _ = registry.invalidate { [self] in
+      let delegate = delegateStorage.withLock { delegate in
+        defer { delegate = nil }
+        return delegate
+      }
+      guard let delegate, delegate.handledCallbacks.contains(.becameInvalid) else { return }
+      delegateQueue.async { delegate.session(self, didBecomeInvalidWithError: nil) }
+    }
+  }
+
+  func invalidationError(_ request: Request) -> SessionError {
+    SessionError(
+      .sessionInvalidated, phase: .prepare, message: "the session was invalidated", failingURL: request.urlString)
   }
 
   /// What the connection pool has done so far. Zeros for a transport other than the network.
@@ -70,9 +110,7 @@ public final class Session: Sendable {
   }
 
   func checkValid(_ request: Request) throws(SessionError) {
-    guard isInvalid.withLock({ $0 }) else { return }
-    throw SessionError(
-      .sessionInvalidated, phase: .prepare, message: "the session was invalidated", failingURL: request.urlString)
+    if registry.isInvalid { throw invalidationError(request) }
   }
 
   func log(_ message: @autoclosure () -> String) {

@@ -7,6 +7,12 @@ public struct SessionConfiguration: Sendable {
   /// A configuration with every default, as documented at each property.
   public init() {}
 
+  /// The defaults; the same as `init()`.
+  public static var `default`: SessionConfiguration { SessionConfiguration() }
+
+  /// The defaults, but everything that a session learns stays with it and goes with it.
+  public static var ephemeral: SessionConfiguration { SessionConfiguration() }
+
   // MARK: Connections
 
   /// Connections to one origin, opening ones included. Default 6, as in URLSession.
@@ -42,6 +48,10 @@ public struct SessionConfiguration: Sendable {
   public var firstByteTimeout: Duration?
   /// How long a request that expects 100 (Continue) holds back its body. Default 1 s (RFC 9110 10.1.1 asks for a limit).
   public var continueTimeout: Duration = .seconds(1)
+
+  /// Wait for a network instead of failing with `.notConnected` when there is none, until `timeoutIntervalForResource` has passed. Default
+  /// false. See `SessionTaskDelegate.session(_:taskIsWaitingForConnectivity:)`.
+  public var waitsForConnectivity = false
 
   // MARK: Messages
 
@@ -92,6 +102,8 @@ public struct SessionConfiguration: Sendable {
 
   /// Which engine carries the session. Default `.shared`.
   public var engine: EngineChoice = .shared
+  /// Where complete responses are kept, once the delegate agrees. Default nil: nowhere. Data tasks with a delegate only.
+  public var responseStore: (any ResponseStore)?
   /// Where the session says what it does, at level `debug` and below; nil is silent. Secrets are never logged.
   public var logger: Logger?
   /// The transport; nil is the network. Tests put their own here.

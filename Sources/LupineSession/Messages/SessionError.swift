@@ -23,6 +23,8 @@ public struct SessionError: Error, Sendable {
     public static let cannotFindHost = Code(rawValue: "cannotFindHost")
     /// Every address refused or failed.
     public static let cannotConnect = Code(rawValue: "cannotConnect")
+    /// There is no network: no address can be reached, or no name server. See `SessionConfiguration.waitsForConnectivity`.
+    public static let notConnected = Code(rawValue: "notConnected")
     /// The TLS handshake failed for a reason other than trust.
     public static let secureConnectionFailed = Code(rawValue: "secureConnectionFailed")
     /// The server's certificate is not trusted: expired, unknown issuer, wrong host, revoked, pinned otherwise.

@@ -32,16 +32,22 @@ final class RequestComposer: Sendable {
 struct ComposedFields: Sendable {
   /// Whose request it is: by reference, because a request is a large value.
   let run: TaskRun
+  let chain: Chain?
   let url: ParsedURL
-  let strip: OriginRule.Strip
 
   private var composer: RequestComposer { run.session.composer }
-  private var request: Request { run.request }
+  private var request: Request {
+    _read {
+      if let base = chain?.base { yield base } else { yield run.request }
+    }
+  }
 
-  private var offers: Bool { run.request.acceptsCompressedContent ?? composer.acceptsCompressedContent }
+  private var offers: Bool { request.acceptsCompressedContent ?? composer.acceptsCompressedContent }
 
   /// Whether there is nothing but what the session adds.
-  private var isDefault: Bool { run.request.fields.isEmpty && composer.additionalFields.isEmpty }
+  private var isDefault: Bool {
+    request.fields.isEmpty && composer.additionalFields.isEmpty && chain?.answers.isEmpty ?? true
+  }
 
   /// Whether the content codings of the answer were offered by us, so that we decode them.
   var offersCodings: Bool {
@@ -58,27 +64,35 @@ struct ComposedFields: Sendable {
   private var jarCookies: String? {
     let configuration = run.session.configuration
     guard let jar = configuration.cookieStorage, !jar.isEmpty, configuration.setsCookies, request.handlesCookies,
-      isDefault || strip.contains(.sensitive) || !contains(.cookie)
+      isDefault || !sendsOwnCookies
     else { return nil }
     return jar.field(for: CookieContext(url: url, mainDocument: request.mainDocument))
   }
 
+  /// Whether a `Cookie` field of the caller's goes to this hop.
+  private var sendsOwnCookies: Bool {
+    if request.fields.contains(.cookie) { return !(chain?.strip.contains(.sensitive) ?? false) }
+    return composer.additionalFields.contains(.cookie) && !(chain?.history.strip.contains(.sensitive) ?? false)
+  }
+
   /// All fields as pairs.
   var pairs: [(name: String, value: String)] {
+    let answers = chain?.answers ?? []
+    // A request that a delegate answered with has lost what it must; the session's own fields are new to every hop.
+    let strip = (own: chain?.strip ?? [], session: chain?.history.strip ?? [])
     // RFC 9110 7.2 recommends Host first. The caller may name another one, for the first origin only.
-    let host = strip.contains(.target) ? nil : request.fields[.host]
+    let host = strip.own.contains(.target) ? nil : request.fields[.host]
     var pairs = [(name: "Host", value: host ?? url.authority)]
-    func take(_ field: HTTPField) {
+    func take(_ field: HTTPField, _ strip: OriginRule.Strip) {
       guard field.name != .host,
-        !OriginRule.strips(
-          field.name.rawName, strip,
-          isMarkedSensitive: request.sensitiveFields.contains(field.name)
-            || run.session.configuration.sensitiveFields.contains(field.name))
+        !answers.contains(where: { $0.name.lowercased() == field.name.canonicalName }),
+        !OriginRule.strips(field.name.rawName, strip, isMarkedSensitive: run.isSensitive(field.name))
       else { return }
       pairs.append((field.name.rawName, field.value))
     }
-    for field in request.fields { take(field) }
-    for field in composer.additionalFields where !request.fields.contains(field.name) { take(field) }
+    for field in request.fields { take(field, strip.own) }
+    for field in composer.additionalFields where !request.fields.contains(field.name) { take(field, strip.session) }
+    pairs += answers
     if let cookies = jarCookies { pairs.append(("Cookie", cookies)) }
     if !contains(.userAgent), let userAgent = composer.userAgent { pairs.append(("User-Agent", userAgent)) }
     if !contains(.accept) { pairs.append(("Accept", "*/*")) }

@@ -6,247 +6,273 @@ internal import LupineIO
 internal import LupineRules
 internal import LupineWire
 
-/// One task from its request to its last response: follows redirects, collects what was said on the way, and passes the final response to
-/// its consumer.
+/// One task from its request to its last response: follows redirects, asks delegates, collects what was said on the way, and passes the
+/// final response to its consumer. `SessionTask` is its public face; most tasks of the `async` API never have one.
 ///
-/// States, and their legal successors:
-///
-///     ready -> running -> ended        one exchange at a time; a redirect begins the next one when its own body is dealt with
+/// Its life is the `TaskMachine`. Within it one exchange at a time is under way; a redirect, a challenge or a new start begins the next one
+/// when the one before has ended.
 ///
 /// Invariant: the consumer's `end` is called exactly once, after which nothing is.
-final class TaskRun: TransportReceiver {
-  private enum Pending {
-    case redirect
-    /// The consumer wants the whole instead of a range.
-    case whole
+final class TaskRun: TransportReceiver, TransportExchange {
+  /// What kind of public face the task has.
+  enum Kind: Sendable {
+    case data
+    case upload
+    case download
+  }
+
+  /// What follows the exchange under way, instead of its response being the answer.
+  enum Following {
+    /// The next exchange, to where the chain leads now.
+    case again
     case failure(SessionError)
   }
 
-  /// Where a chain of redirects has led; nothing of it exists for the many requests that are not redirected.
-  private struct Chain {
-    var step: RedirectStep
-    var dropsBody: Bool
-    var redirects: [Response.Redirect]
+  /// Who wants the socket not to be read.
+  struct Pauses: OptionSet {
+    let rawValue: UInt8
+    static let consumer = Pauses(rawValue: 1)
+    static let decision = Pauses(rawValue: 2)
+    static let suspension = Pauses(rawValue: 4)
   }
 
-  private struct State {
+  struct State {
+    var machine = TaskMachine()
     var exchange: (any TransportExchange)?
     /// Exchanges begun, and exchanges ended.
     var begun = 0
     var ended = 0
-    var isCancelled = false
-    var hasEnded = false
+    var pauses: Pauses = []
+    /// The next exchange waits: for a delegate, for connectivity, for a date, or for `resume`.
+    var wait: Wait?
+    var questions = 0
+    var connectivityWaits = 0
     var chain: Chain?
-    /// Goes without the range that was asked for first.
-    var asksForWhole = false
-    /// What happens when the exchange under way ends, besides passing its response on.
-    var pending: Pending?
+    var following: Following?
+    var gate = Gate()
     var response: Response?
     var trailers: FieldSection?
     var informational: [ResponseHead] = []
     var transactions: [TransactionMetrics] = []
     var lastRequestHead: [UInt8] = []
+    var startedAt = Instant(nanoseconds: 0)
+    var registration: Int?
+    /// The public face, from the start to the end; it is made when somebody asks.
+    var face: SessionTask?
+    var error: SessionError?
   }
 
+  private static let identifiers = Atomic<UInt64>(0)
+
+  /// Unique in the process.
+  let identifier = TaskRun.identifiers.add(1, ordering: .relaxed).newValue
+  let kind: Kind
   let request: Request
   let session: Session
-  private let consumer: any ResponseConsumer
-  private let startedAt = EventLoop.monotonicNow()
-  private let onSent: (@Sendable (Int) -> Void)?
-  private let state = LockedStorage(State())
+  let consumer: any ResponseConsumer
+  let onSent: (@Sendable (Int) -> Void)?
+  let state = LockedStorage(State())
+  /// Whether anything but passing body bytes straight on may be called for: the gate is then asked under the lock.
+  let isGated = Atomic<Bool>(false)
+  let receivedBytes = Atomic<Int64>(0)
+  let sentBytes = Atomic<Int64>(0)
+  /// Somebody reads the progress of the public face.
+  private let isWatched = Atomic<Bool>(false)
+  private let priorityBits = Atomic<UInt32>(SessionTask.defaultPriority.bitPattern)
+  /// Who else is told; set before the start. Nil for most tasks.
+  let callbacks: LockedReference<TaskCallbacks>?
 
-  /// - Parameter onSent: told how many more body bytes were handed to the network.
-  init(_ request: Request, session: Session, consumer: any ResponseConsumer, onSent: (@Sendable (Int) -> Void)? = nil) {
+  /// - Parameters:
+  ///   - isObserved: delegates may have to be told.
+  ///   - onSent: told how many more body bytes were handed to the network.
+  init(
+    _ request: Request, session: Session, consumer: any ResponseConsumer, kind: Kind = .data, isObserved: Bool = false,
+    onSent: (@Sendable (Int) -> Void)? = nil
+  ) {
     self.request = request
     self.session = session
     self.consumer = consumer
+    self.kind = kind
     self.onSent = onSent
+    callbacks = isObserved ? LockedReference() : nil
   }
 
-  /// Begins. Call once.
+  var observer: TaskCallbacks? { callbacks?.value }
+
+  // MARK: Commands, from any thread
+
+  /// Begins, or goes on after `suspend`.
   func start() {
-    begin()
+    let action = state.withLock { state -> TaskMachine.Action in
+      let action = state.machine.resume()
+      if action == .start { state.startedAt = EventLoop.monotonicNow() }
+      return action
+    }
+    switch action {
+    case .start:
+      guard let slot = session.registry.add(self) else {
+        finish(session.invalidationError(request))
+        return
+      }
+      state.withLock { $0.registration = slot }
+      if let observer { beginObserved(observer) } else { begin() }
+    case .resume:
+      unpause(.suspension)
+      wake(.suspension)
+    default: break
+    }
   }
 
-  /// Gives up; the consumer is told with `.cancelled`.
+  /// Stops reading; nothing new begins until `start`.
+  func suspend() {
+    guard state.withLock({ $0.machine.suspend() }) == .pause else { return }
+    pause(.suspension)
+  }
+
+  /// Gives up; the consumer is told with `.cancelled`, once.
   func cancel() {
+    let (exchange, isOver, mustDrain) = state.withLock { state -> ((any TransportExchange)?, Bool, Bool) in
+      switch state.machine.cancel() {
+      case .complete: return (nil, true, false)
+      case .cancel:
+        isGated.store(true, ordering: .releasing)
+        // A decision that is still to come decides nothing any more.
+        let mustDrain = state.gate.abandon()
+        let isWaiting = state.wait != nil
+        state.wait = nil
+        return (state.exchange, isWaiting, mustDrain)
+      default: return (nil, false, false)
+      }
+    }
+    if isOver { finish(cancellation) } else { exchange?.cancel() }
+    if mustDrain { drain() }
+  }
+
+  var cancellation: SessionError {
+    SessionError(.cancelled, phase: .prepare, message: "the task was cancelled", failingURL: request.urlString)
+  }
+
+  func pause(_ reason: Pauses) {
     let exchange = state.withLock { state -> (any TransportExchange)? in
-      state.isCancelled = true
+      let wasPaused = !state.pauses.isEmpty
+      state.pauses.insert(reason)
+      return wasPaused ? nil : state.exchange
+    }
+    exchange?.pause()
+  }
+
+  func unpause(_ reason: Pauses) {
+    let exchange = state.withLock { state -> (any TransportExchange)? in
+      guard state.pauses.remove(reason) != nil, state.pauses.isEmpty else { return nil }
       return state.exchange
     }
-    exchange?.cancel()
+    exchange?.resume()
   }
 
-  func resumeReading() {
-    state.withLock { $0.exchange }?.resume()
+  // MARK: The public face
+
+  var priority: Float {
+    get { Float(bitPattern: priorityBits.load(ordering: .relaxed)) }
+    set { priorityBits.store(newValue.bitPattern, ordering: .relaxed) }
   }
 
-  // MARK: Exchanges
-
-  private func begin() {
-    let (chain, asksForWhole, isCancelled, number) = state.withLock { state in
-      state.begun += 1
-      return (state.chain, state.asksForWhole, state.isCancelled, state.begun)
+  /// A handle on the task, the same one as long as the task runs.
+  var face: SessionTask {
+    let made = SessionTask.face(of: self)
+    return state.withLock { state in
+      if let face = state.face { return face }
+      if state.machine.state != .completed { state.face = made }
+      return made
     }
-    let url = chain?.step.url ?? request.parsedURL
-    guard !isCancelled else {
-      finish(
-        SessionError(.cancelled, phase: .prepare, message: "the task was cancelled", failingURL: url.requestString))
-      return
-    }
-    let exchange = session.transport.start(transportRequest(chain, url, asksForWhole), self)
-    let cancelNow = state.withLock { state -> Bool in
-      // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
-      guard state.ended < number, !state.hasEnded else { return false }
-      state.exchange = exchange
-      return state.isCancelled
-    }
-    if cancelNow { exchange.cancel() }
   }
 
-  private func transportRequest(_ chain: Chain?, _ url: ParsedURL, _ asksForWhole: Bool) -> TransportRequest {
-    let method = chain?.step.method ?? request.method.rawValue
-    let dropsBody = chain?.dropsBody ?? false
-    let times = session.times
-    var total = max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? times.resource)
-    if chain != nil || asksForWhole { total -= EventLoop.monotonicNow().nanoseconds(since: startedAt) }
-    session.log("\(method) \(url.requestString)")
-    var strip = chain?.step.chain.strip ?? []
-    if asksForWhole { strip.insert(.range) }
-    let composition = ComposedFields(run: self, url: url, strip: strip)
-    return TransportRequest(
-      method: method, url: url, composition: composition, body: dropsBody ? .none : request.body,
-      expectsContinue: request.expectsContinue && !dropsBody, decodesContent: composition.offersCodings,
-      idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? times.request,
-      totalNanoseconds: max(0, total))
-  }
-
-  // MARK: What arrives
-
-  func receive(informational head: ResponseHead, of exchange: any TransportExchange) {
-    state.withLock { $0.informational.append(head) }
-  }
-
-  func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
-    if head.fields.has(.setCookie) { keepCookies(head.fields, from: currentURL) }
-    if RedirectRule.isRedirect(head.status), redirect(head, exchange) { return }
-    let response = state.withLock { state -> Response in
-      state.exchange = exchange
-      let response = makeResponse(head, exchange, state)
-      state.response = response
-      return response
-    }
-    guard !consumer.wantsWhole(insteadOf: response) else { return askForWhole(exchange) }
-    consumer.receive(response, from: exchange)
-  }
-
-  /// Begins the chain again, without the range, when the body of this answer is dealt with.
-  private func askForWhole(_ exchange: any TransportExchange) {
-    state.withLock { state in
-      state.chain = nil
-      state.asksForWhole = true
-      state.pending = .whole
-    }
-    exchange.discardBody()
-  }
-
-  /// Where the chain has led so far.
-  private var currentURL: ParsedURL { state.withLock { $0.chain?.step.url } ?? request.parsedURL }
-
-  private func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: State) -> Response {
-    Response(
-      head: head, url: state.chain?.step.url ?? request.parsedURL, requestHead: exchange.requestHead,
-      informational: state.informational, redirects: state.chain?.redirects ?? [])
-  }
-
-  /// Decides about a 3xx. False: it is the answer.
-  private func redirect(_ head: ResponseHead, _ exchange: any TransportExchange) -> Bool {
-    let wanted = request.redirects ?? session.configuration.redirects
-    let policy = RedirectPolicy(
-      isEnabled: wanted.isEnabled, limit: wanted.limit, allowsDowngrade: wanted.allowsDowngrade)
-    let locations = head.fields.bytes(.location)
-    let isTaken = state.withLock { state -> Bool in
-      let step = state.chain?.step
-      let url = step?.url ?? request.parsedURL
-      let dropsBody = state.chain?.dropsBody ?? false
-      let decision = RedirectRule.decide(
-        status: head.status, method: step?.method ?? request.method.rawValue, locations: locations, current: url,
-        chain: step?.chain ?? RedirectChain(), isBodyReplayable: dropsBody || request.body.isReplayable, policy: policy)
-      switch decision {
-      case .deliver: return false
-      case .follow(let step):
-        let redirect = Response.Redirect(url: url, head: head, requestHead: exchange.requestHead)
-        state.chain = Chain(
-          step: step, dropsBody: dropsBody || step.dropsBody, redirects: (state.chain?.redirects ?? []) + [redirect])
-        state.pending = .redirect
-      case .refuse(let refusal):
-        let response = makeResponse(head, exchange, state)
-        state.response = response
-        state.pending = .failure(SessionError(refusal, response: response))
-      }
+  /// Before the start: reads the delegates, once.
+  func prepare(_ face: SessionTask) {
+    guard let callbacks, callbacks.value == nil else { return }
+    let delegates = TaskCallbacks(
+      task: face, session: session, own: face.delegate, earliestBeginDate: face.earliestBeginDate)
+    let isFirst = state.withLock { state -> Bool in
+      guard state.machine.state == .created, state.face == nil || state.face === face else { return false }
+      state.face = face
       return true
     }
-    if isTaken { exchange.discardBody() }
-    return isTaken
+    guard isFirst, !delegates.isSilent else { return }
+    callbacks.value = delegates
+    (consumer as? DelegateConsumer)?.attach(delegates)
   }
 
-  func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
-    consumer.receive(body: bytes, from: exchange)
+  func watchProgress() { isWatched.store(true, ordering: .relaxed) }
+
+  func progressed() {
+    guard isWatched.load(ordering: .relaxed) else { return }
+    state.withLock { $0.face }?.progressed()
   }
 
-  func receive(trailers: FieldSection, of exchange: any TransportExchange) {
-    state.withLock { $0.trailers = trailers }
+  /// The request that was sent last.
+  var currentRequest: Request {
+    state.withLock { $0.chain }?.request(instead: request, isMarkedSensitive: isSensitive) ?? request
   }
 
-  func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
-    onSent?(count)
-  }
-
-  func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
-    let pending = state.withLock { state -> Pending? in
-      state.transactions.append(metrics)
-      state.lastRequestHead = exchange.requestHead
-      state.exchange = nil
-      state.ended += 1
-      defer { state.pending = nil }
-      // A discarded body that fails changes nothing; a cancelled task does.
-      return failure?.code == .cancelled ? nil : state.pending
+  private func endObserved(_ result: Result<Response, SessionError>) {
+    observer?.collected(result)
+    let face = state.withLock { state in
+      defer { state.face = nil }
+      return state.face
     }
-    switch pending {
-    case .redirect, .whole:
-      state.withLock { state in
-        state.response = nil
-        state.informational = []
-        state.trailers = nil
-      }
-      begin()
-    case .failure(let error): finish(error)
-    case nil: finish(failure)
-    }
+    face?.finishProgress()
+    callbacks?.value = nil
   }
 
-  private func finish(_ failure: SessionError?) {
+  // MARK: For the consumer, which sees the exchange under way through the task
+
+  var requestHead: [UInt8] { state.withLock { $0.exchange?.requestHead ?? $0.lastRequestHead } }
+  func pause() { pause(.consumer) }
+  func resume() { unpause(.consumer) }
+  func discardBody() { state.withLock { $0.exchange }?.discardBody() }
+
+  // MARK: The end
+
+  func finish(_ failure: SessionError?) {
     let now = EventLoop.monotonicNow()
-    let result = state.withLock { state -> Result<Response, SessionError>? in
-      guard !state.hasEnded else { return nil }
-      state.hasEnded = true
+    let (result, registration) = state.withLock { state -> (Result<Response, SessionError>?, Int?) in
+      guard state.machine.end() else { return (nil, nil) }
       state.exchange = nil
       let metrics = TaskMetrics(
-        transactions: state.transactions, start: startedAt, end: now,
+        transactions: state.transactions, start: state.startedAt, end: now,
         redirectCount: state.chain?.redirects.count ?? 0)
       let response = state.response?.ended(trailers: state.trailers ?? FieldSection(), metrics: metrics)
-      if var failure {
-        failure.response = response ?? failure.response
-        failure.requestHead = state.lastRequestHead
-        failure.metrics = metrics
-        return .failure(failure)
-      }
-      guard let response else {
-        return .failure(SessionError(.unknown, phase: .receive, message: "the transport ended without a response"))
-      }
+      defer { state.registration = nil }
+      return (outcome(failure, response, metrics, &state), state.registration)
+    }
+    guard let result else { return }
+    if callbacks != nil || isWatched.load(ordering: .relaxed) { endObserved(result) }
+    consumer.end(result)
+    if let registration { session.registry.remove(registration) }
+  }
+
+  private func outcome(
+    _ failure: SessionError?, _ response: Response?, _ metrics: TaskMetrics, _ state: inout State
+  ) -> Result<Response, SessionError> {
+    if failure == nil, let response {
+      if callbacks != nil { state.response = response }
       return .success(response)
     }
-    if let result { consumer.end(result) }
+    var failure =
+      failure ?? SessionError(.unknown, phase: .receive, message: "the transport ended without a response")
+    failure.response = response ?? failure.response
+    failure.requestHead = state.lastRequestHead
+    failure.metrics = metrics
+    state.error = failure
+    return .failure(failure)
+  }
+}
+
+/// A reference that is set once, and read from any thread.
+final class LockedReference<Value: Sendable>: Sendable {
+  private let storage = LockedStorage<Value?>(nil)
+  var value: Value? {
+    get { storage.withLock { $0 } }
+    set { storage.withLock { $0 = newValue } }
   }
 }
 
@@ -258,23 +284,14 @@ extension Request.Body {
     case .stream(_, let isReplayable, _): isReplayable
     }
   }
-}
 
-extension SessionError {
-  init(_ refusal: RedirectRefusal, response: Response) {
-    let (code, message): (Code, String) =
-      switch refusal {
-      case .tooManyRedirects(let limit):
-        (.tooManyRedirects, "more than \(limit) redirects; see SessionConfiguration.redirects")
-      case .downgrade:
-        (.redirectRefused, "a redirect leads from https to http; see RedirectConfiguration.allowsDowngrade")
-      case .ambiguousLocation: (.redirectRefused, "a redirect has several Location fields that differ")
-      case .invalidLocation(let refusal):
-        (.redirectRefused, "a redirect leads to no URL that can be fetched: \(refusal)")
-      }
-    self.init(
-      code, phase: .redirect, message: message, failingURL: response.urlString, requestBytesSent: true,
-      response: response,
-      underlying: refusal)
+  /// How many bytes it has, if that is known without looking at a file.
+  var knownLength: Int64? {
+    switch self {
+    case .none: 0
+    case .bytes(let bytes): Int64(bytes.count)
+    case .file(_, _, let length): length
+    case .stream(let length, _, _): length
+    }
   }
 }

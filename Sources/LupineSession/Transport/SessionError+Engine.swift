@@ -21,6 +21,8 @@ extension SessionError {
     case .closedBeforeResponse: (.connectionLost, "the server closed the connection without a response")
     case .unsolicitedBytes: (.badResponse, "the server sent bytes before it was asked anything")
     case .tls(let error): translate(error)
+    case .resolve(.temporary): (.notConnected, "the name servers did not answer")
+    case .connect(let error) where error.isUnreachable: (.notConnected, describe(error))
     case .resolve(let error): (.cannotFindHost, "the host has no address: \(error)")
     case .connect(let error): (.cannotConnect, describe(error))
     case .io(let error): (.connectionLost, "the connection was lost: \(error)")

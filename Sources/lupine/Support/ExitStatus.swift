@@ -22,7 +22,7 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
     self =
       switch error.code {
       case .badURL, .badRequest: .misuse
-      case .cannotFindHost, .cannotConnect: .cannotConnect
+      case .cannotFindHost, .cannotConnect, .notConnected: .cannotConnect
       case .secureConnectionFailed, .serverCertificateUntrusted: .tls
       case .connectionLost, .truncatedResponse: error.phase == .tls ? .tls : .protocolError
       case .badResponse, .cannotDecodeContent, .tooManyRedirects, .redirectRefused: .protocolError
@@ -62,6 +62,7 @@ extension SessionError {
   /// What a person can do about it; empty when the message says everything.
   var advice: String {
     switch code {
+    case .notConnected: "Check the machine's network and name servers."
     case .cannotFindHost: "Check the spelling of the host and the network's name service."
     case .cannotConnect: "Is the server running, and is the port right?"
     case .serverCertificateUntrusted:

@@ -1,0 +1,130 @@
+internal import FoundationEssentials
+internal import LupineBase
+internal import Synchronization
+
+/// Passes a response on to the data delegate of its task, and stops the socket while the delegate is behind. When the delegate turns the task
+/// into a download, the rest goes to the consumer of the download.
+///
+/// Invariants: at most one call with data is queued at a time, and it takes all that has gathered; what the task says of its end is queued
+/// behind it.
+final class DelegateConsumer: ResponseConsumer {
+  private struct State {
+    var callbacks: TaskCallbacks?
+    var gathered: [UInt8] = []
+    var isQueued = false
+    var isPaused = false
+    var source: (any TransportExchange)?
+    var download: (any ResponseConsumer)?
+    /// A copy of the body for the store of responses, while one is wanted.
+    var kept: [UInt8]?
+    var request: Request?
+
+    /// Past the limit nothing is kept.
+    mutating func keep(_ bytes: [UInt8]) {
+      guard let count = kept?.count, count + bytes.count <= CachedResponse.maximumSize else {
+        kept = nil
+        return
+      }
+      kept?.append(contentsOf: bytes)
+    }
+  }
+
+  static let lowWatermark = 64 << 10
+  static let highWatermark = 256 << 10
+
+  private let state = LockedStorage(State())
+
+  /// Before the start.
+  func attach(_ callbacks: TaskCallbacks) {
+    state.withLock { $0.callbacks = callbacks }
+  }
+
+  /// The body goes to a file from here on.
+  func become(_ download: any ResponseConsumer) {
+    state.withLock { $0.download = download }
+  }
+
+  func receive(_ response: Response, from source: any TransportExchange) {
+    let download = state.withLock { state in
+      state.source = source
+      return state.download
+    }
+    if let download {
+      download.receive(response, from: source)
+    } else {
+      beginKeeping(response)
+    }
+  }
+
+  func receive(body bytes: Span<UInt8>, from source: any TransportExchange) {
+    let copy = Locked([UInt8](bytes))
+    let (download, callbacks, mustPause) = state.withLock {
+      state -> ((any ResponseConsumer)?, TaskCallbacks?, Bool) in
+      if let download = state.download { return (download, nil, false) }
+      copy.withLock { copy in
+        if state.kept != nil { state.keep(copy) }
+        guard state.callbacks != nil else { return }
+        state.gathered.append(contentsOf: copy)
+      }
+      guard let callbacks = state.callbacks, callbacks.wants(.receivedData) else {
+        state.gathered = []
+        return (nil, nil, false)
+      }
+      let mustPause = state.gathered.count >= Self.highWatermark && !state.isPaused
+      if mustPause { state.isPaused = true }
+      defer { state.isQueued = true }
+      return (nil, state.isQueued ? nil : callbacks, mustPause)
+    }
+    if let download { return download.receive(body: bytes, from: source) }
+    if mustPause { source.pause() }
+    callbacks?.received { [self] in take() }
+  }
+
+  /// What has gathered, for the delegate's next call.
+  private func take() -> Data {
+    let (bytes, toResume) = state.withLock { state -> ([UInt8], (any TransportExchange)?) in
+      defer {
+        state.gathered = []
+        state.isQueued = false
+        state.isPaused = false
+      }
+      return (state.gathered, state.isPaused ? state.source : nil)
+    }
+    toResume?.resume()
+    return Data(bytes)
+  }
+
+  func end(_ result: Result<Response, SessionError>) {
+    let (callbacks, download, kept, request) = state.withLock { state in
+      defer {
+        state.callbacks = nil
+        state.source = nil
+        state.download = nil
+        state.kept = nil
+      }
+      return (state.callbacks, state.download, state.kept, state.request)
+    }
+    if let download { return download.end(result) }
+    switch result {
+    case .success(let response):
+      guard let callbacks, let kept, let request else {
+        callbacks?.completed(nil)
+        return
+      }
+      callbacks.offerToStore(CachedResponse(response: response, data: Data(kept)), for: request)
+    case .failure(let error): callbacks?.completed(error)
+    }
+  }
+
+  // MARK: The store of responses
+
+  private func beginKeeping(_ response: Response) {
+    state.withLock { state in
+      guard let callbacks = state.callbacks, callbacks.hasStore, let request = callbacks.currentRequest,
+        CachedResponse.mayBeStored(response, to: request)
+      else { return }
+      state.kept = []
+      state.request = request
+    }
+  }
+}

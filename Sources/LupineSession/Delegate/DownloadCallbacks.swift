@@ -1,0 +1,96 @@
+internal import FoundationEssentials
+internal import LupineBase
+internal import Synchronization
+
+/// The download delegate of one task.
+///
+/// Invariant: at most one call about written bytes is queued at a time; the finished file is shown, and removed if it is still there, before
+/// the task is told complete.
+final class DownloadCallbacks: Sendable {
+  private struct Written {
+    var unreported: Int64 = 0
+    var total: Int64 = 0
+    var isQueued = false
+  }
+
+  private let callbacks: TaskCallbacks
+  private let task: DownloadTask
+  private let written = LockedStorage(Written())
+
+  init(_ callbacks: TaskCallbacks, task: DownloadTask) {
+    self.callbacks = callbacks
+    self.task = task
+  }
+
+  private func tell(
+    _ callback: CallbackSet, _ call: @escaping @Sendable (any SessionDownloadDelegate, Session, DownloadTask) -> Void
+  ) {
+    guard let delegate = callbacks.delegate(for: callback) as? any SessionDownloadDelegate else { return }
+    callbacks.enqueue { [task] in call(delegate, task.run.session, task) }
+  }
+
+  /// So many bytes are in the file, or on their way to it.
+  func wrote(total: Int64, expected: Int64?) {
+    guard callbacks.wants(.wroteData) else { return }
+    let mustQueue = written.withLock { written -> Bool in
+      written.unreported += total - written.total
+      written.total = total
+      defer { written.isQueued = true }
+      return !written.isQueued
+    }
+    guard mustQueue else { return }
+    tell(.wroteData) { [self] delegate, session, task in
+      let (count, total) = written.withLock { written in
+        defer {
+          written.unreported = 0
+          written.isQueued = false
+        }
+        return (written.unreported, written.total)
+      }
+      delegate.session(
+        session, downloadTask: task, didWriteData: count, totalBytesWritten: total, totalBytesExpectedToWrite: expected)
+    }
+  }
+
+  func resumed(at offset: Int64, expected: Int64?) {
+    written.withLock { $0.total = offset }
+    tell(.resumedAtOffset) {
+      $0.session($1, downloadTask: $2, didResumeAtOffset: offset, expectedTotalBytes: expected)
+    }
+  }
+
+  /// - Parameter remove: removes the file, if it is still there.
+  func finished(at path: String, remove: @escaping @Sendable () -> Void) {
+    tell(.finishedDownload) { $0.session($1, downloadTask: $2, didFinishDownloadingTo: path) }
+    callbacks.enqueue { remove() }
+    completed(nil)
+  }
+
+  func completed(_ error: SessionError?) {
+    guard let delegate = callbacks.delegate(for: .completed) else { return }
+    callbacks.enqueue { [task] in delegate.session(task.run.session, task: task, didCompleteWithError: error) }
+  }
+
+  /// Where the body of a data task goes that has become a download.
+  ///
+  /// - Throws: `SessionError` with `.fileFailed`.
+  func makeConsumer() throws(SessionError) -> any ResponseConsumer {
+    let (file, path) = try DownloadFile.create(for: .temporary)
+    let expected = Locked<Int64?>(nil)
+    return FileConsumer(
+      file, path: path, offset: 0, threads: try DownloadFile.threads(),
+      onHead: { response in
+        expected.withLock { $0 = response.expectedContentLength }
+        return nil
+      },
+      progress: { [self] total in wrote(total: total, expected: expected.withLock { $0 }) },
+      completion: { [self] result in
+        switch result {
+        case .success: finished(at: path) { DownloadFile.remove(path) }
+        case .failure(let error):
+          DownloadFile.remove(path)
+          completed(error)
+        }
+      })
+  }
+}

@@ -1,0 +1,221 @@
+public import FoundationEssentials
+
+/// Hears of a session as a whole. Every method is called on the session's delegate queue, one at a time.
+///
+/// Each method has a default implementation, which does what the session would do without a delegate. Say in `handledCallbacks` which
+/// methods you implement: the others then cost nothing.
+public protocol SessionDelegate: AnyObject, Sendable {
+  /// Which callbacks the delegate wants. Default all.
+  var handledCallbacks: CallbackSet { get }
+
+  /// The session was invalidated, and its last task has completed. Nothing is called after it.
+  ///
+  /// - Parameter error: nil: the session was invalidated by its owner.
+  func session(_ session: Session, didBecomeInvalidWithError error: SessionError?)
+}
+
+extension SessionDelegate {
+  /// All.
+  public var handledCallbacks: CallbackSet { .all }
+
+  /// Does nothing.
+  public func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) {}
+}
+
+/// What becomes of a task whose `earliestBeginDate` has come.
+public enum DelayedRequestDisposition: Sendable {
+  /// Send the request as it is.
+  case continueLoading
+  /// Send another one instead.
+  case useNewRequest(Request)
+  /// Cancel the task.
+  case cancel
+}
+
+/// Hears of the tasks of a session, or of the one task that it was given to. Called on the session's delegate queue, one call at a time, in
+/// the order of events of each task; the delegate of a task is asked before the session's.
+///
+/// A completion handler must be called once, from any thread; calls after the first are ignored. One that is dropped without a call counts
+/// as the default, so that no task hangs.
+public protocol SessionTaskDelegate: SessionDelegate {
+  /// A task was made; it has not begun.
+  func session(_ session: Session, didCreateTask task: SessionTask)
+
+  /// The `earliestBeginDate` of a task has come. Default: the request is sent as it is.
+  func session(
+    _ session: Session, task: SessionTask, willBeginDelayedRequest request: Request,
+    completionHandler: @escaping @Sendable (DelayedRequestDisposition) -> Void)
+
+  /// There is no network, and `SessionConfiguration.waitsForConnectivity` says to wait for one. At most once a task.
+  func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask)
+
+  /// A 1xx response other than 100 (RFC 9110 15.2).
+  func session(_ session: Session, task: SessionTask, didReceiveInformationalResponse response: Response)
+
+  /// A redirect that the session would follow. Answer with the request to send, changed or not, or with nil to make the 3xx response the
+  /// answer. Default: follow.
+  func session(
+    _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
+    completionHandler: @escaping @Sendable (Request?) -> Void)
+
+  /// The body has to be sent again, or for the first time, and cannot be made from the request: after a 307, a 308 or a challenge.
+  /// Answer with the body. Default nil: the response that asked for it becomes the answer.
+  func session(
+    _ session: Session, task: SessionTask,
+    needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void)
+
+  /// Body bytes were handed to the network.
+  ///
+  /// - Parameters:
+  ///   - bytesSent: since the last call.
+  ///   - totalBytesSent: of this request.
+  ///   - totalBytesExpectedToSend: nil if the body has no known length.
+  func session(
+    _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+    totalBytesExpectedToSend: Int64?)
+
+  /// When what happened, for every request of the task; just before its completion.
+  func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics)
+
+  /// The task is over: the last call for it. Not called for a task with a completion handler, nor for an `async` call.
+  ///
+  /// - Parameter error: nil: the response is complete, whatever its status.
+  func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?)
+}
+
+extension SessionTaskDelegate {
+  /// Does nothing.
+  public func session(_ session: Session, didCreateTask task: SessionTask) {}
+
+  /// Sends the request as it is.
+  public func session(
+    _ session: Session, task: SessionTask, willBeginDelayedRequest request: Request,
+    completionHandler: @escaping @Sendable (DelayedRequestDisposition) -> Void
+  ) {
+    completionHandler(.continueLoading)
+  }
+
+  /// Does nothing.
+  public func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) {}
+
+  /// Does nothing.
+  public func session(_ session: Session, task: SessionTask, didReceiveInformationalResponse response: Response) {}
+
+  /// Follows.
+  public func session(
+    _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
+    completionHandler: @escaping @Sendable (Request?) -> Void
+  ) {
+    completionHandler(request)
+  }
+
+  /// Has none.
+  public func session(
+    _ session: Session, task: SessionTask,
+    needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
+  ) {
+    completionHandler(nil)
+  }
+
+  /// Does nothing.
+  public func session(
+    _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+    totalBytesExpectedToSend: Int64?
+  ) {}
+
+  /// Does nothing.
+  public func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {}
+
+  /// Does nothing.
+  public func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {}
+}
+
+/// What becomes of a response whose head has arrived.
+public enum ResponseDisposition: Sendable, Hashable {
+  /// Receive the body.
+  case allow
+  /// Cancel the task.
+  case cancel
+  /// Write the body to a file: the task goes on as a download.
+  case becomeDownload
+}
+
+/// Hears of data and upload tasks without a completion handler. See `SessionTaskDelegate` for queue, order and completion handlers.
+public protocol SessionDataDelegate: SessionTaskDelegate {
+  /// The head of the final response. The body waits for the answer. Default: allow.
+  func session(
+    _ session: Session, dataTask: DataTask, didReceive response: Response,
+    completionHandler: @escaping @Sendable (ResponseDisposition) -> Void)
+
+  /// The disposition was `.becomeDownload`: the task goes on as this one, which has the same identifier. Nothing more is said of the data task.
+  func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask)
+
+  /// Body bytes, decoded. While a delegate is behind, the next call brings what has gathered, and the socket is not read past 256 KiB of it.
+  func session(_ session: Session, dataTask: DataTask, didReceive data: Data)
+
+  /// A complete response may be stored (RFC 9111 3). Answer with what is to be stored, changed or not, or with nil to store nothing.
+  /// Called only if the configuration has a `responseStore`. Default: store as proposed.
+  func session(
+    _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+    completionHandler: @escaping @Sendable (CachedResponse?) -> Void)
+}
+
+extension SessionDataDelegate {
+  /// Receives the body.
+  public func session(
+    _ session: Session, dataTask: DataTask, didReceive response: Response,
+    completionHandler: @escaping @Sendable (ResponseDisposition) -> Void
+  ) {
+    completionHandler(.allow)
+  }
+
+  /// Does nothing.
+  public func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {}
+
+  /// Does nothing.
+  public func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {}
+
+  /// Stores as proposed.
+  public func session(
+    _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+    completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+  ) {
+    completionHandler(proposedResponse)
+  }
+}
+
+/// Hears of download tasks without a completion handler. See `SessionTaskDelegate` for queue, order and completion handlers.
+public protocol SessionDownloadDelegate: SessionTaskDelegate {
+  /// The body is complete, in a temporary file. Move it away before you return: what is still there then is removed.
+  func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String)
+
+  /// Body bytes were written.
+  ///
+  /// - Parameters:
+  ///   - bytesWritten: since the last call.
+  ///   - totalBytesWritten: with those of earlier attempts, if the download was resumed.
+  ///   - totalBytesExpectedToWrite: nil if the length is not known.
+  func session(
+    _ session: Session, downloadTask: DownloadTask, didWriteData bytesWritten: Int64, totalBytesWritten: Int64,
+    totalBytesExpectedToWrite: Int64?)
+
+  /// The server goes on where an earlier attempt ended.
+  func session(
+    _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?)
+}
+
+extension SessionDownloadDelegate {
+  /// Does nothing: the file is removed.
+  public func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {}
+
+  /// Does nothing.
+  public func session(
+    _ session: Session, downloadTask: DownloadTask, didWriteData bytesWritten: Int64, totalBytesWritten: Int64,
+    totalBytesExpectedToWrite: Int64?
+  ) {}
+
+  /// Does nothing.
+  public func session(
+    _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?
+  ) {}
+}

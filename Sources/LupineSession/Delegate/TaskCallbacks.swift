@@ -1,0 +1,204 @@
+internal import Dispatch
+internal import FoundationEssentials
+internal import LupineBase
+internal import Synchronization
+
+/// The delegates of one task: what they want to hear, and the way to them. The task's own delegate comes first, the session's second.
+///
+/// Invariant: everything goes over the session's delegate queue, in the order of the calls made here.
+final class TaskCallbacks: Sendable {
+  private let own: (any SessionTaskDelegate)?
+  private let ownSet: CallbackSet
+  private let shared: (any SessionTaskDelegate)?
+  private let sharedSet: CallbackSet
+  private let queue: DispatchQueue
+  private let session: Session
+  private let task: SessionTask
+  let earliestBeginDate: Date?
+  private let sent = LockedStorage(Sent())
+
+  private struct Sent {
+    var unreported: Int64 = 0
+    var total: Int64 = 0
+    var isQueued = false
+  }
+
+  init(task: SessionTask, session: Session, own: (any SessionTaskDelegate)?, earliestBeginDate: Date?) {
+    self.task = task
+    self.session = session
+    self.own = own
+    self.earliestBeginDate = earliestBeginDate
+    queue = session.delegateQueue
+    ownSet = own.map { Self.callbacks(of: $0) } ?? []
+    shared = session.delegate as? any SessionTaskDelegate
+    sharedSet = shared.map { Self.callbacks(of: $0) } ?? []
+  }
+
+  /// What a delegate wants and has methods for.
+  private static func callbacks(of delegate: any SessionDelegate) -> CallbackSet {
+    var set = delegate.handledCallbacks
+    if !(delegate is any SessionDataDelegate) { set.subtract(.dataCallbacks) }
+    if !(delegate is any SessionDownloadDelegate) { set.subtract(.downloadCallbacks) }
+    return set
+  }
+
+  func wants(_ callback: CallbackSet) -> Bool {
+    ownSet.contains(callback) || sharedSet.contains(callback)
+  }
+
+  /// Whether anything at all is wanted.
+  var isSilent: Bool { ownSet.isEmpty && sharedSet.isEmpty && earliestBeginDate == nil }
+
+  func delegate(for callback: CallbackSet) -> (any SessionTaskDelegate)? {
+    if ownSet.contains(callback) { return own }
+    return sharedSet.contains(callback) ? shared : nil
+  }
+
+  /// Queues a call to whoever wants the callback.
+  func tell(
+    _ callback: CallbackSet, _ call: @escaping @Sendable (any SessionTaskDelegate, Session, SessionTask) -> Void
+  ) {
+    guard let delegate = delegate(for: callback) else { return }
+    queue.async { [session, task] in call(delegate, session, task) }
+  }
+
+  func enqueue(_ work: @escaping @Sendable () -> Void) {
+    queue.async(execute: work)
+  }
+
+  // MARK: Callbacks of every task
+
+  func informational(_ response: Response) {
+    tell(.informationalResponse) { $0.session($1, task: $2, didReceiveInformationalResponse: response) }
+  }
+
+  func waiting() {
+    tell(.waitingForConnectivity) { $0.session($1, taskIsWaitingForConnectivity: $2) }
+  }
+
+  func redirection(_ response: Response, _ request: Request, _ answer: @escaping @Sendable (Request?) -> Void) {
+    let answer = Answer(default: request, answer)
+    tell(.redirection) { delegate, session, task in
+      delegate.session(session, task: task, willPerformHTTPRedirection: response, newRequest: request) {
+        answer.give($0)
+      }
+    }
+  }
+
+  func needNewBody(_ answer: @escaping @Sendable (BodyStream?) -> Void) {
+    let answer = Answer<BodyStream?>(default: nil, answer)
+    tell(.needNewBodyStream) { delegate, session, task in
+      delegate.session(session, task: task, needNewBodyStream: { answer.give($0) })
+    }
+  }
+
+  func willBeginDelayed(_ request: Request, _ answer: @escaping @Sendable (DelayedRequestDisposition) -> Void) {
+    let answer = Answer(default: .continueLoading, answer)
+    tell(.willBeginDelayed) { delegate, session, task in
+      delegate.session(session, task: task, willBeginDelayedRequest: request) { answer.give($0) }
+    }
+  }
+
+  /// Bytes of the body were sent; calls that come while one is on its way are gathered in it.
+  func sent(_ count: Int, total: Int64, expected: Int64?) {
+    guard wants(.sentBodyData) else { return }
+    let mustQueue = sent.withLock { sent -> Bool in
+      sent.unreported += Int64(count)
+      sent.total = total
+      defer { sent.isQueued = true }
+      return !sent.isQueued
+    }
+    guard mustQueue else { return }
+    tell(.sentBodyData) { [self] delegate, session, task in
+      let (count, total) = sent.withLock { sent in
+        defer {
+          sent.unreported = 0
+          sent.isQueued = false
+        }
+        return (sent.unreported, sent.total)
+      }
+      delegate.session(
+        session, task: task, didSendBodyData: count, totalBytesSent: total, totalBytesExpectedToSend: expected)
+    }
+  }
+
+  func collected(_ result: Result<Response, SessionError>) {
+    guard wants(.metrics) else { return }
+    let metrics: TaskMetrics
+    switch result {
+    case .success(let response): metrics = response.metrics
+    case .failure(let error): metrics = error.metrics ?? TaskMetrics()
+    }
+    tell(.metrics) { $0.session($1, task: $2, didFinishCollecting: metrics) }
+  }
+
+  func completed(_ error: SessionError?) {
+    tell(.completed) { $0.session($1, task: $2, didCompleteWithError: error) }
+  }
+
+  // MARK: Callbacks of data tasks
+
+  private func tellData(
+    _ callback: CallbackSet, _ call: @escaping @Sendable (any SessionDataDelegate, Session, DataTask) -> Void
+  ) {
+    guard let delegate = delegate(for: callback) as? any SessionDataDelegate, let task = task as? DataTask else {
+      return
+    }
+    queue.async { [session] in call(delegate, session, task) }
+  }
+
+  func response(_ response: Response, _ answer: @escaping @Sendable (ResponseDisposition) -> Void) {
+    let answer = Answer(default: .allow, answer)
+    tellData(.response) { delegate, session, task in
+      delegate.session(session, dataTask: task, didReceive: response) { answer.give($0) }
+    }
+  }
+
+  func becomes(_ download: DownloadTask) {
+    tellData(.becameDownload) { $0.session($1, dataTask: $2, didBecome: download) }
+  }
+
+  /// - Parameter take: gives what has gathered when the delegate's turn has come.
+  func received(_ take: @escaping @Sendable () -> Data) {
+    tellData(.receivedData) { $0.session($1, dataTask: $2, didReceive: take()) }
+  }
+
+  var hasStore: Bool { session.configuration.responseStore != nil }
+  var currentRequest: Request? { task.currentRequest }
+
+  /// Offers a response for storing, and completes the task when that is answered.
+  func offerToStore(_ proposed: CachedResponse, for request: Request) {
+    let store = session.configuration.responseStore
+    let answer = Answer<CachedResponse?>(default: proposed) { [self] answer in
+      enqueue { [self] in
+        if let answer { store?.store(answer, for: request) }
+        delegate(for: .completed)?.session(session, task: task, didCompleteWithError: nil)
+      }
+    }
+    guard wants(.willCacheResponse) else { return answer.give(proposed) }
+    tellData(.willCacheResponse) { delegate, session, task in
+      delegate.session(session, dataTask: task, willCacheResponse: proposed) { answer.give($0) }
+    }
+  }
+}
+
+/// The answer to a question put to a delegate: the first one counts; if none can come any more, the default is given.
+final class Answer<Value: Sendable>: Sendable {
+  private let take: LockedStorage<(@Sendable (Value) -> Void)?>
+  private let fallback: Value
+
+  init(default fallback: Value, _ take: @escaping @Sendable (Value) -> Void) {
+    self.fallback = fallback
+    self.take = LockedStorage(take)
+  }
+
+  func give(_ value: Value) {
+    let take = take.withLock { take in
+      defer { take = nil }
+      return take
+    }
+    take?(value)
+  }
+
+  deinit { give(fallback) }
+}

@@ -1,0 +1,128 @@
+internal import Dispatch
+public import FoundationEssentials
+internal import LupineBase
+
+/// What a completion handler of a task is given.
+public typealias DataTaskCompletion = @Sendable (Result<(Data, Response), SessionError>) -> Void
+
+extension Session {
+  // MARK: Tasks that begin with `resume()`
+
+  /// Makes a data task whose response goes to the delegate: its own, or the session's.
+  public func dataTask(with request: Request) -> DataTask {
+    created(DataTask(TaskRun(request, session: self, consumer: DelegateConsumer(), kind: .data, isObserved: true)))
+  }
+
+  /// Makes a data task whose response goes to a completion handler, which is called once, on the delegate queue.
+  public func dataTask(with request: Request, completionHandler: @escaping DataTaskCompletion) -> DataTask {
+    created(DataTask(run(request, .data, completionHandler)))
+  }
+
+  /// Makes a task that sends bytes; its response goes to the delegate.
+  public func uploadTask(with request: Request, from data: Data) -> UploadTask {
+    uploadTask(request, .data(data), nil)
+  }
+
+  /// Makes a task that sends bytes; its response goes to a completion handler, on the delegate queue.
+  public func uploadTask(
+    with request: Request, from data: Data, completionHandler: @escaping DataTaskCompletion
+  ) -> UploadTask {
+    uploadTask(request, .data(data), completionHandler)
+  }
+
+  /// Makes a task that sends a file; its response goes to the delegate.
+  public func uploadTask(with request: Request, fromFile path: String) -> UploadTask {
+    uploadTask(request, .file(path: path), nil)
+  }
+
+  /// Makes a task that sends a file; its response goes to a completion handler, on the delegate queue.
+  public func uploadTask(
+    with request: Request, fromFile path: String, completionHandler: @escaping DataTaskCompletion
+  ) -> UploadTask {
+    uploadTask(request, .file(path: path), completionHandler)
+  }
+
+  /// Makes a task that sends the stream of its request's body. If that is `.none`, the delegate is asked for one with `needNewBodyStream`, and
+  /// asked again whenever the body has to be sent again. The response goes to the delegate.
+  public func uploadTask(withStreamedRequest request: Request) -> UploadTask {
+    uploadTask(request, request.body, nil)
+  }
+
+  private func uploadTask(
+    _ request: Request, _ body: Request.Body, _ completionHandler: DataTaskCompletion?
+  ) -> UploadTask {
+    var request = request
+    request.body = body
+    guard let completionHandler else {
+      return created(
+        UploadTask(TaskRun(request, session: self, consumer: DelegateConsumer(), kind: .upload, isObserved: true)))
+    }
+    return created(UploadTask(run(request, .upload, completionHandler)))
+  }
+
+  private func run(_ request: Request, _ kind: TaskRun.Kind, _ completionHandler: @escaping DataTaskCompletion)
+    -> TaskRun
+  {
+    let queue = delegateQueue
+    let consumer = BufferConsumer(limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize) {
+      result in
+      queue.async { completionHandler(result) }
+    }
+    return TaskRun(request, session: self, consumer: consumer, kind: kind, isObserved: true)
+  }
+
+  // MARK: Beginnings
+
+  func created<Task: SessionTask>(_ task: Task) -> Task {
+    tellCreated(task, delegate as? any SessionTaskDelegate)
+    return task
+  }
+
+  private func tellCreated(_ task: SessionTask, _ delegate: (any SessionTaskDelegate)?) {
+    guard let delegate, delegate.handledCallbacks.contains(.createdTask) else { return }
+    delegateQueue.async { delegate.session(self, didCreateTask: task) }
+  }
+
+  /// Whether a task of the `async` API has to be shown to anybody.
+  func isObserved(_ delegate: (any SessionTaskDelegate)?) -> Bool { delegate != nil || hasTaskDelegate }
+
+  /// Begins a task of the `async` API.
+  func launch(_ run: TaskRun, _ delegate: (any SessionTaskDelegate)?) {
+    guard run.callbacks != nil else { return run.start() }
+    let task = run.face
+    task.delegate = delegate
+    let own = delegate.map { $0.handledCallbacks.contains(.createdTask) } ?? false
+    tellCreated(task, own ? delegate : self.delegate as? any SessionTaskDelegate)
+    task.resume()
+  }
+
+  /// What a task of the `async` API ends with comes after what its delegates are told.
+  func afterCallbacks<Value: Sendable>(
+    _ isObserved: Bool, _ priority: TaskPriority, _ continuation: CheckedContinuation<Value, any Error>
+  ) -> @Sendable (Result<Value, SessionError>) -> Void {
+    guard isObserved else {
+      return { [transport] result in
+        transport.atEndOfTurn(priority: priority) { continuation.resume(with: result.mapError { $0 as any Error }) }
+      }
+    }
+    let queue = delegateQueue
+    return { result in queue.async { continuation.resume(with: result.mapError { $0 as any Error }) } }
+  }
+
+  // MARK: All of them
+
+  /// The tasks that have begun and not completed, those of the `async` API too. A task that never began is not among them.
+  public var tasks: [SessionTask] {
+    get async { allTasks }
+  }
+
+  /// Calls back on the delegate queue with the tasks that have begun and not completed.
+  public func getAllTasks(completionHandler: @escaping @Sendable ([SessionTask]) -> Void) {
+    let tasks = allTasks
+    delegateQueue.async { completionHandler(tasks) }
+  }
+
+  private var allTasks: [SessionTask] {
+    registry.runs.map { $0.face }.sorted { $0.taskIdentifier < $1.taskIdentifier }
+  }
+}

@@ -1,0 +1,226 @@
+public import FoundationEssentials
+internal import LupineBase
+internal import LupineRules
+internal import Synchronization
+
+/// One task of a session: a handle on it, good from any thread. Tasks are equal if they are the same task.
+///
+/// A task is made suspended and begins with `resume()`. Whatever happens it completes exactly once. A running task needs no reference to go
+/// on; one that never began is forgotten with its last reference.
+public class SessionTask: @unchecked Sendable, Hashable {
+  /// Where a task stands.
+  public enum State: Sendable, Hashable {
+    /// Not begun, or told to stop.
+    case suspended
+    /// Under way.
+    case running
+    /// Cancelled; its completion is to come.
+    case canceling
+    /// Over.
+    case completed
+  }
+
+  let run: TaskRun
+  private let settings = LockedStorage(Settings())
+
+  private struct Settings {
+    var description: String?
+    var priority: Float = SessionTask.defaultPriority
+    var earliestBeginDate: Date?
+    var delegate: (any SessionTaskDelegate)?
+    var updates: [Int: AsyncStream<TaskProgress>.Continuation] = [:]
+    var nextUpdate = 0
+  }
+
+  init(_ run: TaskRun) {
+    self.run = run
+  }
+
+  /// The usual priority: 0.5.
+  public static let defaultPriority: Float = 0.5
+  /// Behind others: 0.25.
+  public static let lowPriority: Float = 0.25
+  /// Before others: 0.75.
+  public static let highPriority: Float = 0.75
+
+  /// Unique in the process: no two tasks of any sessions share one.
+  public var taskIdentifier: UInt64 { run.identifier }
+
+  /// Yours: a name for logs and lists. Default nil.
+  public var taskDescription: String? {
+    get { settings.withLock { $0.description } }
+    set { settings.withLock { $0.description = newValue } }
+  }
+
+  /// Who gets a connection first when there are too few: from 0 to 1; below 0.5 is behind, above it before the others. Read when a request
+  /// begins to wait. Default 0.5.
+  public var priority: Float {
+    get { settings.withLock { $0.priority } }
+    set {
+      settings.withLock { $0.priority = newValue }
+      run.priority = newValue
+    }
+  }
+
+  /// Not to begin before; set it before `resume()`. The request is then shown to the delegate once more. Default nil: at once.
+  public var earliestBeginDate: Date? {
+    get { settings.withLock { $0.earliestBeginDate } }
+    set { settings.withLock { $0.earliestBeginDate = newValue } }
+  }
+
+  /// Hears of this task before the session's delegate does; set it before `resume()`. Held until the task completes. Default nil.
+  public var delegate: (any SessionTaskDelegate)? {
+    get { settings.withLock { $0.delegate } }
+    set { settings.withLock { $0.delegate = newValue } }
+  }
+
+  /// The request that the task was made with.
+  public var originalRequest: Request { run.request }
+
+  /// The request that was sent last: after redirects another one than the original.
+  public var currentRequest: Request { run.currentRequest }
+
+  /// The response, as soon as its head is there; with trailers and metrics when the task has completed.
+  public var response: Response? { run.state.withLock { $0.response } }
+
+  /// Why the task failed; nil until then.
+  public var error: SessionError? { run.state.withLock { $0.error } }
+
+  /// Where the task stands.
+  public var state: State {
+    switch run.state.withLock({ $0.machine.state }) {
+    case .created, .suspended: .suspended
+    case .running: .running
+    case .canceling: .canceling
+    case .completed: .completed
+    }
+  }
+
+  /// Body bytes of the current request handed to the network.
+  public var countOfBytesSent: Int64 { run.sentBytes.load(ordering: .relaxed) }
+  /// Body bytes received, decoded.
+  public var countOfBytesReceived: Int64 { run.receivedBytes.load(ordering: .relaxed) }
+  /// Bytes of the request body; nil if that is not known.
+  public var countOfBytesExpectedToSend: Int64? { currentRequest.body.knownLength }
+  /// Bytes that the response announced, before decoding; nil if it announced none, or has not arrived.
+  public var countOfBytesExpectedToReceive: Int64? { response?.expectedContentLength }
+
+  // MARK: Commands
+
+  /// Begins the task, or lets it go on after `suspend()`. Nothing happens to one that runs or is over.
+  public func resume() {
+    run.prepare(self)
+    run.start()
+  }
+
+  /// Stops a running task: the socket is not read until `resume()`, and nothing new begins. Suspensions do not add up. The time for the whole
+  /// task goes on; the time in which something has to move does not.
+  public func suspend() {
+    run.suspend()
+  }
+
+  /// Ends the task; it completes with `.cancelled`, unless it has completed.
+  public func cancel() {
+    run.prepare(self)
+    run.cancel()
+  }
+
+  // MARK: Progress
+
+  /// How far the task is.
+  public var progress: TaskProgress {
+    TaskProgress(
+      countOfBytesSent: countOfBytesSent, countOfBytesExpectedToSend: countOfBytesExpectedToSend,
+      countOfBytesReceived: countOfBytesReceived, countOfBytesExpectedToReceive: countOfBytesExpectedToReceive)
+  }
+
+  /// How far the task is, whenever that has changed; ends with the task. A reader that is behind gets the latest state only.
+  public var progressUpdates: AsyncStream<TaskProgress> {
+    AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+      let number = settings.withLock { settings -> Int? in
+        guard state != .completed else { return nil }
+        settings.nextUpdate += 1
+        settings.updates[settings.nextUpdate] = continuation
+        return settings.nextUpdate
+      }
+      continuation.yield(progress)
+      guard let number else { return continuation.finish() }
+      run.watchProgress()
+      continuation.onTermination = { [weak self] _ in
+        self?.settings.withLock { _ = $0.updates.removeValue(forKey: number) }
+      }
+    }
+  }
+
+  func progressed() {
+    let updates = settings.withLock { Array($0.updates.values) }
+    guard !updates.isEmpty else { return }
+    let progress = progress
+    for update in updates { update.yield(progress) }
+  }
+
+  func finishProgress() {
+    let updates = settings.withLock { settings in
+      defer { settings.updates = [:] }
+      return Array(settings.updates.values)
+    }
+    let progress = progress
+    for update in updates {
+      update.yield(progress)
+      update.finish()
+    }
+  }
+
+  // MARK: Identity
+
+  /// Whether both are handles on the same task.
+  public static func == (left: SessionTask, right: SessionTask) -> Bool {
+    left.run.identifier == right.run.identifier
+  }
+
+  /// Hashes the identifier.
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(run.identifier)
+  }
+}
+
+/// How far a task is.
+public struct TaskProgress: Sendable, Hashable {
+  /// Body bytes of the current request handed to the network.
+  public var countOfBytesSent: Int64
+  /// Bytes of the request body; nil if that is not known.
+  public var countOfBytesExpectedToSend: Int64?
+  /// Body bytes received, decoded.
+  public var countOfBytesReceived: Int64
+  /// Bytes that the response announced, before decoding; nil if it announced none, or has not arrived.
+  public var countOfBytesExpectedToReceive: Int64?
+
+  /// The received part of what was announced, from 0 to 1; nil if nothing was announced.
+  public var fractionReceived: Double? {
+    countOfBytesExpectedToReceive.map { $0 > 0 ? min(1, Double(countOfBytesReceived) / Double($0)) : 1 }
+  }
+  /// The sent part of the request body, from 0 to 1; nil if its length is not known.
+  public var fractionSent: Double? {
+    countOfBytesExpectedToSend.map { $0 > 0 ? min(1, Double(countOfBytesSent) / Double($0)) : 1 }
+  }
+}
+
+/// A task whose body comes to a completion handler or a delegate.
+public class DataTask: SessionTask, @unchecked Sendable {}
+
+/// A data task that sends a body.
+public final class UploadTask: DataTask, @unchecked Sendable {}
+
+/// A task whose body goes to a file.
+public final class DownloadTask: SessionTask, @unchecked Sendable {}
+
+extension SessionTask {
+  /// A handle of the kind that the task is.
+  static func face(of run: TaskRun) -> SessionTask {
+    switch run.kind {
+    case .data: DataTask(run)
+    case .upload: UploadTask(run)
+    case .download: DownloadTask(run)
+    }
+  }
+}

@@ -1,0 +1,76 @@
+internal import HTTPTypes
+internal import LupineRules
+
+/// Where redirects, challenges and delegates have led a task; nothing of it exists for the many requests that meet none.
+struct Chain {
+  /// What a delegate put in the place of the task's own request.
+  var base: Request?
+  var url: ParsedURL
+  var method: String
+  /// Counts the redirects, and says what the fields of the session go without.
+  var history = RedirectChain()
+  /// What the fields of the request itself go without: a request that a delegate answered with has lost them already.
+  var strip: OriginRule.Strip = []
+  /// The body was dropped on the way.
+  var dropsBody = false
+  var redirects: [Response.Redirect] = []
+  /// Made anew by a delegate: the body of the next exchange.
+  var newBody: BodyStream?
+  /// The body was sent once, and can be sent again only if a delegate makes a new one.
+  var needsNewBody = false
+  /// Fields that answer a challenge of the current origin.
+  var answers: [(name: String, value: String)] = []
+
+  init(_ request: Request) {
+    url = request.parsedURL
+    method = request.method.rawValue
+  }
+
+  mutating func follow(_ step: RedirectStep, from redirect: Response.Redirect) {
+    url = step.url
+    method = step.method
+    strip.insert(.target)
+    if step.crossesOrigin { strip.insert(.sensitive) }
+    if step.dropsBody { strip.insert(.content) }
+    history = step.chain
+    dropsBody = dropsBody || step.dropsBody
+    redirects.append(redirect)
+    answers = []
+  }
+
+  /// The request that is sent next, in the shape that callers know.
+  func request(instead original: Request, isMarkedSensitive: (HTTPField.Name) -> Bool) -> Request {
+    var request = base ?? original
+    request.parsedURL = url
+    if request.method.rawValue != method { request.method = HTTPRequest.Method(method) ?? .get }
+    if !strip.isEmpty {
+      request.fields = HTTPFields(
+        request.fields.filter { field in
+          !OriginRule.strips(field.name.rawName, strip, isMarkedSensitive: isMarkedSensitive(field.name))
+        })
+    }
+    if dropsBody { request.body = .none }
+    return request
+  }
+
+  /// Begins again, without the range that was asked for first.
+  static func whole(of request: Request) -> Chain {
+    var chain = Chain(request)
+    chain.strip = .range
+    chain.history.forbid(.range)
+    return chain
+  }
+
+  /// A delegate's request takes the place of everything but the count of redirects, and of what the session's own fields go without.
+  mutating func replace(with request: Request) {
+    if request.parsedURL.origin != previousOrigin { history.forbid(.sensitive) }
+    base = request
+    url = request.parsedURL
+    method = request.method.rawValue
+    strip = []
+    dropsBody = false
+    needsNewBody = needsNewBody && !request.body.isReplayable
+  }
+
+  private var previousOrigin: Origin { redirects.last?.url.origin ?? url.origin }
+}

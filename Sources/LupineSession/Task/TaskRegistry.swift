@@ -1,0 +1,62 @@
+internal import LupineBase
+internal import Synchronization
+
+/// The tasks of a session that have begun and not completed, and whether new ones may begin.
+final class TaskRegistry: Sendable {
+  private struct State {
+    var slots: [TaskRun?] = []
+    var free: [Int] = []
+    var count = 0
+    var isInvalid = false
+    var onEmpty: (@Sendable () -> Void)?
+  }
+
+  private let state = LockedStorage(State())
+
+  var isInvalid: Bool { state.withLock { $0.isInvalid } }
+
+  /// Keeps a task until `remove`; nil: the session was invalidated.
+  func add(_ run: TaskRun) -> Int? {
+    state.withLock { state in
+      guard !state.isInvalid else { return nil }
+      state.count += 1
+      if let slot = state.free.popLast() {
+        state.slots[slot] = run
+        return slot
+      }
+      state.slots.append(run)
+      return state.slots.count - 1
+    }
+  }
+
+  func remove(_ slot: Int) {
+    // The task may go with its last reference, and the session with it: not under its own lock.
+    let (run, onEmpty) = state.withLock { state -> (TaskRun?, (@Sendable () -> Void)?) in
+      let run = state.slots[slot]
+      state.slots[slot] = nil
+      state.free.append(slot)
+      state.count -= 1
+      guard state.count == 0 else { return (run, nil) }
+      defer { state.onEmpty = nil }
+      return (run, state.onEmpty)
+    }
+    withExtendedLifetime(run) { onEmpty?() }
+  }
+
+  var runs: [TaskRun] {
+    state.withLock { $0.slots.compactMap { $0 } }
+  }
+
+  /// No task begins any more; `onEmpty` is called once, when the last one has completed. False: that was so already.
+  func invalidate(onEmpty: @escaping @Sendable () -> Void) -> Bool {
+    let (isFirst, isEmpty) = state.withLock { state -> (Bool, Bool) in
+      guard !state.isInvalid else { return (false, false) }
+      state.isInvalid = true
+      guard state.count > 0 else { return (true, true) }
+      state.onEmpty = onEmpty
+      return (true, false)
+    }
+    if isEmpty { onEmpty() }
+    return isFirst
+  }
+}

@@ -1,0 +1,33 @@
+internal import Synchronization
+internal import LupineBase
+
+/// The delegate's word on a response whose head has arrived.
+extension TaskRun {
+  func askDisposition(_ response: Response, _ observer: TaskCallbacks) {
+    let number = closeGate()
+    observer.response(response) { [self] disposition in
+      decide(number) {
+        switch disposition {
+        case .allow: consumer.receive(response, from: self)
+        case .cancel: cancel()
+        case .becomeDownload: becomeDownload(response, observer)
+        }
+      }
+    }
+  }
+
+  private func becomeDownload(_ response: Response, _ observer: TaskCallbacks) {
+    guard let consumer = consumer as? DelegateConsumer else { return }
+    let face = DownloadTask(self)
+    do throws(SessionError) {
+      consumer.become(try DownloadCallbacks(observer, task: face).makeConsumer())
+    } catch {
+      state.withLock { $0.following = .failure(error) }
+      dropBody()
+      return
+    }
+    state.withLock { $0.face = face }
+    observer.becomes(face)
+    consumer.receive(response, from: self)
+  }
+}

@@ -1,0 +1,223 @@
+internal import Synchronization
+internal import HTTPTypes
+internal import LupineBase
+internal import LupineIO
+internal import LupineRules
+internal import LupineWire
+
+/// The exchanges of a task, one after the other.
+extension TaskRun {
+  /// Why the next exchange has not begun.
+  enum Wait: Equatable {
+    case suspension
+    /// A delegate, a date, connectivity: the number names the question.
+    case answer(Int)
+  }
+
+  private enum Beginning {
+    case go(Chain?, number: Int)
+    case cancelled
+    case later
+  }
+
+  /// Begins the next exchange, unless the task is suspended or cancelled.
+  func begin() {
+    let beginning = state.withLock { state -> Beginning in
+      switch state.machine.state {
+      case .created, .canceling, .completed: return .cancelled
+      case .suspended:
+        state.wait = .suspension
+        return .later
+      case .running: break
+      }
+      state.begun += 1
+      return .go(state.chain, number: state.begun)
+    }
+    switch beginning {
+    case .later: return
+    case .cancelled: finish(cancellation)
+    case .go(let chain, let number):
+      if chain != nil { prepareNext() }
+      let exchange = session.transport.start(transportRequest(chain), self)
+      let (cancelNow, pauseNow) = state.withLock { state -> (Bool, Bool) in
+        // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
+        guard state.ended < number, state.machine.state != .completed else { return (false, false) }
+        state.exchange = exchange
+        return (state.machine.state == .canceling, !state.pauses.isEmpty)
+      }
+      if cancelNow { exchange.cancel() } else if pauseNow { exchange.pause() }
+    }
+  }
+
+  /// Goes on if that is what the task waits for.
+  func wake(_ wait: Wait) {
+    let isAwaited = state.withLock { state -> Bool in
+      guard state.wait == wait else { return false }
+      state.wait = nil
+      return true
+    }
+    if isAwaited { begin() }
+  }
+
+  /// What the exchange before has left behind goes.
+  private func prepareNext() {
+    sentBytes.store(0, ordering: .relaxed)
+    state.withLock { state in
+      state.response = nil
+      state.informational = []
+      state.trailers = nil
+      state.gate.renew()
+      isGated.store(state.gate.isClosed, ordering: .releasing)
+    }
+  }
+
+  private func transportRequest(_ chain: Chain?) -> TransportRequest {
+    let request = chain?.base ?? self.request
+    let method = chain?.method ?? request.method.rawValue
+    let url = chain?.url ?? request.parsedURL
+    let dropsBody = chain?.dropsBody ?? false
+    let times = session.times
+    var total = max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? times.resource)
+    if chain != nil { total -= EventLoop.monotonicNow().nanoseconds(since: state.withLock { $0.startedAt }) }
+    session.log("\(method) \(url.requestString)")
+    let composition = ComposedFields(run: self, chain: chain, url: url)
+    return TransportRequest(
+      method: method, url: url, composition: composition, body: dropsBody ? .none : body(of: request, chain),
+      expectsContinue: request.expectsContinue && !dropsBody, decodesContent: composition.offersCodings,
+      priority: priority, idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? times.request,
+      totalNanoseconds: max(0, total))
+  }
+
+  private func body(of request: Request, _ chain: Chain?) -> Request.Body {
+    guard let stream = chain?.newBody else { return request.body }
+    return .stream(length: request.body.streamLength, isReplayable: false) { stream }
+  }
+
+  // MARK: What arrives, on the transport's thread
+
+  func receive(informational head: ResponseHead, of exchange: any TransportExchange) {
+    if isGated.load(ordering: .acquiring),
+      state.withLock({ $0.gate.arrive(.informational(head)) }) != .pass
+    {
+      return
+    }
+    inform(head)
+  }
+
+  func inform(_ head: ResponseHead) {
+    let url = state.withLock { state in
+      state.informational.append(head)
+      return state.chain?.url ?? request.parsedURL
+    }
+    observer?.informational(Response(head: head, url: url))
+  }
+
+  func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
+    if head.fields.has(.setCookie) { keepCookies(head.fields, from: currentURL) }
+    if RedirectRule.isRedirect(head.status), redirect(head, exchange) { return }
+    answer(head, exchange)
+  }
+
+  /// Where the chain has led so far.
+  private var currentURL: ParsedURL { state.withLock { $0.chain?.url } ?? request.parsedURL }
+
+  /// The head is that of the answer.
+  func answer(_ head: ResponseHead, _ exchange: any TransportExchange) {
+    let response = state.withLock { state -> Response in
+      // A transport may answer before `start` has returned.
+      if state.exchange == nil, state.machine.state != .completed { state.exchange = exchange }
+      let response = makeResponse(head, exchange, state)
+      state.response = response
+      return response
+    }
+    guard !consumer.wantsWhole(insteadOf: response) else { return askForWhole(exchange) }
+    if let observer, observer.wants(.response), consumer is DelegateConsumer {
+      askDisposition(response, observer)
+    } else {
+      consumer.receive(response, from: self)
+    }
+  }
+
+  /// Begins the chain again, without the range, when the body of this answer is dealt with.
+  private func askForWhole(_ exchange: any TransportExchange) {
+    state.withLock { state in
+      state.chain = Chain.whole(of: request)
+      state.following = .again
+    }
+    dropBody(of: exchange)
+  }
+
+  func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: State) -> Response {
+    Response(
+      head: head, url: state.chain?.url ?? request.parsedURL, requestHead: exchange.requestHead,
+      informational: state.informational, redirects: state.chain?.redirects ?? [])
+  }
+
+  func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
+    if isGated.load(ordering: .acquiring) {
+      let copy = Locked([UInt8](bytes))
+      let verdict = state.withLock { $0.gate.arrive(.body(copy.withLock { $0 })) }
+      if verdict != .pass { return }
+    }
+    deliver(bytes)
+  }
+
+  func deliver(_ bytes: Span<UInt8>) {
+    receivedBytes.add(Int64(bytes.count), ordering: .relaxed)
+    consumer.receive(body: bytes, from: self)
+    progressed()
+  }
+
+  func receive(trailers: FieldSection, of exchange: any TransportExchange) {
+    state.withLock { state in
+      guard isGated.load(ordering: .acquiring), state.gate.arrive(.trailers(trailers)) != .pass else {
+        state.trailers = trailers
+        return
+      }
+    }
+  }
+
+  func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
+    sentBytes.add(Int64(count), ordering: .relaxed)
+    onSent?(count)
+    guard callbacks != nil else { return progressed() }
+    observer?.sent(count, total: sentBytes.load(ordering: .relaxed), expected: request.body.knownLength)
+    progressed()
+  }
+
+  func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
+    let isHeld = state.withLock { state -> Bool in
+      state.transactions.append(metrics)
+      state.lastRequestHead = exchange.requestHead
+      return isGated.load(ordering: .acquiring)
+        && state.gate.arrive(.end(failure, metrics), isEnd: true) != .pass
+    }
+    if !isHeld { exchangeEnded(failure, metrics) }
+  }
+
+  func exchangeEnded(_ failure: SessionError?, _ metrics: TransactionMetrics) {
+    let (following, isCancelled) = state.withLock { state -> (Following?, Bool) in
+      state.exchange = nil
+      state.ended += 1
+      defer { state.following = nil }
+      // A discarded body that fails changes nothing; a cancelled task does.
+      let isCancelled = state.machine.state == .canceling
+      return (failure?.code == .cancelled || isCancelled ? nil : state.following, isCancelled)
+    }
+    switch following {
+    case .again: beginAgain()
+    case .failure(let error): finish(error)
+    case nil:
+      // Of a response that is complete after all, parts may have been dropped already.
+      if isCancelled { return finish(failure ?? cancellation) }
+      if let failure, waitsForConnectivity(after: failure) { return }
+      finish(failure)
+    }
+  }
+}
+
+extension Request.Body {
+  fileprivate var streamLength: Int64? {
+    if case .stream(let length, _, _) = self { length } else { nil }
+  }
+}

@@ -1,0 +1,123 @@
+internal import Synchronization
+internal import Dispatch
+internal import FoundationEssentials
+internal import LupineBase
+internal import LupineIO
+internal import LupineRules
+
+/// What a task waits for before an exchange begins: a date, a delegate, a new body, connectivity. None of it concerns a task without
+/// delegates and settings of this kind.
+extension TaskRun {
+  /// The first beginning of a task that has delegates or a date.
+  func beginObserved(_ observer: TaskCallbacks) {
+    guard let date = observer.earliestBeginDate, date.timeIntervalSinceNow > 0 else {
+      beginWithBody()
+      return
+    }
+    let wait = waitForAnswer()
+    after(date.timeIntervalSinceNow) { [self] in
+      guard observer.wants(.willBeginDelayed) else {
+        answered(wait) { self.beginWithBody() }
+        return
+      }
+      observer.willBeginDelayed(request) { [self] disposition in
+        switch disposition {
+        case .continueLoading: answered(wait) { self.beginWithBody() }
+        case .useNewRequest(let request):
+          answered(wait) {
+            self.state.withLock { state in
+              var chain = state.chain ?? Chain(self.request)
+              chain.replace(with: request)
+              state.chain = chain
+            }
+            self.beginWithBody()
+          }
+        case .cancel: cancel()
+        }
+      }
+    }
+  }
+
+  /// A redirect, a challenge or a new start begins the next exchange.
+  func beginAgain() {
+    let needsNewBody = state.withLock { state -> Bool in
+      defer { state.chain?.needsNewBody = false }
+      return state.chain?.needsNewBody ?? false
+    }
+    if needsNewBody { askForBody() } else { begin() }
+  }
+
+  private func beginWithBody() {
+    let current = state.withLock { $0.chain?.base } ?? request
+    // A task made with `uploadTask(withStreamedRequest:)` has its body from the delegate, the first time too.
+    if kind == .upload, case .none = current.body, canAskForBody { askForBody() } else { begin() }
+  }
+
+  var canAskForBody: Bool { observer?.wants(.needNewBodyStream) ?? false }
+
+  private func askForBody() {
+    guard let observer else { return begin() }
+    let wait = waitForAnswer()
+    observer.needNewBody { [self] body in
+      answered(wait) {
+        guard let body else {
+          self.finish(
+            SessionError(
+              .requestBodyFailed, phase: .send, message: "the body must be sent again, and the delegate has none",
+              failingURL: self.request.urlString))
+          return
+        }
+        self.state.withLock { state in
+          var chain = state.chain ?? Chain(self.request)
+          chain.newBody = body
+          state.chain = chain
+        }
+        self.begin()
+      }
+    }
+  }
+
+  // MARK: Connectivity
+
+  /// Whether the failure is one that time may heal, and the session says to wait.
+  func waitsForConnectivity(after failure: SessionError) -> Bool {
+    guard session.configuration.waitsForConnectivity, failure.code == .notConnected, !failure.requestBytesSent else {
+      return false
+    }
+    let (attempt, left) = state.withLock { state -> (Int, Int64) in
+      state.connectivityWaits += 1
+      let total = request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource
+      return (state.connectivityWaits, total - EventLoop.monotonicNow().nanoseconds(since: state.startedAt))
+    }
+    guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: left) else { return false }
+    if attempt == 1, let observer { observer.waiting() }
+    let wait = waitForAnswer()
+    after(Double(delay) / 1e9) { [self] in answered(wait) { self.begin() } }
+    return true
+  }
+
+  // MARK: Waiting
+
+  private func waitForAnswer() -> Wait {
+    state.withLock { state in
+      state.questions += 1
+      let wait = Wait.answer(state.questions)
+      if state.machine.state != .canceling { state.wait = wait }
+      return wait
+    }
+  }
+
+  /// Does it, unless the task was cancelled meanwhile.
+  private func answered(_ wait: Wait, _ work: @escaping @Sendable () -> Void) {
+    let isAwaited = state.withLock { state -> Bool in
+      guard state.wait == wait else { return false }
+      state.wait = nil
+      return true
+    }
+    if isAwaited { work() }
+  }
+
+  private func after(_ seconds: Double, _ work: @escaping @Sendable () -> Void) {
+    DispatchQueue.global().asyncAfter(deadline: .now() + seconds, execute: work)
+  }
+}

@@ -1,0 +1,197 @@
+import Dispatch
+import FoundationEssentials
+import LupineBase
+import LupineSession
+import LupineTesting
+import Synchronization
+
+/// Writes down every callback, with its queue, and answers as it is told.
+final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
+  struct Answers: Sendable {
+    var disposition: (@Sendable (Response) -> ResponseDisposition)?
+    var redirection: (@Sendable (Request) -> Request?)?
+    var newBody: (@Sendable () -> BodyStream?)?
+    var delayed: (@Sendable (Request) -> DelayedRequestDisposition)?
+    var stored: (@Sendable (CachedResponse) -> CachedResponse?)?
+    var finished: (@Sendable (String) -> Void)?
+    /// Answers come from another thread, some time later.
+    var answersElsewhere = false
+  }
+
+  private struct Log {
+    var entries: [String] = []
+    var offQueue = 0
+    var inside = 0
+    var overlaps = 0
+    var data: [UInt8] = []
+    var sent: Int64 = 0
+    var lastError: SessionError?
+    var metrics: TaskMetrics?
+  }
+
+  private let log = Mutex(Log())
+  let handledCallbacks: CallbackSet
+  private let answers: Answers
+  private let name: String
+  private static let key = DispatchSpecificKey<Bool>()
+  /// Give this queue to the session: a callback on another one is counted.
+  let queue = DispatchQueue(label: "test.delegate")
+
+  init(_ handled: CallbackSet = .all, name: String = "", _ answers: Answers = Answers()) {
+    handledCallbacks = handled
+    self.answers = answers
+    self.name = name
+    queue.setSpecific(key: Self.key, value: true)
+  }
+
+  var entries: [String] { log.withLock { $0.entries } }
+  var data: [UInt8] { log.withLock { $0.data } }
+  var sentBytes: Int64 { log.withLock { $0.sent } }
+  var error: SessionError? { log.withLock { $0.lastError } }
+  var metrics: TaskMetrics? { log.withLock { $0.metrics } }
+  /// Callbacks that came on a wrong queue, or while another one ran.
+  var misplaced: Int { log.withLock { $0.offQueue + $0.overlaps } }
+
+  func hasEnded(_ last: String = "completed") async -> Bool {
+    await eventually { self.entries.contains { $0.hasPrefix(self.name + last) } }
+  }
+
+  /// Callbacks of the same kind in a row count as one: how often data comes depends on timing.
+  private func note(_ entry: String, merging: Bool = false) {
+    let isOnQueue = DispatchQueue.getSpecific(key: Self.key) ?? false
+    log.withLock { log in
+      if !isOnQueue { log.offQueue += 1 }
+      if log.inside > 0 { log.overlaps += 1 }
+      log.inside += 1
+      if !merging || log.entries.last != name + entry { log.entries.append(name + entry) }
+    }
+    log.withLock { $0.inside -= 1 }
+  }
+
+  private func give(_ answer: @escaping @Sendable () -> Void) {
+    guard answers.answersElsewhere else { return answer() }
+    DispatchQueue.global().async(execute: answer)
+  }
+
+  func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) { note("invalid") }
+
+  func session(_ session: Session, didCreateTask task: SessionTask) { note("created") }
+
+  func session(
+    _ session: Session, task: SessionTask, willBeginDelayedRequest request: Request,
+    completionHandler: @escaping @Sendable (DelayedRequestDisposition) -> Void
+  ) {
+    note("delayed")
+    let answer = answers.delayed?(request) ?? .continueLoading
+    give { completionHandler(answer) }
+  }
+
+  func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) { note("waiting") }
+
+  func session(_ session: Session, task: SessionTask, didReceiveInformationalResponse response: Response) {
+    note("informational \(response.statusCode)")
+  }
+
+  func session(
+    _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
+    completionHandler: @escaping @Sendable (Request?) -> Void
+  ) {
+    note("redirect \(response.statusCode)")
+    let answer = answers.redirection.map { $0(request) } ?? request
+    give { completionHandler(answer) }
+  }
+
+  func session(
+    _ session: Session, task: SessionTask,
+    needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
+  ) {
+    note("newBody")
+    let answer = answers.newBody?()
+    give { completionHandler(answer) }
+  }
+
+  func session(
+    _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+    totalBytesExpectedToSend: Int64?
+  ) {
+    note("sent", merging: true)
+    log.withLock { $0.sent = totalBytesSent }
+  }
+
+  func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {
+    note("metrics")
+    log.withLock { $0.metrics = metrics }
+  }
+
+  func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+    note("completed \(error?.code.rawValue ?? "well") \(task.state)")
+    log.withLock { $0.lastError = error }
+  }
+
+  func session(
+    _ session: Session, dataTask: DataTask, didReceive response: Response,
+    completionHandler: @escaping @Sendable (ResponseDisposition) -> Void
+  ) {
+    note("response \(response.statusCode)")
+    let answer = answers.disposition?(response) ?? .allow
+    give { completionHandler(answer) }
+  }
+
+  func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {
+    note("became \(dataTask.taskIdentifier == downloadTask.taskIdentifier)")
+  }
+
+  func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
+    note("data", merging: true)
+    log.withLock { $0.data += [UInt8](data) }
+  }
+
+  func session(
+    _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+    completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+  ) {
+    note("willCache \(proposedResponse.data.count)")
+    let answer = answers.stored.map { $0(proposedResponse) } ?? proposedResponse
+    give { completionHandler(answer) }
+  }
+
+  func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {
+    note("finished")
+    answers.finished?(path)
+  }
+
+  func session(
+    _ session: Session, downloadTask: DownloadTask, didWriteData bytesWritten: Int64, totalBytesWritten: Int64,
+    totalBytesExpectedToWrite: Int64?
+  ) {
+    note("wrote", merging: true)
+    log.withLock { $0.sent = totalBytesWritten }
+  }
+
+  func session(
+    _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?
+  ) {
+    note("resumed \(fileOffset)")
+  }
+}
+
+/// Runs `body` with a session whose callbacks go to a recording delegate.
+func withDelegate(
+  _ handled: CallbackSet = .all, _ answers: RecordingDelegate.Answers = RecordingDelegate.Answers(),
+  configure: (inout SessionConfiguration) -> Void = { _ in },
+  _ body: (Session, RecordingDelegate) async throws -> Void
+) async throws {
+  let delegate = RecordingDelegate(handled, answers)
+  var configuration = SessionConfiguration()
+  configuration.engine = .own
+  configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
+  configure(&configuration)
+  let session = try Session(configuration, delegate: delegate, delegateQueue: delegate.queue)
+  do {
+    try await body(session, delegate)
+  } catch {
+    session.invalidateAndCancel()
+    throw error
+  }
+  session.invalidateAndCancel()
+}
