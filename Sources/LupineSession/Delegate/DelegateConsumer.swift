@@ -7,14 +7,14 @@ internal import Synchronization
 ///
 /// Invariants: at most one call with data is queued at a time, and it takes all that has gathered; what the task says of its end is queued
 /// behind it.
-final class DelegateConsumer: ResponseConsumer {
+final class DelegateConsumer: DeferredConsumer {
   private struct State {
     var callbacks: TaskCallbacks?
     var gathered: [UInt8] = []
     var isQueued = false
     var isPaused = false
     var source: (any TransportExchange)?
-    var download: (any ResponseConsumer)?
+    var download: DownloadTaskConsumer?
     /// A copy of the body for the store of responses, while one is wanted.
     var kept: [UInt8]?
     var request: Request?
@@ -40,7 +40,7 @@ final class DelegateConsumer: ResponseConsumer {
   }
 
   /// The body goes to a file from here on.
-  func become(_ download: any ResponseConsumer) {
+  func become(_ download: DownloadTaskConsumer) {
     state.withLock { $0.download = download }
   }
 
@@ -59,7 +59,7 @@ final class DelegateConsumer: ResponseConsumer {
   func receive(body bytes: Span<UInt8>, from source: any TransportExchange) {
     let copy = Locked([UInt8](bytes))
     let (download, callbacks, mustPause) = state.withLock {
-      state -> ((any ResponseConsumer)?, TaskCallbacks?, Bool) in
+      state -> (DownloadTaskConsumer?, TaskCallbacks?, Bool) in
       if let download = state.download { return (download, nil, false) }
       copy.withLock { copy in
         if state.kept != nil { state.keep(copy) }
@@ -94,17 +94,21 @@ final class DelegateConsumer: ResponseConsumer {
     return Data(bytes)
   }
 
-  func end(_ result: Result<Response, SessionError>) {
-    let (callbacks, download, kept, request) = state.withLock { state in
-      defer {
-        state.callbacks = nil
-        state.source = nil
-        state.download = nil
-        state.kept = nil
-      }
-      return (state.callbacks, state.download, state.kept, state.request)
+  var endsLater: Bool { state.withLock { $0.download != nil } }
+
+  func end(_ result: Result<Response, SessionError>, of run: TaskRun) {
+    let download = state.withLock { state in
+      defer { state = State() }
+      return state.download
     }
-    if let download { return download.end(result) }
+    download?.end(result, of: run)
+  }
+
+  func end(_ result: Result<Response, SessionError>) {
+    let (callbacks, kept, request) = state.withLock { state in
+      defer { state = State() }
+      return (state.callbacks, state.kept, state.request)
+    }
     switch result {
     case .success(let response):
       guard let callbacks, let kept, let request else {

@@ -29,11 +29,11 @@ final class DownloadCallbacks: Sendable {
     callbacks.enqueue { [task] in call(delegate, task.run.session, task) }
   }
 
-  /// So many bytes are in the file, or on their way to it.
-  func wrote(total: Int64, expected: Int64?) {
+  /// So many more bytes are in the file, or on their way to it.
+  func wrote(_ count: Int64, total: Int64, expected: Int64?) {
     guard callbacks.wants(.wroteData) else { return }
     let mustQueue = written.withLock { written -> Bool in
-      written.unreported += total - written.total
+      written.unreported += count
       written.total = total
       defer { written.isQueued = true }
       return !written.isQueued
@@ -53,44 +53,24 @@ final class DownloadCallbacks: Sendable {
   }
 
   func resumed(at offset: Int64, expected: Int64?) {
-    written.withLock { $0.total = offset }
     tell(.resumedAtOffset) {
       $0.session($1, downloadTask: $2, didResumeAtOffset: offset, expectedTotalBytes: expected)
     }
   }
 
-  /// - Parameter remove: removes the file, if it is still there.
-  func finished(at path: String, remove: @escaping @Sendable () -> Void) {
-    tell(.finishedDownload) { $0.session($1, downloadTask: $2, didFinishDownloadingTo: path) }
-    callbacks.enqueue { remove() }
-    completed(nil)
+  /// The file is shown, then removed if it is still there, then the task is over.
+  func ended(_ result: Result<DownloadedFile, SessionError>) {
+    switch result {
+    case .failure(let error): completed(error)
+    case .success(let file):
+      tell(.finishedDownload) { $0.session($1, downloadTask: $2, didFinishDownloadingTo: file.path) }
+      callbacks.enqueue { file.remove() }
+      completed(nil)
+    }
   }
 
-  func completed(_ error: SessionError?) {
+  private func completed(_ error: SessionError?) {
     guard let delegate = callbacks.delegate(for: .completed) else { return }
     callbacks.enqueue { [task] in delegate.session(task.run.session, task: task, didCompleteWithError: error) }
-  }
-
-  /// Where the body of a data task goes that has become a download.
-  ///
-  /// - Throws: `SessionError` with `.fileFailed`.
-  func makeConsumer() throws(SessionError) -> any ResponseConsumer {
-    let (file, path) = try DownloadFile.create(for: .temporary)
-    let expected = Locked<Int64?>(nil)
-    return FileConsumer(
-      file, path: path, offset: 0, threads: try DownloadFile.threads(),
-      onHead: { response in
-        expected.withLock { $0 = response.expectedContentLength }
-        return nil
-      },
-      progress: { [self] total in wrote(total: total, expected: expected.withLock { $0 }) },
-      completion: { [self] result in
-        switch result {
-        case .success: finished(at: path) { DownloadFile.remove(path) }
-        case .failure(let error):
-          DownloadFile.remove(path)
-          completed(error)
-        }
-      })
   }
 }

@@ -1,4 +1,3 @@
-internal import HTTPTypes
 internal import LupineBase
 internal import LupineEngine
 internal import LupineIO
@@ -23,9 +22,10 @@ extension Session {
   /// - Throws: `SessionError`; `.fileFailed` with a `FileFailure` when the file cannot be written.
   public func download(
     for request: Request, to destination: DownloadDestination = .temporary,
+    delegate: (any SessionTaskDelegate)? = nil,
     progress: (@Sendable (_ received: Int64, _ expected: Int64?) -> Void)? = nil
   ) async throws -> (path: String, response: Response) {
-    try await download(request, resuming: nil, to: destination, progress: progress)
+    try await download(request, resuming: nil, to: destination, delegate, progress)
   }
 
   /// Goes on with a download, by `Range` and `If-Range` (RFC 9110 13.1.5 and 14.2).
@@ -41,16 +41,16 @@ extension Session {
   /// - Throws: as `download(for:to:progress:)`, and `.badResumeData` if the request is for another URL.
   public func download(
     resumeFrom resumeData: ResumeData, request: Request? = nil, to destination: DownloadDestination = .temporary,
+    delegate: (any SessionTaskDelegate)? = nil,
     progress: (@Sendable (_ received: Int64, _ expected: Int64?) -> Void)? = nil
   ) async throws -> (path: String, response: Response) {
-    let request =
-      request ?? Request(parsed: resumeData.record.url, method: .get, fields: HTTPFields(), body: .none)
-    return try await download(request, resuming: resumeData, to: destination, progress: progress)
+    try await download(
+      request ?? Request(resuming: resumeData), resuming: resumeData, to: destination, delegate, progress)
   }
 
   private func download(
     _ request: Request, resuming resumeData: ResumeData?, to destination: DownloadDestination,
-    progress: (@Sendable (Int64, Int64?) -> Void)?
+    _ delegate: (any SessionTaskDelegate)?, _ progress: (@Sendable (Int64, Int64?) -> Void)?
   ) async throws -> (path: String, response: Response) {
     try checkValid(request)
     let threads = try Engine.downloadThreads()
@@ -71,9 +71,10 @@ extension Session {
           case .failure(let error): continuation.resume(throwing: error)
           case .success(let plan):
             let consumer = DownloadConsumer(plan, hooks: hooks, threads: threads, completion: finish)
-            let run = TaskRun(plan.request, session: self, consumer: consumer)
+            let run = TaskRun(
+              plan.request, session: self, consumer: consumer, kind: .download, isObserved: self.isObserved(delegate))
             cancellation.attach(run)
-            run.start()
+            self.launch(run, delegate)
           }
         }
       }

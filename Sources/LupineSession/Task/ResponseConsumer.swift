@@ -14,3 +14,11 @@ protocol ResponseConsumer: AnyObject, Sendable {
 extension ResponseConsumer {
   func wantsWhole(insteadOf response: Response) -> Bool { false }
 }
+
+/// A consumer whose end takes time, because a file has to be completed: the task is over only then.
+protocol DeferredConsumer: ResponseConsumer {
+  /// Whether `end(_:of:)` is to be called instead of `end`.
+  var endsLater: Bool { get }
+  /// The end. It calls `TaskRun.settle` once, from any thread.
+  func end(_ result: Result<Response, SessionError>, of run: TaskRun)
+}

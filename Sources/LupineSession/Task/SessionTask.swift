@@ -1,3 +1,4 @@
+internal import Dispatch
 public import FoundationEssentials
 internal import LupineBase
 internal import LupineRules
@@ -212,7 +213,29 @@ public class DataTask: SessionTask, @unchecked Sendable {}
 public final class UploadTask: DataTask, @unchecked Sendable {}
 
 /// A task whose body goes to a file.
-public final class DownloadTask: SessionTask, @unchecked Sendable {}
+public final class DownloadTask: SessionTask, @unchecked Sendable {
+  /// Ends the task, and calls back on the delegate queue with what it can be resumed from: nil if the server gives no version that could be
+  /// asked for in parts, or nothing has arrived. The task completes as after `cancel()`; the error has the same data.
+  public func cancelByProducingResumeData(_ completionHandler: @escaping @Sendable (ResumeData?) -> Void) {
+    guard let download = run.consumer as? DownloadTaskConsumer else {
+      // A data task that became a download was made for a delegate, which finds the data in the error.
+      cancel()
+      let session = run.session
+      session.delegateQueue.async { [self] in completionHandler(error?.resumeData) }
+      return
+    }
+    let queue = run.session.delegateQueue
+    download.whenOver { resumeData in queue.async { completionHandler(resumeData) } }
+    cancel()
+  }
+
+  /// Ends the task; see `cancelByProducingResumeData(_:)`.
+  public func cancelByProducingResumeData() async -> ResumeData? {
+    await withCheckedContinuation { continuation in
+      cancelByProducingResumeData { continuation.resume(returning: $0) }
+    }
+  }
+}
 
 extension SessionTask {
   /// A handle of the kind that the task is.

@@ -19,13 +19,17 @@ extension TaskRun {
   private func becomeDownload(_ response: Response, _ observer: TaskCallbacks) {
     guard let consumer = consumer as? DelegateConsumer else { return }
     let face = DownloadTask(self)
+    let download = DownloadTaskConsumer()
+    download.attach(observer, face)
     do throws(SessionError) {
-      consumer.become(try DownloadCallbacks(observer, task: face).makeConsumer())
+      // Whoever says so has seen the status.
+      try download.begin(DownloadPlan(currentRequest, session: session)) { _ in nil }
     } catch {
       state.withLock { $0.following = .failure(error) }
       dropBody()
       return
     }
+    consumer.become(download)
     state.withLock { $0.face = face }
     observer.becomes(face)
     consumer.receive(response, from: self)

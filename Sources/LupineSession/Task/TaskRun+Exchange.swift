@@ -141,7 +141,8 @@ extension TaskRun {
   /// Begins the chain again, without the range, when the body of this answer is dealt with.
   private func askForWhole(_ exchange: any TransportExchange) {
     state.withLock { state in
-      state.chain = Chain.whole(of: request)
+      state.chain = Chain.whole(of: state.first ?? request)
+      state.chain?.base = state.first
       state.following = .again
     }
     dropBody(of: exchange)

@@ -8,33 +8,61 @@ internal import LupineRules
 /// What a task waits for before an exchange begins: a date, a delegate, a new body, connectivity. None of it concerns a task without
 /// delegates and settings of this kind.
 extension TaskRun {
-  /// The first beginning of a task that has delegates or a date.
-  func beginObserved(_ observer: TaskCallbacks) {
-    guard let date = observer.earliestBeginDate, date.timeIntervalSinceNow > 0 else {
-      beginWithBody()
+  /// The first beginning of a task that has a public face.
+  func beginObserved() {
+    guard let observer, let date = observer.earliestBeginDate, date.timeIntervalSinceNow > 0 else {
+      beginPrepared()
       return
     }
     let wait = waitForAnswer()
     after(date.timeIntervalSinceNow) { [self] in
       guard observer.wants(.willBeginDelayed) else {
-        answered(wait) { self.beginWithBody() }
+        answered(wait) { self.beginPrepared() }
         return
       }
       observer.willBeginDelayed(request) { [self] disposition in
         switch disposition {
-        case .continueLoading: answered(wait) { self.beginWithBody() }
+        case .continueLoading: answered(wait) { self.beginPrepared() }
         case .useNewRequest(let request):
           answered(wait) {
-            self.state.withLock { state in
-              var chain = state.chain ?? Chain(self.request)
-              chain.replace(with: request)
-              state.chain = chain
-            }
-            self.beginWithBody()
+            self.begin(with: request)
+            self.beginPrepared()
           }
         case .cancel: cancel()
         }
       }
+    }
+  }
+
+  private func begin(with request: Request) {
+    state.withLock { state in
+      state.first = request
+      state.chain = Chain(request)
+      state.chain?.base = request
+    }
+  }
+
+  /// A download decides where its bytes go; an upload whose request has no body asks for one.
+  private func beginPrepared() {
+    let current = state.withLock { $0.first } ?? request
+    if let download = consumer as? DownloadTaskConsumer {
+      let wait = waitForAnswer()
+      download.prepare(current, session) { [self] result in
+        answered(wait) {
+          switch result {
+          case .failure(let error): self.finish(error)
+          case .success(let request):
+            self.begin(with: request)
+            self.begin()
+          }
+        } otherwise: {
+          download.abandon()
+        }
+      }
+    } else if kind == .upload, case .none = current.body, canAskForBody {
+      askForBody()
+    } else {
+      begin()
     }
   }
 
@@ -45,12 +73,6 @@ extension TaskRun {
       return state.chain?.needsNewBody ?? false
     }
     if needsNewBody { askForBody() } else { begin() }
-  }
-
-  private func beginWithBody() {
-    let current = state.withLock { $0.chain?.base } ?? request
-    // A task made with `uploadTask(withStreamedRequest:)` has its body from the delegate, the first time too.
-    if kind == .upload, case .none = current.body, canAskForBody { askForBody() } else { begin() }
   }
 
   var canAskForBody: Bool { observer?.wants(.needNewBodyStream) ?? false }
@@ -108,13 +130,15 @@ extension TaskRun {
   }
 
   /// Does it, unless the task was cancelled meanwhile.
-  private func answered(_ wait: Wait, _ work: @escaping @Sendable () -> Void) {
+  private func answered(
+    _ wait: Wait, _ work: () -> Void, otherwise: () -> Void = {}
+  ) {
     let isAwaited = state.withLock { state -> Bool in
       guard state.wait == wait else { return false }
       state.wait = nil
       return true
     }
-    if isAwaited { work() }
+    if isAwaited { work() } else { otherwise() }
   }
 
   private func after(_ seconds: Double, _ work: @escaping @Sendable () -> Void) {

@@ -48,6 +48,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
     var questions = 0
     var connectivityWaits = 0
     var chain: Chain?
+    /// What the task begins with, where that is not what it was made with: a delayed request that was changed, a download's with its range.
+    var first: Request?
     var following: Following?
     var gate = Gate()
     var response: Response?
@@ -60,6 +62,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
     /// The public face, from the start to the end; it is made when somebody asks.
     var face: SessionTask?
     var error: SessionError?
+    var isEnding = false
   }
 
   private static let identifiers = Atomic<UInt64>(0)
@@ -115,7 +118,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
         return
       }
       state.withLock { $0.registration = slot }
-      if let observer { beginObserved(observer) } else { begin() }
+      if callbacks != nil { beginObserved() } else { begin() }
     case .resume:
       unpause(.suspension)
       wake(.suspension)
@@ -199,6 +202,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
     guard isFirst, !delegates.isSilent else { return }
     callbacks.value = delegates
     (consumer as? DelegateConsumer)?.attach(delegates)
+    (consumer as? DownloadTaskConsumer)?.attach(delegates, face)
   }
 
   func watchProgress() { isWatched.store(true, ordering: .relaxed) }
@@ -234,35 +238,51 @@ final class TaskRun: TransportReceiver, TransportExchange {
 
   func finish(_ failure: SessionError?) {
     let now = EventLoop.monotonicNow()
-    let (result, registration) = state.withLock { state -> (Result<Response, SessionError>?, Int?) in
-      guard state.machine.end() else { return (nil, nil) }
+    let result = state.withLock { state -> Result<Response, SessionError>? in
+      guard !state.isEnding else { return nil }
+      state.isEnding = true
       state.exchange = nil
       let metrics = TaskMetrics(
         transactions: state.transactions, start: state.startedAt, end: now,
         redirectCount: state.chain?.redirects.count ?? 0)
       let response = state.response?.ended(trailers: state.trailers ?? FieldSection(), metrics: metrics)
-      defer { state.registration = nil }
-      return (outcome(failure, response, metrics, &state), state.registration)
+      return outcome(failure, response, metrics, state)
     }
     guard let result else { return }
+    if callbacks != nil, let consumer = consumer as? any DeferredConsumer, consumer.endsLater {
+      consumer.end(result, of: self)
+    } else {
+      settle(result) { consumer.end(result) }
+    }
+  }
+
+  /// The task is over; `tell` says so to whoever waits for it.
+  func settle(_ result: Result<Response, SessionError>, _ tell: () -> Void) {
+    let registration = state.withLock { state -> Int? in
+      _ = state.machine.end()
+      if callbacks != nil {
+        switch result {
+        case .success(let response): state.response = response
+        case .failure(let error): state.error = error
+        }
+      }
+      defer { state.registration = nil }
+      return state.registration
+    }
     if callbacks != nil || isWatched.load(ordering: .relaxed) { endObserved(result) }
-    consumer.end(result)
+    tell()
     if let registration { session.registry.remove(registration) }
   }
 
   private func outcome(
-    _ failure: SessionError?, _ response: Response?, _ metrics: TaskMetrics, _ state: inout State
+    _ failure: SessionError?, _ response: Response?, _ metrics: TaskMetrics, _ state: State
   ) -> Result<Response, SessionError> {
-    if failure == nil, let response {
-      if callbacks != nil { state.response = response }
-      return .success(response)
-    }
+    if failure == nil, let response { return .success(response) }
     var failure =
       failure ?? SessionError(.unknown, phase: .receive, message: "the transport ended without a response")
     failure.response = response ?? failure.response
     failure.requestHead = state.lastRequestHead
     failure.metrics = metrics
-    state.error = failure
     return .failure(failure)
   }
 }

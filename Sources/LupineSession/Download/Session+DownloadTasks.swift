@@ -1,0 +1,51 @@
+internal import HTTPTypes
+internal import LupineRules
+
+/// What a completion handler of a download task is given: the path of a file, which is removed when the handler returns unless it was moved,
+/// and the response.
+public typealias DownloadTaskCompletion = @Sendable (Result<(path: String, response: Response), SessionError>) -> Void
+
+extension Session {
+  /// Makes a task that fetches a request into a temporary file, which goes to the delegate: its own, or the session's.
+  ///
+  /// Only a 2xx status makes a file; any other fails with `.badResponse`. See `download(for:to:progress:)` for what else is promised.
+  public func downloadTask(with request: Request) -> DownloadTask {
+    downloadTask(request, nil, nil)
+  }
+
+  /// Makes a task that fetches a request into a temporary file, which goes to a completion handler, on the delegate queue.
+  public func downloadTask(
+    with request: Request, completionHandler: @escaping DownloadTaskCompletion
+  ) -> DownloadTask {
+    downloadTask(request, nil, completionHandler)
+  }
+
+  /// Makes a task that goes on with a download; see `download(resumeFrom:request:to:progress:)`. The file goes to the delegate.
+  ///
+  /// - Parameter request: what to ask with; nil: a plain GET of the URL of the data.
+  public func downloadTask(withResumeData resumeData: ResumeData, request: Request? = nil) -> DownloadTask {
+    downloadTask(request ?? Request(resuming: resumeData), resumeData, nil)
+  }
+
+  /// Makes a task that goes on with a download; the file goes to a completion handler, on the delegate queue.
+  public func downloadTask(
+    withResumeData resumeData: ResumeData, request: Request? = nil,
+    completionHandler: @escaping DownloadTaskCompletion
+  ) -> DownloadTask {
+    downloadTask(request ?? Request(resuming: resumeData), resumeData, completionHandler)
+  }
+
+  private func downloadTask(
+    _ request: Request, _ resumeData: ResumeData?, _ handler: DownloadTaskCompletion?
+  ) -> DownloadTask {
+    let consumer = DownloadTaskConsumer(resuming: resumeData, handler: handler.map { (delegateQueue, $0) })
+    return created(
+      DownloadTask(TaskRun(request, session: self, consumer: consumer, kind: .download, isObserved: true)))
+  }
+}
+
+extension Request {
+  init(resuming resumeData: ResumeData) {
+    self.init(parsed: resumeData.record.url, method: .get, fields: HTTPFields(), body: .none)
+  }
+}

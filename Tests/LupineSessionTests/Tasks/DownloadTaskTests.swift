@@ -1,0 +1,141 @@
+import Dispatch
+import FoundationEssentials
+import HTTPTypes
+import LupineBase
+import LupineSession
+import LupineTesting
+import Synchronization
+import Testing
+
+/// Download tasks: delegates, handlers, resume data.
+@Suite(.timeLimit(.minutes(5))) struct DownloadTaskTests {
+  private static let tag = "\"v1\""
+
+  /// A resource with a strong validator and ranges; the first answer stops after `cut` bytes until the latch is released.
+  private func resource(_ body: [UInt8], cut: Int, _ latch: Latch) -> ServerRoute {
+    ServerRoute("GET", "/file") { request, connection in
+      let start = request.fields.first("Range").flatMap { Int($0.dropFirst("bytes=".count).dropLast()) }
+      if let start {
+        try connection.respond(
+          206,
+          fields: ["ETag": Self.tag, "Content-Range": "bytes \(start)-\(body.count - 1)/\(body.count)"],
+          body: Array(body[start...]))
+        return
+      }
+      try connection.begin(200, fields: ["ETag": Self.tag], framing: .length(body.count))
+      try connection.write(body.prefix(cut))
+      try connection.flush()
+      guard try connection.stall(until: latch) == .released else { return }
+      try connection.write(body.suffix(from: cut))
+      try connection.finish()
+    }
+  }
+
+  private var body: [UInt8] { (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) } }
+
+  @Test func delegateHearsOfBytesAndFile() async throws {
+    let body = body
+    let latch = try Latch()
+    latch.release()
+    let server = try LoopbackServer(routes: [resource(body, cut: 1_000, latch)])
+    defer { server.shutdown() }
+    let content = Mutex<[UInt8]>([])
+    var answers = RecordingDelegate.Answers()
+    answers.finished = { path in
+      content.withLock { $0 = [UInt8]((try? Data(contentsOf: URL(filePath: path))) ?? Data()) }
+    }
+    try await withDelegate(.all, answers) { session, delegate in
+      let task = session.downloadTask(with: try Request(server.url("/file")))
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(delegate.entries == ["created", "wrote", "metrics", "finished", "completed well completed"])
+      #expect(content.withLock { $0 } == body)
+      #expect(delegate.sentBytes == Int64(body.count))
+      #expect(delegate.misplaced == 0)
+      #expect(task.progress.fractionReceived == 1)
+    }
+  }
+
+  @Test func cancelledAndResumed() async throws {
+    let body = body
+    let latch = try Latch()
+    let server = try LoopbackServer(routes: [resource(body, cut: 120_000, latch)])
+    defer {
+      latch.release()
+      server.shutdown()
+    }
+    let content = Mutex<[UInt8]>([])
+    var answers = RecordingDelegate.Answers()
+    answers.finished = { path in
+      content.withLock { $0 = [UInt8]((try? Data(contentsOf: URL(filePath: path))) ?? Data()) }
+    }
+    try await withDelegate(.all, answers) { session, delegate in
+      let task = session.downloadTask(with: try Request(server.url("/file")))
+      task.resume()
+      #expect(await eventually { task.countOfBytesReceived == 120_000 })
+      let resumeData = try #require(await task.cancelByProducingResumeData())
+      #expect(await delegate.hasEnded())
+      #expect(delegate.entries.last == "completed cancelled completed")
+      #expect(task.error?.resumeData == resumeData)
+      #expect(resumeData.receivedBytes == 120_000)
+      #expect(await task.cancelByProducingResumeData() == resumeData)
+
+      // Through bytes, as a caller keeps it.
+      let second = session.downloadTask(withResumeData: try ResumeData(resumeData.bytes))
+      second.resume()
+      #expect(await eventually { delegate.entries.last == "completed well completed" })
+      #expect(
+        delegate.entries.suffix(6) == [
+          "created", "resumed 120000", "wrote", "metrics", "finished", "completed well completed",
+        ])
+      #expect(content.withLock { $0 } == body)
+      #expect(server.recordedRequests.last?.fields.first("If-Range") == Self.tag)
+      #expect(task.taskIdentifier < second.taskIdentifier)
+    }
+  }
+
+  /// A task that is cancelled before its first byte, or before it begins, completes and leaves nothing.
+  @Test func cancelledEarly() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = FileManager.default.temporaryDirectory.path + "/lupine-test-\(UUID().uuidString)"
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    try await withDelegate(configure: { $0.temporaryDirectory = folder }) { session, delegate in
+      for round in 0..<50 {
+        let task = session.downloadTask(with: try Request(server.url("/bytes?n=10000000")))
+        if round % 3 > 0 { task.resume() }
+        if round % 3 == 1 { await Task.yield() }
+        task.cancel()
+        #expect(await eventually { delegate.entries.count { $0.hasPrefix("completed") } == round + 1 })
+        #expect(task.error?.code == .cancelled)
+      }
+      #expect(delegate.misplaced == 0)
+    }
+    #expect(
+      await eventually {
+        ((try? FileManager.default.subpathsOfDirectory(atPath: folder)) ?? []).allSatisfy { !$0.hasSuffix(".part") }
+      })
+  }
+
+  @Test func handlers() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    try await withDelegate([]) { session, delegate in
+      let results = Mutex<[String]>([])
+      for path in ["/bytes?n=5", "/status?code=404"] {
+        session.downloadTask(with: try Request(server.url(path))) { result in
+          let text =
+            switch result {
+            case .success(let file): "\((try? Data(contentsOf: URL(filePath: file.path)).count) ?? -1)"
+            case .failure(let error): "\(error.code) \(error.response?.statusCode ?? 0)"
+            }
+          results.withLock { $0.append(text) }
+        }.resume()
+        #expect(
+          await eventually { results.withLock { $0.last?.hasPrefix(path == "/bytes?n=5" ? "5" : "bad") ?? false } })
+      }
+      #expect(results.withLock { $0 } == ["5", "badResponse 404"])
+    }
+  }
+}
