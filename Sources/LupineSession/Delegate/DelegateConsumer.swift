@@ -106,7 +106,12 @@ final class DelegateConsumer: DeferredConsumer {
 
   func end(_ result: Result<Response, SessionError>) {
     let (callbacks, kept, request) = state.withLock { state in
-      defer { state = State() }
+      // What has gathered stays: a call that takes it may be queued.
+      defer {
+        state.callbacks = nil
+        state.source = nil
+        state.kept = nil
+      }
       return (state.callbacks, state.kept, state.request)
     }
     switch result {

@@ -69,6 +69,7 @@ struct Chain {
     method = request.method.rawValue
     strip = []
     dropsBody = false
+    if case .none = request.body { return }
     needsNewBody = needsNewBody && !request.body.isReplayable
   }
 

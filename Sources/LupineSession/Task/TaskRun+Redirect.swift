@@ -62,8 +62,9 @@ extension TaskRun {
       var chain = state.chain ?? Chain(request)
       chain.follow(step, from: redirect)
       // What was sent once cannot be sent again.
+      chain.needsNewBody =
+        !chain.dropsBody && (chain.newBody != nil || !(chain.base ?? request).body.isReplayable)
       chain.newBody = nil
-      chain.needsNewBody = !chain.dropsBody && !(chain.base ?? request).body.isReplayable
       state.chain = chain
       state.following = .again
     }

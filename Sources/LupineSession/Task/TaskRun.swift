@@ -304,14 +304,4 @@ extension Request.Body {
     case .stream(_, let isReplayable, _): isReplayable
     }
   }
-
-  /// How many bytes it has, if that is known without looking at a file.
-  var knownLength: Int64? {
-    switch self {
-    case .none: 0
-    case .bytes(let bytes): Int64(bytes.count)
-    case .file(_, _, let length): length
-    case .stream(let length, _, _): length
-    }
-  }
 }
