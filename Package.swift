@@ -134,6 +134,7 @@ let package = Package(
         "LupineSession", "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase",
         "LupineTesting",
         .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
       ]),
     tests("FuzzReplayTests", ["LupineFuzzBodies"]),
   ] + fuzzRunners

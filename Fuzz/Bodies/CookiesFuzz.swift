@@ -36,8 +36,9 @@ package enum CookiesFuzz {
       check(store, now)
       if url.scheme == .http { checkSecureLeftAlone(before, store.records(now)) }
       if choice & 0x80 != 0 { now = HTTPDate(seconds: now.seconds + 86_400 * Int64(choice & 31)) }
-      for target in urls { check(&store, CookieContext(url: target, mainDocument: document), now) }
+      check(&store, CookieContext(url: urls[Int(choice &* 7 >> 3) % urls.count], mainDocument: document), now)
     }
+    for target in urls { check(&store, CookieContext(url: target), now) }
     checkFile(store, now)
   }
 

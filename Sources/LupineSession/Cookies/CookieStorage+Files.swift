@@ -1,5 +1,5 @@
 public import FoundationEssentials
-internal import LupineRules
+package import LupineRules
 
 /// How cookies are written to a file.
 public enum CookieFileFormat: Sendable, Hashable {
@@ -45,17 +45,19 @@ extension CookieStorage {
   public func save(
     to path: String, format: CookieFileFormat, includesSessionCookies: Bool = true
   ) throws(SessionError) -> Int {
-    let records = cookies.map(\.record).filter { includesSessionCookies || $0.expiry != nil }
+    let records = records.filter { includesSessionCookies || $0.expiry != nil }
     switch format {
     case .netscape:
       let (text, omitted) = NetscapeCookieFile.write(records)
       try SmallFile.replace(path, with: Array(text.utf8))
       return omitted
     case .json:
-      try SmallFile.replace(path, with: Array(JSONCookies.write(records)))
+      try SmallFile.replace(path, with: Self.json(records))
       return 0
     }
   }
+
+  private var records: [CookieRecord] { cookies.map(\.record) }
 
   /// Adds the cookies of a file. What may not be kept is left out and reported. Blocks while the disk works.
   ///
@@ -65,121 +67,84 @@ extension CookieStorage {
     let bytes = try SmallFile.read(path, limit: NetscapeCookieFile.sizeLimit)
     switch format {
     case .netscape: return load(netscape: bytes)
-    case .json: return try load(json: Data(bytes))
+    case .json: return try load(json: bytes)
     }
   }
 
   /// The cookies as JSON; see `CookieFileFormat.json`.
-  public func json() throws(SessionError) -> Data {
-    try JSONCookies.write(cookies.map(\.record))
+  public func json() -> Data { Data(Self.json(records)) }
+
+  /// Adds the cookies of a JSON text. What may not be kept is left out and reported.
+  ///
+  /// - Throws: `SessionError` with `.fileFailed`: it is not JSON of a known version.
+  @discardableResult
+  public func load(json: Data) throws(SessionError) -> CookieFileReport { try load(json: [UInt8](json)) }
+
+  /// A cookie a line, to be found by people and by `diff`.
+  private static func json(_ records: [CookieRecord]) -> [UInt8] {
+    var text = Array("{\"version\": \(CookieJSON.version), \"cookies\": [".utf8)
+    for (index, record) in records.enumerated() {
+      text += (index == 0 ? "\n  " : ",\n  ").utf8
+      text += JSONWriter.line(CookieJSON.value(of: record))
+    }
+    return text + (records.isEmpty ? "]}\n" : "\n]}\n").utf8
   }
 
-  /// Adds the cookies of a JSON text.
-  ///
-  /// - Throws: `SessionError` with `.fileFailed`.
-  @discardableResult
-  public func load(json: Data) throws(SessionError) -> CookieFileReport {
-    var report = CookieFileReport()
-    var records = try JSONCookies.read(json)
-    if records.count > NetscapeCookieFile.recordLimit {
-      report.note(NetscapeCookieFile.recordLimit + 1, "more than \(NetscapeCookieFile.recordLimit) cookies")
-      records.removeSubrange(NetscapeCookieFile.recordLimit...)
+  private func load(json: [UInt8]) throws(SessionError) -> CookieFileReport {
+    let value: JSONValue
+    do throws(JSONError) {
+      value = try JSONReader.read(json, depthLimit: 16, valueLimit: 20 * NetscapeCookieFile.recordLimit)
+    } catch {
+      throw SessionError(.fileFailed, phase: .file, message: "the cookies are no JSON: \(error)", underlying: error)
     }
-    add(records, places: Array(1...max(1, records.count)), to: &report)
+    return try load(value)
+  }
+
+  /// Adds the cookies of an object with `version` and `cookies`.
+  package func load(_ value: JSONValue) throws(SessionError) -> CookieFileReport {
+    guard value["version"]?.number == Double(CookieJSON.version) else {
+      throw SessionError(
+        .fileFailed, phase: .file, message: "no object with \"version\": \(CookieJSON.version), the one that is known")
+    }
+    guard let elements = (value["cookies"] ?? .array([])).array else {
+      throw SessionError(.fileFailed, phase: .file, message: "\"cookies\" is no array")
+    }
+    var report = CookieFileReport()
+    var found: [(place: Int, record: CookieRecord)] = []
+    for (index, element) in elements.enumerated() {
+      if index == NetscapeCookieFile.recordLimit {
+        report.note(index + 1, "more than \(index) cookies; the rest is not read")
+        break
+      }
+      if let record = CookieJSON.record(element, now: .current) {
+        found.append((index + 1, record))
+      } else {
+        report.note(index + 1, "a member is missing, or of another kind")
+      }
+    }
+    add(found, to: &report)
     return report
   }
+
+  /// The cookies as the array of such an object.
+  package var jsonValue: JSONValue { .array(records.map { CookieJSON.value(of: $0) }) }
 
   private func load(netscape bytes: [UInt8]) -> CookieFileReport {
     var report = CookieFileReport()
     let content = NetscapeCookieFile.read(bytes.span, now: .current)
     for problem in content.problems { report.note(problem.line, problem.message) }
     report.problemCount = content.problemCount
-    add(content.records.map(\.record), places: content.records.map(\.line), to: &report)
-    report.problems.sort { $0.place < $1.place }
+    add(content.records.map { ($0.line, $0.record) }, to: &report)
     return report
   }
 
-  private func add(_ records: [CookieRecord], places: [Int], to report: inout CookieFileReport) {
+  private func add(_ found: [(place: Int, record: CookieRecord)], to report: inout CookieFileReport) {
     let now = HTTPDate.current
-    report.read += records.count { !$0.isExpired(now) }
-    insert(records) { index, refusal in
-      if !records[index].isExpired(now) { report.read -= 1 }
-      report.note(places[index], "\(refusal)")
+    report.read = found.count { !$0.record.isExpired(now) }
+    insert(found.map(\.record)) { index, refusal in
+      if !found[index].record.isExpired(now) { report.read -= 1 }
+      report.note(found[index].place, "\(refusal)")
     }
-  }
-}
-
-/// Cookies as JSON: `{"version": 1, "cookies": [{"name", "value", "domain", "hostOnly", "path", "secure", "httpOnly", "sameSite", "expires",
-/// "created"}]}`; times in seconds since 1970, `expires` missing for a session cookie, `sameSite` missing if unspecified.
-enum JSONCookies {
-  static let version = 1
-
-  private struct File: Codable {
-    var version: Int
-    var cookies: [Entry]?
-  }
-
-  private struct Entry: Codable {
-    var name: String
-    var value: String
-    var domain: String
-    var hostOnly: Bool
-    var path: String
-    var secure: Bool?
-    var httpOnly: Bool?
-    var sameSite: String?
-    var expires: Int64?
-    var created: Int64?
-  }
-
-  static func write(_ records: [CookieRecord]) throws(SessionError) -> Data {
-    let entries = records.map { record in
-      Entry(
-        name: record.name, value: record.value, domain: record.domain, hostOnly: record.isHostOnly, path: record.path,
-        secure: record.isSecure, httpOnly: record.isHTTPOnly,
-        sameSite: record.sameSite == .unspecified ? nil : record.sameSite.rawValue, expires: record.expiry?.seconds,
-        created: record.created.seconds)
-    }
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    do {
-      return try encoder.encode(File(version: version, cookies: entries))
-    } catch {
-      throw SessionError(.fileFailed, phase: .file, message: "the cookies cannot be written as JSON")
-    }
-  }
-
-  static func read(_ data: Data) throws(SessionError) -> [CookieRecord] {
-    let file: File
-    do {
-      file = try JSONDecoder().decode(File.self, from: data)
-    } catch {
-      // The decoder's own words could hold a cookie's value.
-      throw SessionError(
-        .fileFailed, phase: .file, message: "this is no JSON object with a version and cookies\(place(error))")
-    }
-    guard file.version == version else {
-      throw SessionError(.fileFailed, phase: .file, message: "cookies of version \(file.version); known is \(version)")
-    }
-    let now = HTTPDate.current
-    return (file.cookies ?? []).map { entry in
-      CookieRecord(
-        name: entry.name, value: entry.value, domain: entry.domain.lowercased(), isHostOnly: entry.hostOnly,
-        path: entry.path, isSecure: entry.secure ?? false, isHTTPOnly: entry.httpOnly ?? false,
-        sameSite: entry.sameSite.flatMap { SameSite(rawValue: $0) } ?? .unspecified,
-        expiry: entry.expires.map { HTTPDate(seconds: $0) },
-        created: min(now, entry.created.map { HTTPDate(seconds: $0) } ?? now))
-    }
-  }
-
-  private static func place(_ error: any Error) -> String {
-    let path: [any CodingKey] =
-      switch error as? DecodingError {
-      case .keyNotFound(let key, let context): context.codingPath + [key]
-      case .typeMismatch(_, let context), .valueNotFound(_, let context): context.codingPath
-      default: []
-      }
-    return path.isEmpty
-      ? "" : ": see " + path.map { $0.intValue.map { "[\($0)]" } ?? $0.stringValue }.joined(separator: ".")
+    report.problems.sort { $0.place < $1.place }
   }
 }

@@ -2,9 +2,9 @@ internal import FoundationEssentials
 internal import LupineIO
 
 /// Files that are read and written as a whole. Blocks.
-enum SmallFile {
+package enum SmallFile {
   /// - Throws: `SessionError` with `.fileFailed`, also if the file is longer than `limit` bytes or no regular file.
-  static func read(_ path: String, limit: Int) throws(SessionError) -> [UInt8] {
+  package static func read(_ path: String, limit: Int) throws(SessionError) -> [UInt8] {
     let size: Int64?
     do throws(IOError) {
       let file = try File.open(path)
@@ -20,7 +20,11 @@ enum SmallFile {
   }
 
   /// Puts a file that only its owner may read in the place of whatever is at `path`: a reader sees the old one or the new one, never half of it.
-  static func replace(_ path: String, with bytes: [UInt8]) throws(SessionError) {
+  package static func replace(_ path: String, with bytes: [UInt8]) throws(SessionError) {
+    // What is no regular file, such as a device, must not lose its name to one.
+    if let file = try? File.open(path), (try? file.size()) == nil {
+      throw SessionError(.fileFailed, phase: .file, message: "\(path) is no regular file")
+    }
     let temporary = "\(path).\(UUID().uuidString).part"
     do throws(IOError) {
       let file = try File.create(temporary)

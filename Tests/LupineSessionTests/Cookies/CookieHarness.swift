@@ -1,4 +1,6 @@
 import FoundationEssentials
+import Logging
+import LupineBase
 import LupineSession
 import LupineTesting
 import Testing
@@ -114,4 +116,27 @@ func withFolder<Result>(_ body: (String) throws -> Result) throws -> Result {
   try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
   defer { try? FileManager.default.removeItem(atPath: folder) }
   return try body(folder)
+}
+
+/// Keeps everything that is logged.
+final class LogKeeper: Sendable {
+  private struct Handler: LogHandler {
+    let keeper: LogKeeper
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    func log(event: LogEvent) {
+      keeper.lines.withLock { $0.append("\(event.message) \(event.metadata ?? [:])") }
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+      get { metadata[key] }
+      set { metadata[key] = newValue }
+    }
+  }
+
+  private let lines = Locked<[String]>([])
+
+  var logger: Logger { Logger(label: "cookies") { _ in Handler(keeper: self) } }
+  var text: String { lines.withLock { $0.joined(separator: "\n") } }
 }

@@ -210,3 +210,93 @@ import Testing
     }
   }
 }
+
+/// What configurations and requests say about cookies.
+@Suite(.timeLimit(.minutes(5))) struct CookieSettingsTests {
+  private typealias Stage = CookieStage
+
+  @Test func withoutAStorageNothingIsKept() async throws {
+    try await withCookieStage(configure: { $0.cookieStorage = nil }) { stage in
+      _ = try await stage.session.data(from: stage.url(Stage.set("a=1; Path=/", to: "/cookies")))
+      #expect(stage.received == [nil, nil])
+    }
+  }
+
+  @Test func aRequestMayHandleNone() async throws {
+    try await withCookieStage { stage in
+      _ = try await stage.session.data(from: stage.url(Stage.set("a=1; Path=/")))
+      var request = try Request(stage.url(Stage.set("b=1; Path=/", to: "/cookies")))
+      request.handlesCookies = false
+      #expect(try await stage.session.text(request).0 == "")
+      try await stage.expect("a=1", at: stage.url("/cookies"))
+    }
+  }
+
+  @Test func aConfigurationMaySendNone() async throws {
+    try await withCookieStage(configure: { $0.setsCookies = false }) { stage in
+      _ = try await stage.session.data(from: stage.url(Stage.set("a=1; Path=/", to: "/cookies")))
+      #expect(stage.received == [nil, nil])
+      #expect(try stage.jar.count == 1)
+    }
+  }
+
+  /// The configuration's policy counts before the storage's.
+  @Test func acceptPolicies() async throws {
+    for (own, jar, expected) in [
+      (CookieAcceptPolicy?.none, CookieAcceptPolicy.always, 1), (nil, .never, 0), (.never, .always, 0),
+      (.always, .never, 1),
+    ] {
+      try await withCookieStage(configure: {
+        $0.cookieStorage = CookieStorage(acceptPolicy: jar)
+        $0.cookieAcceptPolicy = own
+      }) { stage in
+        _ = try await stage.session.data(from: stage.url(Stage.set("a=1; Path=/")))
+        #expect(try stage.jar.count == expected, "\(String(describing: own)) \(jar)")
+      }
+    }
+  }
+
+  /// `mainDocumentURL` of URLSession: another site's cookies are not accepted, and only `SameSite=None` goes there.
+  @Test func mainDocuments() async throws {
+    try await withCookieStage { stage in
+      _ = try await stage.session.data(
+        from: stage.secureURL(
+          Stage.set("strict=1; SameSite=Strict; Path=/", "silent=1; Path=/", "none=1; SameSite=None; Secure; Path=/")))
+      var request = try Request(stage.secureURL(Stage.set("third=1; SameSite=None; Secure; Path=/", to: "/cookies")))
+      try request.setMainDocument("https://b.example/page")
+      #expect(request.mainDocumentURLString == "https://b.example/page")
+      #expect(try await stage.session.text(request).0 == "none=1")
+      #expect(try !stage.jar.cookies.contains { $0.name == "third" })
+      try request.setMainDocument("https://www.a.example/page")
+      #expect(try await stage.session.text(request).0 == "strict=1; silent=1; none=1; third=1")
+      try request.setMainDocument(nil)
+      #expect(throws: SessionError.self) { try request.setMainDocument("no URL") }
+    }
+  }
+
+  /// The head is built twice for a request that expects 100 (Continue), and once more when it is retried: the cookies are the same.
+  @Test func uploadsGetThemToo() async throws {
+    try await withCookieStage { stage in
+      _ = try await stage.session.data(from: stage.url(Stage.set("a=1; Path=/")))
+      var request = try Request(stage.url(Stage.set()), method: .post, body: .bytes([1, 2, 3]))
+      request.expectsContinue = true
+      request.fields[.contentType] = "text/plain"
+      _ = try await stage.session.data(for: request)
+      #expect(stage.received == [nil, "a=1"])
+      #expect(stage.plain.recordedRequests.last?.fields.values("Cookie").count == 1)
+    }
+  }
+
+  @Test func logsHaveNone() async throws {
+    let log = LogKeeper()
+    try await withCookieStage(configure: { $0.logger = log.logger }) { stage in
+      _ = try await stage.session.data(
+        from: stage.url(
+          Stage.set("a=s3cr3t; Path=/", "b=s3cr3t; Domain=example", to: "/cookies").replacing(
+            "s3cr3t", with: "%733cr3t")))
+      try await stage.expect("a=s3cr3t", at: stage.url("/cookies"))
+    }
+    #expect(!log.text.isEmpty)
+    #expect(!log.text.contains("s3cr3t"))
+  }
+}

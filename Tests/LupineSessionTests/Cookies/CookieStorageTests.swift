@@ -1,0 +1,230 @@
+import FoundationEssentials
+import Glibc
+import LupineSession
+import LupineTesting
+import Testing
+
+/// The storage by itself: what it takes, its files, and many threads at once.
+@Suite struct CookieStorageTests {
+  private func filled() throws -> CookieStorage {
+    let storage = CookieStorage()
+    try storage.setCookies(
+      [
+        "sid=s3cr3t; Path=/; Secure; HttpOnly; SameSite=Strict",
+        "theme=dark; Domain=example.com; Path=/x; Max-Age=86400",
+        "nameless", "utf=ключ",
+      ], from: "https://www.example.com/docs/page")
+    #expect(storage.count == 4)
+    return storage
+  }
+
+  @Test func attributes() throws {
+    let cookies = try filled().cookies
+    #expect(cookies.map(\.name) == ["sid", "theme", "", "utf"])
+    #expect(cookies.map(\.value) == ["s3cr3t", "dark", "nameless", "ключ"])
+    #expect(cookies.map(\.domain) == ["www.example.com", "example.com", "www.example.com", "www.example.com"])
+    #expect(cookies.map(\.includesSubdomains) == [false, true, false, false])
+    #expect(cookies.map(\.path) == ["/", "/x", "/docs", "/docs"])
+    #expect(cookies.map(\.isSecure) == [true, false, false, false])
+    #expect(cookies.map(\.isHTTPOnly) == [true, false, false, false])
+    #expect(cookies.map(\.sameSite) == [.strict, .unspecified, .unspecified, .unspecified])
+    #expect(cookies.map(\.isSessionOnly) == [true, false, true, true])
+    let expires = try #require(cookies[1].expires)
+    #expect(abs(expires.timeIntervalSinceNow - 86_400) < 60)
+  }
+
+  /// Cookies are secrets, and end up in logs easily.
+  @Test func descriptionsHideValues() throws {
+    let cookie = try #require(try filled().cookies.first)
+    var dumped = ""
+    dump(cookie, to: &dumped)
+    for text in ["\(cookie)", String(reflecting: cookie), dumped, "\([cookie])"] {
+      #expect(text.contains("sid=***") && !text.contains("s3cr3t"), "\(text)")
+    }
+    let error = #expect(throws: SessionError.self) {
+      try CookieStorage().setCookie(Cookie(name: "a", value: "s3cr3t\n", domain: "a.com"))
+    }
+    #expect(error?.code == .cookieRefused)
+    #expect(error.map { "\($0)".contains("s3cr3t") } == false)
+  }
+
+  @Test func setAndDelete() throws {
+    let storage = CookieStorage()
+    let cookie = Cookie(name: "a", value: "1", domain: ".Example.com", isSecure: true)
+    #expect(cookie.includesSubdomains)
+    try storage.setCookie(cookie)
+    #expect(try storage.cookies(for: "https://sub.example.com/").map(\.value) == ["1"])
+    #expect(try storage.cookies(for: "http://sub.example.com/").isEmpty)
+    try storage.setCookie(Cookie(name: "a", value: "2", domain: "example.com", includesSubdomains: true))
+    #expect(storage.count == 1)
+    try storage.setCookie(
+      Cookie(
+        name: "a", value: "", domain: "example.com", includesSubdomains: true, expires: Date(timeIntervalSince1970: 1)))
+    #expect(storage.isEmpty)
+    try storage.setCookie(Cookie(name: "b", value: "1", domain: "example.com"))
+    try storage.setCookie(Cookie(name: "c", value: "1", domain: "example.com", expires: Date() + 1000))
+    storage.removeSessionCookies()
+    #expect(storage.cookies.map(\.name) == ["c"])
+    storage.delete(try #require(storage.cookies.first))
+    #expect(storage.isEmpty)
+    try storage.setCookie(Cookie(name: "d", value: "1", domain: "example.com"))
+    storage.removeAll()
+    #expect(storage.cookies.isEmpty)
+    #expect(throws: SessionError.self) { try storage.cookies(for: "no URL") }
+  }
+
+  @Test func counting() throws {
+    let storage = CookieStorage()
+    let values = (0..<60).map { "c\($0)=1" } + ["bad=\u{1}"]
+    #expect(try storage.setCookies(["a=1", "bad=\u{1}", "=", "b=1"], from: "http://a.com/") == 2)
+    #expect(try storage.setCookies(values, from: "http://b.com/") == 50)
+    storage.acceptPolicy = .never
+    #expect(try storage.setCookies(["a=1"], from: "http://c.com/") == 0)
+    #expect(storage.count == 52)
+  }
+
+  // MARK: Files
+
+  @Test(arguments: [CookieFileFormat.netscape, .json]) func filesReadBack(_ format: CookieFileFormat) throws {
+    let storage = try filled()
+    try withFolder { folder in
+      let path = folder + "/jar"
+      #expect(try storage.save(to: path, format: format) == 0)
+      var status = stat()
+      #expect(unsafe stat(path, &status) == 0)
+      #expect(status.st_mode & 0o777 == 0o600)
+      #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["jar"])
+      let copy = CookieStorage()
+      let report = try copy.load(from: path, format: format)
+      #expect(report.read == 4 && report.problemCount == 0 && report.problems.isEmpty)
+      #expect(copy.cookies.map(\.value) == storage.cookies.map(\.value))
+      if format == .json { #expect(copy.cookies == storage.cookies) }
+      #expect(try copy.cookies(for: "https://www.example.com/x").map(\.name) == ["theme", "sid"])
+      // Without those of the session.
+      try storage.save(to: path, format: format, includesSessionCookies: false)
+      let third = CookieStorage()
+      #expect(try third.load(from: path, format: format).read == 1)
+    }
+  }
+
+  /// A file that others may read is replaced by one that they may not; a link is replaced, not followed.
+  @Test func filesAreReplaced() throws {
+    try withFolder { folder in
+      let (path, other) = (folder + "/jar", folder + "/other")
+      #expect(FileManager.default.createFile(atPath: other, contents: Data("old".utf8)))
+      #expect(unsafe symlink(other, path) == 0)
+      try filled().save(to: path, format: .json)
+      #expect(try String(contentsOfFile: other, encoding: .utf8) == "old")
+      var status = stat()
+      #expect(unsafe lstat(path, &status) == 0)
+      #expect(status.st_mode & S_IFMT == S_IFREG && status.st_mode & 0o777 == 0o600)
+    }
+  }
+
+  @Test func failuresAreErrors() throws {
+    let storage = try filled()
+    for work in [
+      { try storage.save(to: "/nonexistent/folder/jar", format: .json) },
+      { try storage.save(to: "/dev/null", format: .netscape) },
+      {
+        try storage.load(from: "/nonexistent", format: .json)
+        return 0
+      },
+      {
+        try storage.load(from: "/tmp", format: .netscape)
+        return 0
+      },
+    ] as [() throws -> Int] {
+      let error = #expect(throws: SessionError.self) { try work() }
+      #expect(error?.code == .fileFailed)
+    }
+    var status = stat()
+    #expect(unsafe stat("/dev/null", &status) == 0 && status.st_mode & S_IFMT == S_IFCHR)
+    #expect(throws: SessionError.self) { try CookieStorage(publicSuffixListPath: "/nonexistent") }
+    #expect(throws: SessionError.self) { try CookieStorage(publicSuffixListPath: "/dev/null") }
+  }
+
+  @Test func hostileCookiesTxt() throws {
+    try withFolder { folder in
+      let path = folder + "/cookies.txt"
+      let text = """
+        # Netscape HTTP Cookie File
+        .com\tTRUE\t/\tFALSE\t0\tsuper\t1
+        example.com\tFALSE\t/\tFALSE\t0\tgood\t1
+        example.com\tFALSE\t/\tFALSE\t1\texpired\t1
+        example.com\tFALSE\t/
+        example.com\tFALSE\t/\tFALSE\t0\t__Host-x\t1
+        ex ample.com\tFALSE\t/\tFALSE\t0\ta\t1
+        example.com\tFALSE\tx\tFALSE\t0\ta\t1
+
+        """
+      try Data(text.utf8).write(to: URL(filePath: path))
+      let storage = CookieStorage()
+      let report = try storage.load(from: path, format: .netscape)
+      #expect(storage.cookies.map(\.name) == ["good"])
+      #expect(report.read == 1)
+      #expect(report.problems.map(\.place) == [2, 5, 6, 7, 8])
+      #expect(report.problemCount == 5)
+    }
+  }
+
+  @Test(arguments: [
+    "", "[]", "{}", #"{"version": 2, "cookies": []}"#, #"{"version": 1, "cookies": {}}"#, #"{"version": "1"}"#,
+    #"{"version": 1, "cookies": ["#, String(repeating: "[", count: 1000),
+    #"{"version": 1, "cookies": [\#(String(repeating: "0,", count: 300_000))0]}"#,
+  ]) func noJSONOfCookies(_ text: String) {
+    let storage = CookieStorage()
+    let error = #expect(throws: SessionError.self) { try storage.load(json: Data(text.utf8)) }
+    #expect(error?.code == .fileFailed)
+    #expect(storage.isEmpty)
+  }
+
+  @Test func hostileJSON() throws {
+    let text = #"""
+      {"version": 1, "other": {"kept": true}, "cookies": [
+        {"name": "good", "value": "1", "domain": "Example.com", "hostOnly": false, "path": "/", "expires": 99999999999},
+        {"name": "super", "value": "1", "domain": "com", "hostOnly": false, "path": "/"},
+        {"name": "no path", "value": "1", "domain": "example.com", "hostOnly": false},
+        {"name": "number", "value": 1, "domain": "example.com", "hostOnly": false, "path": "/"},
+        {"name": "line\nend", "value": "1", "domain": "example.com", "hostOnly": false, "path": "/"},
+        {"name": "site", "value": "1", "domain": "example.com", "hostOnly": false, "path": "/", "sameSite": "perhaps"},
+        {"name": "date", "value": "1", "domain": "example.com", "hostOnly": false, "path": "/", "expires": "soon"},
+        {"name": "huge", "value": "1", "domain": "example.com", "hostOnly": true, "path": "/", "expires": 1e300, "created": -1e300},
+        {"name": "past", "value": "1", "domain": "example.com", "hostOnly": true, "path": "/", "expires": -5}, null, 1, []
+      ]}
+      """#
+    let storage = CookieStorage()
+    let report = try storage.load(json: Data(text.utf8))
+    #expect(storage.cookies.map(\.name) == ["good", "huge"])
+    #expect(report.read == 2)
+    #expect(report.problems.map(\.place) == [2, 3, 4, 5, 6, 7, 10, 11, 12])
+    for cookie in storage.cookies {
+      #expect(try #require(cookie.expires) <= Date() + 400 * 86_400)
+    }
+  }
+
+  // MARK: Threads
+
+  @Test func manyAtOnce() async throws {
+    let storage = CookieStorage()
+    await withTaskGroup(of: Void.self) { group in
+      for worker in 0..<8 {
+        group.addTask {
+          for round in 0..<200 {
+            do {
+              let url = "https://h\(round % 5).example.com/"
+              try storage.setCookies(["w\(worker)=\(round); Domain=example.com", "own=\(worker)"], from: url)
+              _ = try storage.cookies(for: url)
+              if round % 50 == 49 { storage.removeSessionCookies() }
+              _ = storage.count
+            } catch {
+              Issue.record(error)
+            }
+          }
+        }
+      }
+    }
+    #expect(storage.count == storage.cookies.count)
+    #expect(storage.count <= 13)
+  }
+}
