@@ -20,7 +20,7 @@ struct BatchCommand: AsyncParsableCommand {
          "maxBodyBytes": 268435456, "caFile": "ca.pem", "insecure": false,
          "clientCert": "cert.pem", "clientKey": "key.pem",
          "resolve": {"example.com:443": "127.0.0.1:8443"}, "unixSocket": "path",
-         "outputFile": "path", "resumeFrom": "…"}
+         "cookies": false, "cookieFile": "cookies.txt", "outputFile": "path", "resumeFrom": "…"}
         Only "url" is needed; the values shown for flags and numbers are the defaults (no timeout).
 
       RESULT:
@@ -67,6 +67,7 @@ struct BatchRun: Sendable {
       }
       try await group.waitForAll()
     }
+    try sessions.saveCookies()
   }
 
   private func write(_ result: BatchResult) throws(System.Failure) {

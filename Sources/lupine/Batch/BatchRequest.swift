@@ -23,6 +23,7 @@ struct BatchRequest: Sendable {
     var clientKey: String?
     var resolve: [String: String] = [:]
     var unixSocket: String?
+    var jar = BatchJars.Choice.none
   }
 
   /// The body goes into a file instead of the result.
@@ -90,8 +91,17 @@ struct BatchRequest: Sendable {
     key.clientKey = try fields.string("clientKey")
     key.unixSocket = try fields.string("unixSocket")
     key.resolve = try fields.strings("resolve")
+    key.jar = try jar(fields)
     if key.clientKey != nil, key.clientCertificate == nil { throw BatchRefusal("\"clientKey\" needs \"clientCert\"") }
     return key
+  }
+
+  /// A file implies that cookies are wanted.
+  private static func jar(_ fields: BatchFields) throws(BatchRefusal) -> BatchJars.Choice {
+    let wantsCookies = try fields.boolean("cookies")
+    guard let path = try fields.string("cookieFile") else { return wantsCookies == true ? .shared : .none }
+    guard wantsCookies != false else { throw BatchRefusal("\"cookieFile\" needs \"cookies\"") }
+    return .file(path)
   }
 
   /// In their order and case, duplicates included.

@@ -15,15 +15,17 @@ final class BatchSessions: Sendable {
 
   private let concurrency: Int
   private let state = Locked(State())
+  private let jars = BatchJars()
 
   init(concurrency: Int) {
     self.concurrency = concurrency
   }
 
-  func session(for key: BatchRequest.SessionKey) throws(SessionError) -> Session {
-    try state.withLock { state throws(SessionError) in
+  func session(for key: BatchRequest.SessionKey) throws -> Session {
+    let jar = try jars.storage(for: key.jar)
+    return try state.withLock { state throws(SessionError) in
       if let session = state.sessions[key] { return session }
-      let session = try Session(configuration(for: key))
+      let session = try Session(configuration(for: key, jar))
       if state.order.count >= Self.limit { state.sessions[state.order.removeFirst()] = nil }
       state.sessions[key] = session
       state.order.append(key)
@@ -31,8 +33,14 @@ final class BatchSessions: Sendable {
     }
   }
 
-  private func configuration(for key: BatchRequest.SessionKey) -> SessionConfiguration {
+  /// Writes the files of cookies.
+  func saveCookies() throws(SessionError) {
+    try jars.save()
+  }
+
+  private func configuration(for key: BatchRequest.SessionKey, _ jar: CookieStorage?) -> SessionConfiguration {
     var configuration = SessionConfiguration()
+    configuration.cookieStorage = jar
     configuration.userAgent = "lupine/0.1"
     configuration.maximumConnectionsPerHost = concurrency
     configuration.maximumConnections = max(configuration.maximumConnections, concurrency)

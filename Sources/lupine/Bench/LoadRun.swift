@@ -113,6 +113,8 @@ struct LoadRun: Sendable {
 
   private var configuration: SessionConfiguration {
     var configuration = plan.configuration
+    // Every request is the same one.
+    configuration.cookieStorage = nil
     configuration.maximumConnectionsPerHost = plan.connections
     configuration.maximumConnections = max(configuration.maximumConnections, plan.connections)
     configuration.maximumWaitingRequests = max(configuration.maximumWaitingRequests, plan.connections)

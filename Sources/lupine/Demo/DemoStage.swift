@@ -12,6 +12,7 @@ struct DemoStage: Sendable {
     server = try LoopbackServer(
       routes: ServerRoute.standard(), tls: try ServerTLS.minted(by: authority), recording: .none)
     var configuration = SessionConfiguration()
+    configuration.cookieStorage = CookieStorage()
     configuration.userAgent = "lupine-demo/0.1"
     configuration.tls.roots = .certificates([authority.rootDER])
     // The certificate is for "localhost", which not every container can resolve.

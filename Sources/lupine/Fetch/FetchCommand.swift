@@ -34,6 +34,7 @@ struct FetchCommand: AsyncParsableCommand {
 
   @OptionGroup(title: "Request") var body: BodyOptions
   @OptionGroup(title: "Output") var output: OutputOptions
+  @OptionGroup(title: "Session") var session: SessionOptions
   @OptionGroup(title: "Connection") var connection: ConnectionOptions
 
   mutating func run() async throws {
@@ -41,7 +42,16 @@ struct FetchCommand: AsyncParsableCommand {
     var plan = try FetchPlan(target: try Target(arguments), payload: payload, connection: connection)
     // Progress and ranges count the bytes as they are sent.
     if output.download { plan.request.acceptsCompressedContent = false }
-    try await FetchRun(plan, output: output).run()
+    let file = try session.path.map { try SessionFile($0) }
+    if let file { plan.configuration.cookieStorage = file.cookies }
+    do {
+      try await FetchRun(plan, output: output).run()
+    } catch {
+      // What the redirects before a failure have set is kept too.
+      try file?.save()
+      throw error
+    }
+    try file?.save()
   }
 }
 

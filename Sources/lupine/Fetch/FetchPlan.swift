@@ -96,6 +96,8 @@ struct FetchPlan: Sendable {
   private static func configuration(_ options: ConnectionOptions) throws(CommandFailure) -> SessionConfiguration {
     for path in [options.cacert, options.cert, options.key].compactMap({ $0 }) { try checkReadable(path) }
     var configuration = SessionConfiguration()
+    // A jar for this run, so that a redirect after signing in works; `--session` brings another.
+    configuration.cookieStorage = CookieStorage()
     configuration.userAgent = "lupine/0.1"
     configuration.acceptsCompressedContent = options.compressed
     configuration.unixSocketPath = options.unixSocket

@@ -210,6 +210,12 @@ final class OutputFile: Sendable {
 
 /// Names in the file system.
 enum FileSystem {
+  /// Whether there is anything of that name; a link counts as what it leads to.
+  static func exists(_ path: String) -> Bool {
+    var status = stat()
+    return unsafe stat(path, &status) == 0
+  }
+
   /// The size of a regular file; nil if there is none.
   static func size(_ path: String) -> Int64? {
     var status = stat()

@@ -1,0 +1,44 @@
+internal import LupineRules
+internal import LupineSession
+
+/// What belongs to a session, kept in a file between runs: a JSON object with `"version": 1` and `"cookies"`. Members that this program does not
+/// know are kept as they are.
+struct SessionFile {
+  private static let sizeLimit = 16 << 20
+
+  let path: String
+  let cookies: CookieStorage
+  private var members: [JSONValue.Member]
+
+  /// Reads the file; a missing one is empty.
+  init(_ path: String) throws {
+    self.path = path
+    cookies = CookieStorage()
+    members = []
+    guard FileSystem.exists(path) else { return }
+    let bytes = try SmallFile.read(path, limit: Self.sizeLimit)
+    do throws(JSONError) {
+      let value = try JSONReader.read(bytes, depthLimit: 32, valueLimit: 1_000_000)
+      // That a value is no object, the storage tells.
+      if case .object(let found) = value { members = found }
+    } catch {
+      throw CommandFailure.misuse("\(path) is no session file: \(error)")
+    }
+    do throws(SessionError) {
+      let report = try cookies.load(.object(members))
+      for problem in report.problems {
+        System.tell("lupine: \(path): cookie \(problem.place) is left out: \(problem.message)\n")
+      }
+    } catch {
+      throw CommandFailure.misuse("\(path) is no session file: \(error.message)")
+    }
+  }
+
+  /// Writes what there is now, readable by the owner only, in the place of the old file. Of two runs at a time the later one wins.
+  func save() throws {
+    var members = [JSONValue.Member("version", .integer(CookieJSON.version))]
+    members += self.members.filter { $0.name != "version" && $0.name != "cookies" }
+    members.append(JSONValue.Member("cookies", cookies.jsonValue))
+    try SmallFile.replace(path, with: Array((JSONWriter.pretty(.object(members)) + "\n").utf8))
+  }
+}

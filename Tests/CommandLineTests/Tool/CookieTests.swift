@@ -1,0 +1,131 @@
+import Foundation
+import LupineRules
+import LupineTesting
+import Testing
+
+@testable import lupine
+
+@Suite(.timeLimit(.minutes(3))) struct CookieTests {
+  /// `/cookies`, `/cookies/set` and `/redirect` of the standard routes.
+  private func withServer(_ body: (LoopbackServer, Folder) async throws -> Void) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    try await body(server, Folder())
+  }
+
+  @Test func aSessionIsKeptBetweenRuns() async throws {
+    try await withServer { server, folder in
+      let set = try await Tool.run(["--session", "s.json", server.url("/cookies/set?sid=1&x=2")], in: folder)
+      #expect(set.status == 0 && set.error == "", "\(set.error)")
+      let mode = try FileManager.default.attributesOfItem(atPath: folder.path("s.json"))[.posixPermissions] as? Int
+      #expect(mode == 0o600)
+      let shown = try await Tool.run(["--session", "s.json", server.url("/cookies")], in: folder)
+      #expect(shown.text == "sid=1; x=2")
+      // Another session, and none, know nothing of them.
+      #expect(try await Tool.run(["--session", "t.json", server.url("/cookies")], in: folder).text == "")
+      #expect(try await Tool.run([server.url("/cookies")], in: folder).text == "")
+    }
+  }
+
+  /// What others keep in the file stays there.
+  @Test func unknownMembersOfTheFileAreKept() async throws {
+    try await withServer { server, folder in
+      try folder.write(#"{"version": 1, "later": [{"a": 1.50}], "cookies": []}"#, to: "s.json")
+      let outcome = try await Tool.run(["--session", "s.json", server.url("/cookies/set?sid=1")], in: folder)
+      #expect(outcome.status == 0, "\(outcome.error)")
+      let value = try JSONReader.read(try folder.bytes("s.json"))
+      #expect(value["later"] == .array([.object([JSONValue.Member("a", .number("1.50"))])]))
+      #expect(value["cookies"]?.array?.first?["name"] == .string("sid"))
+      #expect(value["version"] == .number("1"))
+    }
+  }
+
+  @Test(arguments: ["[]", "{", "{\"version\": 7}", "text"]) func noSessionFile(_ text: String) async throws {
+    try await withServer { server, folder in
+      try folder.write(text, to: "s.json")
+      let outcome = try await Tool.run(["--session", "s.json", server.url("/cookies")], in: folder)
+      #expect(outcome.status == 2 && outcome.error.contains("is no session file"), "\(outcome.error)")
+      #expect(server.requestCount == 0)
+      #expect(String(decoding: try folder.bytes("s.json"), as: UTF8.self) == text)
+    }
+  }
+
+  @Test func cookiesOfAFailedRunAreKept() async throws {
+    try await withServer { server, folder in
+      let outcome = try await Tool.run(
+        ["--session", "s.json", "--fail", server.url("/cookies/set?sid=1"), "--timeout", "20"], in: folder)
+      #expect(outcome.status == 0)
+      let failed = try await Tool.run(
+        ["--session", "s.json", "--fail", server.url("/status?code=500")], in: folder)
+      #expect(failed.status == 22)
+      #expect(try await Tool.run(["--session", "s.json", server.url("/cookies")], in: folder).text == "sid=1")
+    }
+  }
+
+  @Test func oneRunHasAJarForItsRedirects() async throws {
+    let server = try LoopbackServer(routes: [
+      ServerRoute(nil, "/login") { _, connection in
+        try connection.respond(302, fields: ["Set-Cookie": "sid=s3cr3t; Path=/", "Location": "/"], text: "")
+      },
+      ServerRoute(nil, "/") { request, connection in
+        try connection.respond(text: request.fields.first("Cookie") ?? "none")
+      },
+    ])
+    defer { server.shutdown() }
+    let outcome = try await Tool.run(["-v", "-F", server.url("/login")])
+    #expect(outcome.text == "sid=s3cr3t")
+    // Neither as received nor as sent.
+    #expect(outcome.error.contains("< Set-Cookie: [hidden") && outcome.error.contains("> Cookie: [hidden"))
+    #expect(!outcome.error.contains("s3cr3t"))
+    #expect(try await Tool.run([server.url("/")]).text == "none")
+  }
+
+  // MARK: Batch
+
+  private func bodies(_ lines: [String], in folder: Folder) async throws -> [String] {
+    // One at a time, in order.
+    let outcome = try await Tool.run(
+      ["batch", "--concurrency", "1"], input: lines.map { $0 + "\n" }.joined(), in: folder)
+    #expect(outcome.status == 0 && outcome.error == "", "\(outcome.error)")
+    return try outcome.lines.map { line in
+      let result = try JSONReader.read(line)
+      let body = result["bodyBase64"]?.string.flatMap { Base64.decode($0) } ?? []
+      return result["error"]?["code"]?.string ?? String(decoding: body, as: UTF8.self)
+    }
+  }
+
+  @Test func aBatchSharesOneJar() async throws {
+    try await withServer { server, folder in
+      func line(_ path: String, _ more: String = "") -> String { #"{"url":"\#(server.url(path))"\#(more)}"# }
+      let bodies = try await bodies(
+        [
+          line("/cookies/set?a=1"), line("/cookies", #","cookies":true"#),
+          line("/cookies/set?b=1", #","cookies":true"#), line("/cookies", #","cookies":true"#),
+          line("/cookies", #","cookies":true,"insecure":true"#), line("/cookies"),
+          line("/cookies", #","cookies":false"#),
+          line("/cookies", #","cookies":1"#), line("/cookies", #","cookies":false,"cookieFile":"x""#),
+        ], in: folder)
+      #expect(bodies == ["", "", "", "b=1", "b=1", "", "", "badRequest", "badRequest"])
+    }
+  }
+
+  @Test func aBatchKeepsFilesOfCookies() async throws {
+    try await withServer { server, folder in
+      try folder.write("127.0.0.1\tFALSE\t/\tFALSE\t0\told\t1\n", to: "cookies.txt")
+      func line(_ path: String, _ file: String) -> String { #"{"url":"\#(server.url(path))","cookieFile":"\#(file)"}"# }
+      let bodies = try await bodies(
+        [
+          line("/cookies", "cookies.txt"), line("/cookies/set?new=2", "cookies.txt"), line("/cookies", "cookies.txt"),
+          line("/cookies", "other.txt"), line("/cookies", "."),
+        ], in: folder)
+      #expect(bodies == ["old=1", "", "old=1; new=2", "", "fileFailed"])
+      let text = String(decoding: try folder.bytes("cookies.txt"), as: UTF8.self)
+      #expect(text.hasSuffix("127.0.0.1\tFALSE\t/\tFALSE\t0\told\t1\n127.0.0.1\tFALSE\t/\tFALSE\t0\tnew\t2\n"))
+      #expect(folder.exists("other.txt"))
+      // A file that cannot be written is told at the end.
+      let request = #"{"url":"\#(server.url("/cookies"))","cookieFile":"/nonexistent/folder/c.txt"}"#
+      let outcome = try await Tool.run(["batch"], input: request + "\n", in: folder)
+      #expect(outcome.status == 1 && outcome.lines.count == 1 && outcome.error.contains("cannot write"))
+    }
+  }
+}
