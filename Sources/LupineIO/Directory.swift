@@ -42,6 +42,11 @@ package final class Directory: Sendable {
     return (parent.hasSuffix("/") ? parent : parent + "/") + "lupine-\(SystemCalls.effectiveUser)"
   }
 
+  /// Which file system it is on: files move between directories of one in one step.
+  package func isOnFileSystem(of other: Directory) throws(IOError) -> Bool {
+    try SystemCalls.ownership(descriptor).device == SystemCalls.ownership(other.descriptor).device
+  }
+
   /// Makes a new file that only its owner may read and write, locked; throws `alreadyExists` rather than follow a link or open what is there.
   package func create(_ name: String) throws(IOError) -> File {
     let file = File(

@@ -63,6 +63,17 @@ package final class File: Sendable {
     if let failure { throw failure }
   }
 
+  /// Writes the first `count` bytes, or all, to the front of another file.
+  package func copy(to other: File, count: Int64 = .max) throws(IOError) {
+    var offset: Int64 = 0
+    while offset < count {
+      let bytes = try read(at: offset, count: Int(min(count - offset, 1 << 20)))
+      if bytes.isEmpty { return }
+      try other.write(bytes, at: offset)
+      offset += Int64(bytes.count)
+    }
+  }
+
   package func truncate(to size: Int64) throws(IOError) { try SystemCalls.truncate(descriptor, to: size) }
 
   /// Waits until the disk has everything.

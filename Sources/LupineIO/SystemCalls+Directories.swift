@@ -51,6 +51,7 @@ extension SystemCalls {
     /// Whether group or others may do anything.
     var isShared: Bool
     var links: Int
+    var device: UInt64
   }
 
   static func ownership(_ file: borrowing Descriptor) throws(IOError) -> Ownership {
@@ -60,7 +61,8 @@ extension SystemCalls {
     let kind = Int32(status.st_mode) & Int32(S_IFMT)
     return Ownership(
       isDirectory: kind == Int32(S_IFDIR), isRegular: kind == Int32(S_IFREG), isOurs: status.st_uid == geteuid(),
-      isShared: status.st_mode & 0o077 != 0, links: Int(status.st_nlink))
+      isShared: status.st_mode & 0o077 != 0, links: Int(status.st_nlink),
+      device: UInt64(status.st_dev))
   }
 
   /// Locks a file against others who do the same, until its last descriptor is closed. File systems without locks are let pass.

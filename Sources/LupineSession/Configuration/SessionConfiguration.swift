@@ -95,7 +95,7 @@ public struct SessionConfiguration: Sendable {
   // MARK: Files
 
   /// A directory for unfinished downloads, which are kept in `lupine-<user>` below it, a folder that is made for its owner alone; nil is `TMPDIR`
-  /// or `/tmp`. On the file system of the destination it saves a copy at the end. Default nil.
+  /// or `/tmp`. On the file system of the destinations, downloads that go on need no copy at the end. Default nil.
   public var temporaryDirectory: String?
 
   // MARK: The rest

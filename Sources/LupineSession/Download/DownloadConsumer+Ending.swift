@@ -58,22 +58,32 @@ extension DownloadConsumer {
   /// Keeps what can be gone on from, and removes everything else.
   private func leave(_ error: SessionError, _ state: State) -> SessionError {
     var error = error
-    // Whoever gets the error may go on at once, while this object still lives.
-    defer { state.partial?.file.unlock() }
+    guard let partial = state.partial else { return error }
     if let untouched = state.untouched {
       error.resumeData = untouched
-    } else if let version = state.version, let partial = state.partial, state.offset > 0, !state.mustEmpty {
-      do {
-        let record = try partial.record(
-          version, url: request.parsedURL, offset: state.offset, createdAt: Int64(Date().timeIntervalSince1970))
-        error.resumeData = try ResumeData(record)
-      } catch {
-        partial.remove()
-      }
+    } else if let version = state.version, state.offset > 0, !state.mustEmpty {
+      error.resumeData = try? keep(partial, version, state.offset)
+      if error.resumeData == nil { partial.remove() }
     } else {
-      state.partial?.remove()
+      partial.remove()
     }
+    // Whoever gets the error may go on at once, while this object still lives.
+    partial.file.unlock()
     return error
+  }
+
+  /// Brings the file to where resume data can name it, and names it.
+  private func keep(_ partial: PartialFile, _ version: DownloadVersion, _ offset: Int64) throws -> ResumeData {
+    let kept = try partial.isInFolder ? partial : partial.movedIntoFolder(place, count: offset)
+    defer { kept.file.unlock() }
+    do {
+      let record = try kept.record(
+        version, url: request.parsedURL, offset: offset, createdAt: Int64(Date().timeIntervalSince1970))
+      return try ResumeData(record)
+    } catch {
+      kept.remove()
+      throw error
+    }
   }
 }
 

@@ -33,31 +33,32 @@ struct DownloadPlan: Sendable {
     }
   }
 
-  /// A download whose file is there before its request is sent, so that a folder that cannot be written is an error before anything else.
+  /// A download whose file is there before its request is sent, so that a folder or destination that cannot be written is an error before
+  /// anything else.
   /// Blocks: on file threads only.
   ///
   /// A partial file that is gone, changed or not safely ours is not gone on with: the download begins anew, in another file.
   static func prepare(
-    _ request: Request, resuming resumeData: ResumeData?, session: Session
+    _ request: Request, resuming resumeData: ResumeData?, to destination: DownloadDestination? = nil, session: Session
   ) throws(SessionError) -> DownloadPlan {
+    try destination?.check()
     var plan = DownloadPlan(request, session: session)
     if let resumeData {
       try plan.check(resumeData)
       if let partial = PartialFile.reopen(resumeData.record, in: plan.place) { plan.resume(resumeData, partial) }
     }
-    if plan.partial == nil { plan.partial = try createPartial(in: plan.place) }
+    if plan.partial == nil { plan.partial = try createPartial(in: plan.place, for: destination) }
     return plan
   }
 
-  /// The same on a file thread, where `completion` is called too. What is known to go wrong with the destination is found first.
+  /// The same on a file thread, where `completion` is called too.
   static func prepare(
     _ request: Request, resuming resumeData: ResumeData?, to destination: DownloadDestination?, session: Session,
     threads: FileThreads, completion: @escaping @Sendable (Result<DownloadPlan, SessionError>) -> Void
   ) {
     threads.run { () throws(IOError) -> Result<DownloadPlan, SessionError> in
       do throws(SessionError) {
-        try destination?.check()
-        return .success(try prepare(request, resuming: resumeData, session: session))
+        return .success(try prepare(request, resuming: resumeData, to: destination, session: session))
       } catch {
         return .failure(error)
       }
@@ -70,9 +71,12 @@ struct DownloadPlan: Sendable {
     }
   }
 
-  static func createPartial(in place: PartialPlace) throws(SessionError) -> PartialFile {
+  static func createPartial(
+    in place: PartialPlace, for destination: DownloadDestination? = nil
+  ) throws(SessionError) -> PartialFile {
     do throws(IOError) {
-      return try PartialFile.create(in: place)
+      return try PartialFile.create(
+        in: place, for: destination?.path.map { DownloadDestination.directory(of: $0) })
     } catch {
       throw SessionError(error, "make a file in", path: place.path)
     }

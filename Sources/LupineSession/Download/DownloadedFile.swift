@@ -36,20 +36,12 @@ final class DownloadedFile: Sendable {
     }
   }
 
-  private static let slice = 1 << 20
-
   private func copy(to path: String, overwriting: Bool) throws(IOError) {
     let directory = try Directory.open(DownloadDestination.directory(of: path))
     let name = ".lupine-" + partial.name
     let copy = try directory.create(name)
     do throws(IOError) {
-      var offset: Int64 = 0
-      while true {
-        let bytes = try partial.file.read(at: offset, count: Self.slice)
-        if bytes.isEmpty { break }
-        try copy.write(bytes, at: offset)
-        offset += Int64(bytes.count)
-      }
+      try partial.file.copy(to: copy)
       try copy.synchronize()
       try directory.rename(name, to: path, overwriting: overwriting)
     } catch {

@@ -19,20 +19,44 @@ final class PartialFile: Sendable {
   let directory: Directory
   let name: String
   let file: File
+  /// Whether it is in the folder, where resume data can name it, and not beside its destination.
+  let isInFolder: Bool
 
-  private init(_ file: File, _ name: String, in directory: Directory) {
+  private init(_ file: File, _ name: String, in directory: Directory, isInFolder: Bool = true) {
     self.file = file
     self.name = name
     self.directory = directory
+    self.isInFolder = isInFolder
   }
 
   var path: String { "\(directory.path)/\(name)" }
 
   /// A new, empty one under a name that nobody can guess.
-  static func create(in place: PartialPlace) throws(IOError) -> PartialFile {
+  ///
+  /// - Parameter destination: the directory where it will go. If that is on another file system than the folder, which may be memory, the file
+  ///   is made there, under a hidden name, so that it need not be copied when it is complete.
+  static func create(in place: PartialPlace, for destination: String? = nil) throws(IOError) -> PartialFile {
     let directory = try place.open()
     let name = UUID().uuidString + ".part"
+    // A directory that may be written but not listed cannot be opened: then the file is copied in the end.
+    if let destination, let target = try? Directory.open(destination), try !target.isOnFileSystem(of: directory) {
+      let hidden = ".lupine-" + name
+      return PartialFile(try target.create(hidden), hidden, in: target, isInFolder: false)
+    }
     return PartialFile(try directory.create(name), name, in: directory)
+  }
+
+  /// The same bytes in the folder; this one is removed.
+  func movedIntoFolder(_ place: PartialPlace, count: Int64) throws(IOError) -> PartialFile {
+    let moved = try PartialFile.create(in: place)
+    do throws(IOError) {
+      try file.copy(to: moved.file, count: count)
+    } catch {
+      moved.remove()
+      throw error
+    }
+    remove()
+    return moved
   }
 
   /// The one that a record is about, cut to the bytes that count; nil if it is gone, changed, shorter, in use, or not safely ours.

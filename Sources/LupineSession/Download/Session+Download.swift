@@ -7,8 +7,8 @@ extension Session {
   /// Fetches a request into a file.
   ///
   /// The body is written to a partial file in the session's temporary folder (mode 0600, never through a link; see
-  /// `SessionConfiguration.temporaryDirectory`), which takes its place when the body is complete, in one step; on another file system it
-  /// is copied beside it first. Only a 2xx status makes a file: any other response fails with `.badResponse`, the response and the
+  /// `SessionConfiguration.temporaryDirectory`), or beside a destination on another file system. It takes its place when the body is
+  /// complete, in one step. Only a 2xx status makes a file: any other response fails with `.badResponse`, the response and the
   /// beginning of its body in the error.
   ///
   /// No content codings are asked for unless the request says so (`acceptsCompressedContent`): a body that is coded has no parts that

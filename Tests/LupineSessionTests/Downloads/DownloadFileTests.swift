@@ -29,7 +29,25 @@ import Testing
     }
   }
 
-  /// Too small for the copy, and too small for the partial file itself.
+  /// What is broken off on another file system comes back into the folder, and is copied when it is complete.
+  @Test func goesOnToAnotherFileSystem() async throws {
+    guard let disk = try SmallDisk(bytes: 8 << 20) else { return }
+    defer { disk.unmount() }
+    let file = FileServer(.init(size: 500_000), [.cut(300_000), .cut(1000)])
+    try await withFileServer(file) { session, server, folder in
+      let destination = DownloadDestination(path: disk.path + "/file")
+      var data = try await leftover { try await session.download(for: Request(server.url("/file")), to: destination) }
+      for there in [300_000, 301_000] {
+        #expect(data.receivedBytes == there && disk.names == [] && folder.partials.count == 1)
+        guard there == 300_000 else { break }
+        data = try await leftover { [data] in try await session.download(resumeFrom: data, to: destination) }
+      }
+      let (path, response) = try await session.download(resumeFrom: data, to: destination)
+      #expect(response.statusCode == 206 && Pattern.matches(path, 500_000) && disk.names == ["file"])
+    }
+  }
+
+  /// The destination's file system is too small, or that of the folder.
   @Test(arguments: [false, true]) func diskFull(_ holdsPartialFiles: Bool) async throws {
     guard let disk = try SmallDisk(bytes: 1 << 20) else { return }
     defer { disk.unmount() }
@@ -39,12 +57,27 @@ import Testing
       let error = try await failure {
         try await session.download(
           for: Request(server.url("/bytes?n=5000000")),
-          to: DownloadDestination(path: holdsPartialFiles ? folder.target : disk.path + "/file"))
+          to: holdsPartialFiles ? .temporary : DownloadDestination(path: disk.path + "/file"))
       }
       #expect(try fileFailure(error).reason == .storageFull)
       #expect(folder.partials == [] && folder.complete == [])
       #expect(DirectoryListing.names(disk.path + "/lupine-\(geteuid())") == [])
       #expect(disk.names == (holdsPartialFiles ? ["lupine-\(geteuid())"] : []))
+    }
+  }
+
+  /// Too small for the copy of what was gone on with.
+  @Test func diskFullForTheCopy() async throws {
+    guard let disk = try SmallDisk(bytes: 1 << 20) else { return }
+    defer { disk.unmount() }
+    let file = FileServer(.init(size: 3_000_000), [.cut(300_000)])
+    try await withFileServer(file) { session, server, folder in
+      let data = try await leftover { try await session.download(for: Request(server.url("/file"))) }
+      let error = try await failure {
+        try await session.download(resumeFrom: data, to: DownloadDestination(path: disk.path + "/file"))
+      }
+      #expect(try fileFailure(error).reason == .storageFull)
+      #expect(disk.names == [])
     }
   }
 
