@@ -81,7 +81,7 @@ private struct ArchiveWriter {
     var members = [
       Member("method", .string(request.method)), Member("url", .string(url)),
       Member("httpVersion", .string(request.httpVersion)),
-      Member("cookies", .array(ArchiveCookies.request(request.fields).map { cookie($0) })),
+      Member("cookies", .array(ArchiveCookies.request(shown(request.fields)).map { cookie($0) })),
       Member("headers", fields(request.fields)),
       Member("queryString", query(url)),
     ]
@@ -106,7 +106,7 @@ private struct ArchiveWriter {
     var members = [
       Member("status", .integer(shown.status)), Member("statusText", .string(shown.reason)),
       Member("httpVersion", .string(response == nil ? "" : shown.httpVersion)),
-      Member("cookies", .array(ArchiveCookies.response(shown.fields).map { cookie($0) })),
+      Member("cookies", .array(ArchiveCookies.response(self.shown(shown.fields)).map { cookie($0) })),
       Member("headers", fields(shown.fields)),
       Member("content", content(shown)),
       Member("redirectURL", .string(redacts ? SecretText.redacted(url: location) : location)),
@@ -142,18 +142,22 @@ private struct ArchiveWriter {
 
   private func fields(_ fields: [HTTPArchive.Field]) -> JSONValue {
     .array(
-      fields.map { field in
-        let value =
-          redacts
-          ? SecretText.redacted(field: field.name, value: field.value, isSensitive: field.isSensitive) : field.value
-        return .object([Member("name", .string(field.name)), Member("value", .string(value))])
-      })
+      shown(fields).map { .object([Member("name", .string($0.name)), Member("value", .string($0.value))]) })
+  }
+
+  /// The fields as they may be seen. Cookies are listed from these: one without a name is all secret.
+  private func shown(_ fields: [HTTPArchive.Field]) -> [HTTPArchive.Field] {
+    guard redacts else { return fields }
+    return fields.map { field in
+      HTTPArchive.Field(
+        field.name, SecretText.redacted(field: field.name, value: field.value, isSensitive: field.isSensitive))
+    }
   }
 
   private func cookie(_ cookie: ArchiveCookies.Cookie) -> JSONValue {
     var members = [
       Member("name", .string(cookie.name)),
-      Member("value", .string(redacts ? SecretText.mark : cookie.value)),
+      Member("value", .string(cookie.value)),
     ]
     if let path = cookie.path { members.append(Member("path", .string(path))) }
     if let domain = cookie.domain { members.append(Member("domain", .string(domain))) }

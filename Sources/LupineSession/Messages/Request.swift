@@ -105,7 +105,11 @@ public struct Request: Sendable {
 
 /// Chunks of a body, pulled one at a time: the next is asked for when the socket has room for it.
 public struct BodyStream: Sendable {
-  let run: @Sendable (_ write: @Sendable ([UInt8]) async -> Bool) async throws -> Void
+  let run: @Sendable (_ write: @escaping @Sendable ([UInt8]) async -> Bool) async throws -> Void
+
+  init(run: @escaping @Sendable (_ write: @escaping @Sendable ([UInt8]) async -> Bool) async throws -> Void) {
+    self.run = run
+  }
 
   /// The chunks of an async sequence.
   public init<Chunks: AsyncSequence & Sendable>(_ chunks: Chunks) where Chunks.Element == [UInt8] {

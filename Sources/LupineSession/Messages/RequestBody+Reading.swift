@@ -10,6 +10,16 @@ extension BodyStream {
   public func forEachChunk(_ take: @escaping @Sendable ([UInt8]) async -> Bool) async throws {
     try await run { chunk in chunk.isEmpty ? true : await take(chunk) }
   }
+
+  /// The same stream, whose chunks are shown to `observe` before they go on.
+  public func observed(by observe: @escaping @Sendable ([UInt8]) -> Void) -> BodyStream {
+    BodyStream(run: { write in
+      try await run { chunk in
+        observe(chunk)
+        return await write(chunk)
+      }
+    })
+  }
 }
 
 extension Request.Body {

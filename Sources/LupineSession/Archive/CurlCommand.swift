@@ -1,0 +1,262 @@
+internal import FoundationEssentials
+internal import HTTPTypes
+internal import LupineBase
+internal import LupineRules
+
+extension Request {
+  /// The same request as a command for a shell, with curl (7.52 or later): method, URL, fields, body, redirects, decoding, timeouts, and what
+  /// the configuration says of TLS and of where to connect.
+  ///
+  /// Every argument is quoted for POSIX shells, whatever bytes it holds; control characters never appear as they are. A body that cannot
+  /// be written down, because a program makes it, is read from the command's standard input, and a comment says so.
+  ///
+  /// - Parameters:
+  ///   - redactingSecrets: leave out credentials and cookies, in fields, URLs and options; the body is written as it is. Default true.
+  ///   - configuration: that of the session that would send the request.
+  public func curlCommand(
+    redactingSecrets: Bool = true, configuration: SessionConfiguration = SessionConfiguration()
+  ) -> String {
+    var command = CurlCommand(request: self, configuration: configuration, redacts: redactingSecrets)
+    return command.text()
+  }
+}
+
+/// Puts a command together.
+private struct CurlCommand {
+  let request: Request
+  let configuration: SessionConfiguration
+  let redacts: Bool
+  private var options: [String] = []
+  /// What is piped into curl.
+  private var source: String?
+  private var comments: [String] = []
+
+  init(request: Request, configuration: SessionConfiguration, redacts: Bool) {
+    self.request = request
+    self.configuration = configuration
+    self.redacts = redacts
+  }
+
+  mutating func text() -> String {
+    addMethod()
+    addFields()
+    addBody()
+    addRedirects()
+    addTimeouts()
+    addConnection()
+    addTLS()
+    let url = redacts ? SecretText.redacted(url: request.urlString) : request.urlString
+    if url.utf8.contains(where: { "[]{}".utf8.contains($0) }) { options.append("--globoff") }
+    options.append(ShellQuoting.argument(url))
+    var text = (source.map { "\($0) | " } ?? "") + environment + "curl " + options.joined(separator: " ")
+    for comment in comments { text += "\n# \(comment)" }
+    return text
+  }
+
+  private mutating func add(_ option: String, _ value: String) {
+    options.append(option)
+    options.append(ShellQuoting.argument(value))
+  }
+
+  // MARK: The request
+
+  private var hasBody: Bool {
+    if case .none = request.body { false } else { true }
+  }
+
+  private var method: String { request.method.rawValue }
+
+  /// A method that gives its body a meaning announces an empty one (RFC 9110 8.6).
+  private var announcesEmptyBody: Bool { !hasBody && ["POST", "PUT", "PATCH"].contains(method) }
+
+  private mutating func addMethod() {
+    if method == "HEAD", !hasBody { return options.append("--head") }
+    if method != (hasBody || announcesEmptyBody ? "POST" : "GET") { add("--request", method) }
+  }
+
+  private func isSensitive(_ name: HTTPField.Name) -> Bool {
+    request.sensitiveFields.contains(name) || configuration.sensitiveFields.contains(name)
+  }
+
+  private func contains(_ name: HTTPField.Name) -> Bool {
+    request.fields.contains(name) || configuration.additionalFields.contains(name)
+  }
+
+  private mutating func addField(_ field: HTTPField) {
+    let name = field.name.rawName
+    // curl frames the body itself.
+    guard field.name != .contentLength, field.name != .transferEncoding else { return }
+    let value =
+      redacts
+      ? SecretText.redacted(field: name, value: field.value, isSensitive: isSensitive(field.name)) : field.value
+    // Without a value curl would leave the field out; a semicolon sends it empty.
+    add("--header", value.isEmpty ? "\(name);" : "\(name): \(value)")
+  }
+
+  private mutating func addFields() {
+    for field in request.fields { addField(field) }
+    for field in configuration.additionalFields where !request.fields.contains(field.name) { addField(field) }
+    if !contains(.userAgent) {
+      add("--header", configuration.userAgent.map { "User-Agent: \($0)" } ?? "User-Agent:")
+    }
+    if request.acceptsCompressedContent ?? configuration.acceptsCompressedContent, !contains(.acceptEncoding) {
+      let codings = contains(.range) ? "identity" : ContentCodings.acceptEncoding
+      add("--header", "Accept-Encoding: \(codings)")
+      if !contains(.range) { options.append("--compressed") }
+    }
+  }
+
+  // MARK: The body
+
+  /// A longer text is piped in: systems limit the length of one argument.
+  private static let argumentLimit = 100_000
+  /// From this length on curl asks for 100 (Continue) on its own.
+  private static let expectationLimit = 1_000_000
+
+  private mutating func addBody() {
+    guard hasBody || announcesEmptyBody else { return }
+    if !contains(.contentType) { add("--header", "Content-Type:") }
+    if request.expectsContinue {
+      add("--header", "Expect: 100-continue")
+      if configuration.continueTimeout != .seconds(1) {
+        add("--expect100-timeout", seconds(configuration.continueTimeout))
+      }
+    } else if request.body.knownLength.map({ $0 >= Self.expectationLimit }) ?? true {
+      add("--header", "Expect:")
+    }
+    switch request.body {
+    case .none: add("--data-binary", "")
+    case .bytes(let bytes): addBytes(bytes)
+    case .file(let path, let offset, let length): addFile(path, offset, length)
+    case .stream(let length, _, _): addStream(length)
+    }
+  }
+
+  private mutating func addBytes(_ bytes: [UInt8]) {
+    guard bytes.count <= Self.argumentLimit, ShellQuoting.isPrintable(bytes), !bytes.contains(0) else {
+      source = "printf \(ShellQuoting.printfFormat(bytes))"
+      return add("--data-binary", "@-")
+    }
+    // "@" would name a file.
+    add(bytes.first == UInt8(ascii: "@") ? "--data-raw" : "--data-binary", String(decoding: bytes, as: UTF8.self))
+  }
+
+  private mutating func addFile(_ path: String, _ offset: Int64, _ length: Int64?) {
+    // A file of the name "-" is not standard input.
+    let path = path.hasPrefix("-") ? "./\(path)" : path
+    guard offset > 0 || length != nil else { return add("--data-binary", "@\(path)") }
+    let tail = "tail -c +\(max(0, offset).addingReportingOverflow(1).partialValue) \(ShellQuoting.argument(path))"
+    source = tail + (length.map { " | head -c \($0)" } ?? "")
+    add("--data-binary", "@-")
+  }
+
+  private mutating func addStream(_ length: Int64?) {
+    if let length {
+      add("--data-binary", "@-")
+      comments.append("the body is a stream of \(length) bytes: pipe it into this command")
+    } else {
+      if method == "POST" { add("--request", method) }
+      add("--upload-file", "-")
+      comments.append("the body is a stream, sent in chunks: pipe it into this command")
+    }
+  }
+
+  // MARK: How
+
+  private mutating func addRedirects() {
+    let redirects = request.redirects ?? configuration.redirects
+    guard redirects.isEnabled else { return }
+    options.append("--location")
+    add("--max-redirs", "\(redirects.limit)")
+    let isSecure = request.parsedURL.scheme == .https
+    add("--proto-redir", isSecure && !redirects.allowsDowngrade ? "=https" : "=http,https")
+  }
+
+  private mutating func addTimeouts() {
+    let defaults = SessionConfiguration()
+    if let total = request.totalTimeout ?? changed(\.timeoutIntervalForResource, defaults) {
+      add("--max-time", seconds(total))
+    }
+    if let idle = request.timeoutInterval ?? changed(\.timeoutIntervalForRequest, defaults) {
+      add("--speed-limit", "1")
+      // curl counts whole seconds here.
+      add("--speed-time", "\(max(1, (idle.saturatedNanoseconds - 1) / 1_000_000_000 + 1))")
+    }
+    if let connect = changed(\.connectTimeout, defaults) { add("--connect-timeout", seconds(connect)) }
+  }
+
+  private func changed(
+    _ path: KeyPath<SessionConfiguration, Duration>, _ defaults: SessionConfiguration
+  ) -> Duration? {
+    configuration[keyPath: path] == defaults[keyPath: path] ? nil : configuration[keyPath: path]
+  }
+
+  /// Seconds with milliseconds, at least one of them: 0 would be no limit.
+  private func seconds(_ duration: Duration) -> String {
+    let milliseconds = max(1, duration.saturatedNanoseconds / 1_000_000)
+    let fraction = String(milliseconds % 1_000)
+    let whole = "\(milliseconds / 1_000)"
+    return milliseconds % 1_000 == 0
+      ? whole : "\(whole)." + String(repeating: "0", count: 3 - fraction.count) + fraction
+  }
+
+  // MARK: Where to
+
+  private mutating func addConnection() {
+    if let path = configuration.unixSocketPath {
+      if path.hasPrefix("@") {
+        add("--abstract-unix-socket", String(path.dropFirst()))
+      } else {
+        add("--unix-socket", path)
+      }
+    }
+    for (name, address) in configuration.nameOverrides.sorted(by: { $0.key < $1.key }) {
+      let (port, target) = (Self.port(name), Self.port(address))
+      if let port, port == target {
+        // The address of --resolve has no port.
+        add("--resolve", "\(name):\(address.dropLast(port.utf8.count + 1))")
+      } else {
+        add("--connect-to", "\(name):\(address)")
+      }
+    }
+  }
+
+  private static func port(_ endpoint: String) -> Substring? {
+    endpoint.lastIndex(of: ":").map { endpoint[endpoint.index(after: $0)...] }
+  }
+
+  // MARK: TLS
+
+  private var environment: String {
+    configuration.tls.keyLogPath.map { "SSLKEYLOGFILE=\(ShellQuoting.argument($0)) " } ?? ""
+  }
+
+  private mutating func addTLS() {
+    let tls = configuration.tls
+    // curl would speak HTTP/2 where the server does.
+    if request.parsedURL.scheme == .https { options.append("--http1.1") }
+    switch tls.roots {
+    case .system: break
+    case .file(let path): add("--cacert", path)
+    case .directory(let path): add("--capath", path)
+    case .certificates(let certificates):
+      comments.append(
+        "trusts \(certificates.count) certificates in memory: write them to a PEM file, and name it with --cacert")
+    }
+    if !tls.verifiesServer { options.append("--insecure") }
+    if tls.minimumVersion == .tls13 { options.append("--tlsv1.3") }
+    if tls.maximumVersion == .tls12 { add("--tls-max", "1.2") }
+    if let identity = tls.clientIdentity {
+      // A colon would begin a passphrase; a backslash takes that meaning away.
+      add("--cert", identity.certificatePath.replacing("\\", with: "\\\\").replacing(":", with: "\\:"))
+      if identity.privateKeyPath != identity.certificatePath { add("--key", identity.privateKeyPath) }
+      if let passphrase = identity.passphrase { add("--pass", redacts ? SecretText.mark : passphrase) }
+    }
+    if !tls.publicKeyPins.isEmpty {
+      let pins = tls.publicKeyPins.map { "sha256//" + Data($0).base64EncodedString() }.sorted()
+      add("--pinnedpubkey", pins.joined(separator: ";"))
+    }
+    if let path = tls.revocationListPath { add("--crlfile", path) }
+    if !tls.allowsResumption { options.append("--no-sessionid") }
+  }
+}

@@ -1,0 +1,172 @@
+public import FoundationEssentials
+internal import HTTPTypes
+internal import LupineBase
+internal import LupineRules
+public import LupineWire
+
+extension HTTPArchive.Entry {
+  /// What a transport knows of an exchange.
+  ///
+  /// - Parameters:
+  ///   - requestHead: the head as it was sent; empty: it is made of the request's fields.
+  ///   - requestBody: nil: taken from the request if it is in memory.
+  ///   - sensitiveFields: names of fields that are secrets besides the known ones.
+  public init(
+    _ request: TransportRequest, requestHead: [UInt8] = [], requestBody: [UInt8]? = nil, response: ResponseHead?,
+    informational: [ResponseHead] = [], trailers: FieldSection = FieldSection(), body: [UInt8]? = nil,
+    failure: SessionError? = nil, metrics: TransactionMetrics, sensitiveFields: Set<String> = []
+  ) {
+    var archived = HTTPArchive.Request(method: request.method, url: request.urlString)
+    let head = SentHead(requestHead)
+    archived.fields =
+      (head?.fields ?? request.fields).map { HTTPArchive.Field($0.name, $0.value) }
+    archived.body = requestBody
+    if requestBody == nil, case .bytes(let bytes) = request.body { archived.body = bytes }
+    self.init(archived, response, informational, trailers, body, failure, metrics, sensitiveFields)
+  }
+
+  /// What all ways to an entry have in common.
+  init(
+    _ request: HTTPArchive.Request, _ response: ResponseHead?, _ informational: [ResponseHead],
+    _ trailers: FieldSection, _ body: [UInt8]?, _ failure: SessionError?, _ metrics: TransactionMetrics,
+    _ sensitiveFields: Set<String>
+  ) {
+    var request = request
+    let secrets = Set(sensitiveFields.map { $0.lowercased() })
+    for index in request.fields.indices {
+      request.fields[index].isSensitive = secrets.contains(request.fields[index].name.lowercased())
+    }
+    request.headerBytes = Int64(metrics.requestHeaderBytes)
+    request.bodyBytes = metrics.requestBodyBytes
+    var archived: HTTPArchive.Response?
+    if let response {
+      archived = HTTPArchive.Response(response, secrets)
+    } else if let status = metrics.statusCode {
+      // The attempt was answered, but nobody kept what.
+      archived = HTTPArchive.Response(status: status)
+    }
+    archived?.informational = informational.map {
+      HTTPArchive.Interim(status: $0.status, fields: HTTPArchive.fields($0.fields, secrets))
+    }
+    archived?.trailers = HTTPArchive.fields(trailers, secrets)
+    archived?.body = body
+    archived?.headerBytes = metrics.responseHeaderBytes
+    archived?.bodyBytes = metrics.responseBodyBytes
+    archived?.decodedBytes = metrics.responseDecodedBytes
+    self.init(startedAt: metrics.date(of: metrics.fetchStart), request: request, response: archived)
+    timings = HTTPArchive.Timings(metrics)
+    serverAddress = metrics.remoteAddress.map { Self.split($0).host }
+    connection = metrics.localAddress.map { Self.split($0).port }
+    isReusedConnection = metrics.isReusedConnection
+    if let version = metrics.tlsVersion {
+      tls = HTTPArchive.TLS(version: version, cipher: metrics.tlsCipher, isResumed: metrics.isTLSResumed)
+    }
+    self.failure = failure.map { HTTPArchive.Failure($0) }
+  }
+
+  /// Host and port of "1.2.3.4:5", "[::1]:5", or a path.
+  private static func split(_ address: String) -> (host: String, port: String) {
+    guard let colon = address.lastIndex(of: ":") else { return (address, address) }
+    var host = address[..<colon]
+    if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
+    return (String(host), String(address[address.index(after: colon)...]))
+  }
+}
+
+extension HTTPArchive {
+  /// Adds the exchanges of a task: one entry for each request that was sent, as its metrics have them. Of redirects the heads are known,
+  /// of retries only that they were; the body is the last response's.
+  ///
+  /// - Parameters:
+  ///   - request: as the task was given it; of its body only bytes in memory are kept.
+  ///   - body: the body of the response; nil leaves it out.
+  public mutating func append(_ request: LupineSession.Request, response: LupineSession.Response, body: Data? = nil) {
+    append(request, response, body.map { [UInt8]($0) }, nil, response.metrics, response.requestHead)
+  }
+
+  /// Adds the exchanges of a task that failed, the last of them with the error.
+  public mutating func append(_ request: LupineSession.Request, error: SessionError) {
+    append(request, error.response, error.partialBody, error, error.metrics ?? TaskMetrics(), error.requestHead)
+  }
+
+  private mutating func append(
+    _ request: LupineSession.Request, _ response: LupineSession.Response?, _ body: [UInt8]?, _ error: SessionError?,
+    _ metrics: TaskMetrics, _ lastHead: [UInt8]
+  ) {
+    let secrets = Set(request.sensitiveFields.map { $0.rawName })
+    var redirects = (response?.redirects ?? [])[...]
+    for (index, transaction) in metrics.transactions.enumerated() {
+      let isLast = index == metrics.transactions.count - 1
+      let redirect = isLast ? nil : Self.take(&redirects, for: transaction)
+      let head = SentHead(isLast ? lastHead : redirect?.requestHead ?? [])
+      var archived = Request(method: transaction.method, url: transaction.urlString)
+      archived.fields = (head?.fields ?? []).map { Field($0.name, $0.value) }
+      if case .bytes(let bytes) = request.body, transaction.requestBodyBytes > 0 { archived.body = bytes }
+      entries.append(
+        Entry(
+          archived, isLast ? response?.head : redirect?.head, isLast ? response?.informational ?? [] : [],
+          isLast ? response?.trailers ?? FieldSection() : FieldSection(), isLast ? body : nil, isLast ? error : nil,
+          transaction, secrets))
+    }
+  }
+
+  /// The redirect that a transaction was answered with.
+  private static func take(
+    _ redirects: inout ArraySlice<LupineSession.Response.Redirect>, for transaction: TransactionMetrics
+  ) -> LupineSession.Response.Redirect? {
+    guard let first = redirects.first, first.head.status == transaction.statusCode,
+      first.urlString == transaction.urlString
+    else { return nil }
+    return redirects.removeFirst()
+  }
+
+  static func fields(_ section: FieldSection, _ secrets: Set<String>) -> [Field] {
+    section.pairs.map { Field($0.name, $0.value, isSensitive: secrets.contains($0.name.lowercased())) }
+  }
+}
+
+extension HTTPArchive.Response {
+  init(_ head: ResponseHead, _ secrets: Set<String>) {
+    self.init(status: head.status)
+    reason = head.reason
+    httpVersion = head.version.description
+    fields = HTTPArchive.fields(head.fields, secrets)
+  }
+}
+
+extension HTTPArchive.Timings {
+  /// The phases of an exchange.
+  public init(_ metrics: TransactionMetrics) {
+    self.init()
+    for phase in metrics.phases {
+      switch phase.name {
+      case "wait": blocked = phase.duration
+      case "resolve": resolve = phase.duration
+      case "connect": connect = phase.duration
+      case "tls": tls = phase.duration
+      case "send": send = phase.duration
+      case "firstByte": wait = phase.duration
+      case "receive": receive = phase.duration
+      default: break
+      }
+    }
+  }
+}
+
+/// A request head as it was sent, taken apart again.
+struct SentHead {
+  var fields: [(name: String, value: String)] = []
+
+  /// Nil for an empty one.
+  init?(_ bytes: [UInt8]) {
+    guard !bytes.isEmpty else { return nil }
+    var lines = bytes.split(separator: UInt8(ascii: "\n")).map { $0.last == UInt8(ascii: "\r") ? $0.dropLast() : $0 }[
+      ...]
+    _ = lines.popFirst()
+    for line in lines {
+      guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { continue }
+      let value = line[(colon + 1)...].drop { $0 == UInt8(ascii: " ") }
+      fields.append((String(decoding: line[..<colon], as: UTF8.self), String(decoding: value, as: UTF8.self)))
+    }
+  }
+}

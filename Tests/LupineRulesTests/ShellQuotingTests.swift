@@ -1,0 +1,31 @@
+import LupineRules
+import Testing
+
+@Suite struct ShellQuotingTests {
+  @Test(arguments: [
+    ("", "''"), ("plain-1.2/x:@%+=,_", "plain-1.2/x:@%+=,_"), ("=cmd", "'=cmd'"), ("a b", "'a b'"),
+    ("it's", #"'it'\''s'"#),
+    ("~", "'~'"), ("$HOME `x` \\ ! *?[]{}()<>|&;#\"", "'$HOME `x` \\ ! *?[]{}()<>|&;#\"'"), ("é😀", "'é😀'"),
+    ("a\nb", "'a\nb'"), ("a\tb!'%\\", #""$(printf 'a\011b\041\047%%\\')""#), ("\u{1b}", #""$(printf '\033')""#),
+    ("-\u{7}\n\n", #""$(printf '\055\007')"'"# + "\n\n'"), ("\u{202e}x", #""$(printf '\342\200\256x')""#),
+  ]) func arguments(_ text: String, _ quoted: String) {
+    #expect(ShellQuoting.argument(Array(text.utf8)) == quoted)
+  }
+
+  @Test func bytesThatAreNoTextAreOctal() {
+    #expect(ShellQuoting.argument([0x61, 0xFF, 0xC3]) == #""$(printf 'a\377\303')""#)
+    #expect(ShellQuoting.argument([0x61, 0x00]) == nil)
+    #expect(ShellQuoting.printfFormat([0x00, 0x31]) == #"'\0001'"#)
+  }
+
+  @Test(arguments: [
+    ("Authorization", "Bearer abc", false, "Bearer [redacted]"), ("authorization", "abc", false, "[redacted]"),
+    ("Proxy-Authorization", "Basic x y", false, "Basic [redacted]"), ("Authorization", "a=b c", false, "[redacted]"),
+    ("Cookie", "a=1; b=2;c", false, "a=[redacted]; b=[redacted]; [redacted]"),
+    ("Set-Cookie", "a=1; Path=/; Secure", false, "a=[redacted]; Path=/; Secure"), ("X-A", "1", true, "[redacted]"),
+    ("X-A", "1", false, "1"), ("Location", "http://u:p@h/", false, "http://h/"), ("Cookie", "", false, ""),
+    ("Set-Cookie", "", false, "[redacted]"), ("Authorization", "", false, "[redacted]"),
+  ]) func fieldsLoseTheirSecrets(_ name: String, _ value: String, _ isSensitive: Bool, _ redacted: String) {
+    #expect(SecretText.redacted(field: name, value: value, isSensitive: isSensitive) == redacted)
+  }
+}

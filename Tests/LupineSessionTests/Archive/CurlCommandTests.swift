@@ -1,0 +1,230 @@
+import Foundation
+import HTTPTypes
+import LupineRules
+import LupineSession
+import LupineTesting
+import Testing
+
+/// Commands are run by real shells and a real curl, and what arrives is compared with what the session sends.
+@Suite(.timeLimit(.minutes(10))) struct CurlCommandTests {
+  static let curl = ["/usr/bin/curl", "/usr/local/bin/curl"].first { FileManager.default.isExecutableFile(atPath: $0) }
+  static let shells = ["/bin/sh", "/bin/bash", "/bin/zsh"].filter { FileManager.default.isExecutableFile(atPath: $0) }
+
+  @Test func commandsReadAsExpected() throws {
+    var request = try Request("https://user:pw@a.example/p?x=1#f")
+    request.fields[.authorization] = "Bearer s3cret"
+    #expect(
+      request.curlCommand()
+        == "curl --header 'Authorization: Bearer [redacted]' --header 'User-Agent: Lupine/0.1' "
+        + "--header 'Accept-Encoding: gzip, deflate' --compressed --location --max-redirs 20 --proto-redir '=https' "
+        + "--http1.1 'https://a.example/p?x=1'")
+    #expect(request.curlCommand(redactingSecrets: false).contains("s3cret"))
+    request.redirects = .disabled
+    request.method = .put
+    request.totalTimeout = .milliseconds(1_500)
+    request.timeoutInterval = .milliseconds(2_001)
+    request.acceptsCompressedContent = false
+    var configuration = SessionConfiguration()
+    configuration.userAgent = nil
+    configuration.connectTimeout = .seconds(3)
+    configuration.nameOverrides = ["a.example:443": "127.0.0.1:8443", "b.example:80": "[::1]:80"]
+    configuration.tls.roots = .file("/etc/my ca.pem")
+    configuration.tls.verifiesServer = false
+    configuration.tls.minimumVersion = .tls13
+    configuration.tls.publicKeyPins = [[UInt8](repeating: 0, count: 32)]
+    configuration.tls.clientIdentity = .init(certificatePath: "c:1.pem", privateKeyPath: "k.pem", passphrase: "s3cret")
+    let command = request.curlCommand(configuration: configuration)
+    for part in [
+      "--request PUT", "--header 'Authorization: Bearer [redacted]'", "--header User-Agent:", "--header Content-Type:",
+      "--data-binary ''", "--max-time 1.500", "--speed-limit 1 --speed-time 3", "--connect-timeout 3",
+      "--connect-to a.example:443:127.0.0.1:8443", "--resolve 'b.example:80:[::1]'", "--cacert '/etc/my ca.pem'",
+      "--insecure", "--tlsv1.3", #"--cert 'c\:1.pem'"#, "--key k.pem", "--pass '[redacted]'",
+      "--pinnedpubkey sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    ] {
+      #expect(command.contains(part), "\(part) is not in \(command)")
+    }
+    #expect(!command.contains("s3cret") && !command.contains("--location") && !command.contains("--compressed"))
+    configuration.unixSocketPath = "@name"
+    #expect(request.curlCommand(configuration: configuration).contains("--abstract-unix-socket name"))
+  }
+
+  // MARK: Quoting
+
+  @Test(arguments: shells) func shellsGiveBackEveryByte(_ shell: String) throws {
+    var generator = SeededGenerator(seed: 11)
+    var words: [[UInt8]] = (1...255).map { [UInt8($0)] }
+    words += (1...255).map { [0x61, UInt8($0), 0x62] }
+    words += [
+      [], Array("a\n".utf8), Array("\n".utf8), Array("\u{1}\n\n".utf8), Array("$'\\n'".utf8), Array("-n\u{1}".utf8),
+    ]
+    for _ in 0..<400 {
+      let count = Int.random(in: 1...40, using: &generator)
+      words.append((0..<count).map { _ in UInt8.random(in: 1...255, using: &generator) })
+    }
+    // What means something to shells, in every mixture.
+    let special = Array("'\"\\$`!%-\n\t *?[]{}()<>|&;#~=^\u{1b}".utf8)
+    for _ in 0..<400 {
+      let count = Int.random(in: 1...12, using: &generator)
+      words.append((0..<count).map { _ in special.randomElement(using: &generator) ?? 0x20 })
+    }
+    let arguments = try words.map { try #require(ShellQuoting.argument($0)) }
+    for argument in arguments {
+      #expect(argument.unicodeScalars.allSatisfy { $0 == "\n" || !InvisibleText.isUnsafe($0) })
+    }
+    for start in stride(from: 0, to: words.count, by: 100) {
+      let end = min(words.count, start + 100)
+      let output = try Self.run(shell, "printf '%s\\0' \(arguments[start..<end].joined(separator: " "))")
+      #expect(output.status == 0)
+      #expect(Self.split(output.bytes) == Array(words[start..<end]))
+    }
+  }
+
+  @Test(arguments: shells) func formatsPrintEveryByte(_ shell: String) throws {
+    var generator = SeededGenerator(seed: 12)
+    var bodies: [[UInt8]] = [Array(0...255), [], [0, 0, 0x31], Array("-%s\\".utf8), Array("\n\n".utf8)]
+    bodies.append((0..<50_000).map { _ in UInt8.random(in: 0...255, using: &generator) })
+    for body in bodies {
+      #expect(try Self.run(shell, "printf \(ShellQuoting.printfFormat(body))").bytes == body)
+    }
+  }
+
+  // MARK: Through curl
+
+  private struct Case: Sendable, CustomTestStringConvertible {
+    var name: String
+    var input: [UInt8] = []
+    var make: @Sendable (String, String) throws -> Request
+
+    var testDescription: String { name }
+  }
+
+  private static func request(
+    _ url: String, _ method: HTTPRequest.Method, _ body: Request.Body = .none, _ fields: [(String, String)] = []
+  ) throws -> Request {
+    var request = try Request(url, method: method, body: body)
+    for (name, value) in fields {
+      request.fields.append(HTTPField(name: try #require(HTTPField.Name(name)), value: value))
+    }
+    return request
+  }
+
+  private static let cases: [Case] = [
+    Case(name: "get") { url, _ in try request(url + "?a=b%20c&d=[1]{2}", .get) },
+    Case(name: "fields") { url, _ in
+      try request(
+        url, .get, .none,
+        [
+          ("X-A", "it's \"$HOME\" `x` \\ !"), ("X-Tab", "a\tb"), ("X-Empty", ""), ("X-A", "again"),
+          ("Accept", "text/html"),
+          ("User-Agent", "mine"), ("Host", "named.example"), ("Authorization", "Basic eDp5"), ("X-At", "@file"),
+        ])
+    },
+    Case(name: "head") { url, _ in try request(url, .head) },
+    Case(name: "options") { url, _ in try request(url, .options) },
+    Case(name: "range") { url, _ in try request(url, .get, .none, [("Range", "bytes=0-1")]) },
+    Case(name: "delete") { url, _ in try request(url, .delete) },
+    Case(name: "empty post") { url, _ in try request(url, .post) },
+    Case(name: "text") { url, _ in
+      try request(
+        url, .post, .bytes(Array("{\"it's\": 1,\n \"x\": \"é\"}\n\n".utf8)), [("Content-Type", "application/json")])
+    },
+    Case(name: "text with an at") { url, _ in try request(url, .put, .bytes(Array("@/etc/passwd".utf8))) },
+    Case(name: "every byte") { url, _ in
+      try request(url, .post, .bytes(Array(0...255) + Array((0...255).reversed())), [("Content-Type", "x/y")])
+    },
+    Case(name: "long text") { url, _ in try request(url, .post, .bytes([UInt8](repeating: 0x61, count: 300_000))) },
+    Case(name: "file") { url, path in try request(url, .put, .file(path: path)) },
+    Case(name: "part of a file") { url, path in try request(url, .post, .file(path: path, offset: 1_000, length: 500))
+    },
+    Case(name: "end of a file") { url, path in try request(url, .patch, .file(path: path, offset: 69_000)) },
+    Case(name: "stream with a length", input: Array("streamed".utf8)) { url, _ in
+      try request(url, .post, .stream(length: 8, isReplayable: true) { BodyStream([Array("streamed".utf8)]) })
+    },
+    Case(name: "stream in chunks", input: Array("streamed".utf8)) { url, _ in
+      try request(url, .post, .stream(length: nil, isReplayable: true) { BodyStream([Array("streamed".utf8)]) })
+    },
+  ]
+
+  @Test(.enabled(if: curl != nil), arguments: cases.indices)
+  func curlSendsWhatTheSessionSends(_ index: Int) async throws {
+    let test = Self.cases[index]
+    let scratch = FileManager.default.temporaryDirectory.appendingPathComponent("lupine it's \(UUID().uuidString)")
+    try Data(PatternBody.bytes(70_000)).write(to: scratch)
+    defer { try? FileManager.default.removeItem(at: scratch) }
+    try await withServer { session, server in
+      let request = try test.make(server.url("/echo"), scratch.path)
+      let (body, _) = try await session.data(for: request)
+      let command = request.curlCommand(redactingSecrets: false)
+      let output = try Self.run("/bin/sh", Self.silent(command), input: test.input)
+      #expect(output.status == 0, "\(test.name): \(command)")
+      if request.method != .head { #expect(output.bytes == Array(body)) }
+      let recorded = server.recordedRequests
+      try #require(recorded.count == 2, "\(test.name): \(command)")
+      let (ours, theirs) = (recorded[0], recorded[1])
+      #expect(theirs.method == ours.method)
+      #expect(theirs.target == ours.target)
+      #expect(theirs.body == ours.body, "\(test.name)")
+      #expect(Self.fields(theirs) == Self.fields(ours), "\(test.name): \(command)")
+    }
+  }
+
+  @Test(.enabled(if: curl != nil)) func curlConnectsAndTrustsAsConfigured() async throws {
+    let server = try LoopbackServer(
+      routes: ServerRoute.standard(), tls: try TestIdentity.server(CertificateOrder(dnsNames: ["service.example"])))
+    defer { server.shutdown() }
+    let directory = FileManager.default.temporaryDirectory.appendingPathComponent("lupine-curl-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let authority = directory.appendingPathComponent("a b's.pem").path
+    try Data(TestIdentity.authority.get().rootPEM.utf8).write(to: URL(fileURLWithPath: authority))
+    var configuration = SessionConfiguration()
+    configuration.nameOverrides = ["service.example:443": "127.0.0.1:\(server.port)"]
+    configuration.tls.roots = .file(authority)
+    configuration.tls.minimumVersion = .tls13
+    let request = try Request("https://service.example/redirect?to=/hello")
+    let command = request.curlCommand(configuration: configuration)
+    let output = try Self.run("/bin/sh", Self.silent(command))
+    #expect(output.status == 0)
+    #expect(String(decoding: output.bytes, as: UTF8.self) == "Hello, world!")
+    configuration.tls.roots = .system
+    let untrusted = try Self.run("/bin/sh", Self.silent(request.curlCommand(configuration: configuration)))
+    #expect(untrusted.status == 60)
+  }
+
+  /// Without its progress, which is nobody's business here, and without the tester's own settings.
+  private static func silent(_ command: String) -> String {
+    command.replacing("curl --", with: "curl -q --silent --noproxy '*' --", maxReplacements: 1)
+  }
+
+  private static func fields(_ request: ServerRequest) -> [String] {
+    request.fields.map { "\($0.name.lowercased()): \($0.value)" }.sorted()
+  }
+
+  private static func split(_ bytes: [UInt8]) -> [[UInt8]] {
+    bytes.split(separator: 0, omittingEmptySubsequences: false).dropLast().map(Array.init)
+  }
+
+  private static func run(
+    _ shell: String, _ script: String, input: [UInt8] = []
+  ) throws -> (status: Int32, bytes: [UInt8]) {
+    let directory = FileManager.default.temporaryDirectory.appendingPathComponent("lupine-sh-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let (text, standardInput, output) = (
+      directory.appendingPathComponent("script"), directory.appendingPathComponent("in"),
+      directory.appendingPathComponent("out")
+    )
+    // A file, because one argument cannot be as long as the longest command here.
+    try Data(script.utf8).write(to: text)
+    try Data(input).write(to: standardInput)
+    try Data().write(to: output)
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: shell)
+    process.arguments = [text.path]
+    process.standardInput = try FileHandle(forReadingFrom: standardInput)
+    process.standardOutput = try FileHandle(forWritingTo: output)
+    try process.run()
+    process.waitUntilExit()
+    return (process.terminationStatus, [UInt8](try Data(contentsOf: output)))
+  }
+}
