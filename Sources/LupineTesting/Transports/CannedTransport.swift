@@ -158,7 +158,7 @@ public final class CannedTransport: Transport {
       return player
     }
     if case .reply(let reply) = answer, seen.bodyIsComplete || !readsBody {
-      player.append([.requestSent] + reply.steps(for: request))
+      player.append([.requestSent] + reply.steps(for: request), isImmediate: true)
     } else {
       respond(player, seen, index, answer, readsBody)
     }

@@ -31,7 +31,10 @@ final class ExchangePlayer: TransportExchange {
     var isWaiting = false
     var hasEnded = false
     var hasHead = false
+    var limitsIdleTime: Bool
     var lastActivity: Int64
+    /// Where the exchange is on its own time axis: from here the next wait counts, however late its thread is.
+    var position: Int64
     var deadline: TransportThread.Timer?
     var delay: TransportThread.Timer?
     var receiver: (any TransportReceiver)?
@@ -59,21 +62,21 @@ final class ExchangePlayer: TransportExchange {
   private let hasBody: Bool
   private let state: Locked<State>
 
-  /// - Parameter requestHead: nil: made from the request.
+  /// - Parameter limitsIdleTime: false: the transport that feeds this exchange sees to it that something moves.
   init(
     _ request: TransportRequest, _ receiver: any TransportReceiver, on thread: TransportThread,
-    requestHead: [UInt8]? = nil
+    limitsIdleTime: Bool = true
   ) {
     self.request = request
     self.thread = thread
     start = thread.now
     hasBody = request.method != "HEAD"
-    self.requestHead = requestHead ?? Self.head(of: request)
-    var state = State(lastActivity: start)
+    requestHead = Self.head(of: request)
+    var state = State(limitsIdleTime: limitsIdleTime, lastActivity: start, position: start)
     state.receiver = receiver
     state.times.fetchStart = start
     state.times.requestStart = start
-    state.counts.requestHeaderBytes = self.requestHead.count
+    state.counts.requestHeaderBytes = requestHead.count
     self.state = Locked(state)
     armDeadline()
   }
@@ -95,9 +98,13 @@ final class ExchangePlayer: TransportExchange {
   // MARK: Feeding
 
   /// Adds steps behind those that are there. Any thread.
-  func append(_ steps: [ExchangeStep]) {
+  ///
+  /// - Parameter isImmediate: their waits count from the start of the exchange, not from now.
+  func append(_ steps: [ExchangeStep], isImmediate: Bool = false) {
+    let now = thread.now
     let toPause = state.withLock { state -> (any TransportExchange)? in
       guard !state.hasEnded else { return nil }
+      if !isImmediate, state.steps.isEmpty, !state.isWaiting { state.position = max(state.position, now) }
       for step in steps {
         if case .body(let bytes) = step { state.queuedBytes += bytes.count }
         state.steps.append(step)
@@ -110,15 +117,6 @@ final class ExchangePlayer: TransportExchange {
     }
     toPause?.pause()
     schedule()
-  }
-
-  /// Forgets the steps that wait, and plays these.
-  func replace(with steps: [ExchangeStep]) {
-    state.withLock { state in
-      state.steps.removeAll()
-      state.queuedBytes = 0
-    }
-    append(steps)
   }
 
   /// Names the exchange that feeds this one.
@@ -137,6 +135,22 @@ final class ExchangePlayer: TransportExchange {
       return state.hasEnded
     }
     if hasEnded { body() }
+  }
+
+  /// Whether the end was told.
+  var isOver: Bool { state.withLock { $0.hasEnded } }
+
+  /// From now on something has to move.
+  func limitIdleTime() {
+    let now = thread.now
+    let timer = state.withLock { state in
+      state.limitsIdleTime = true
+      state.lastActivity = now
+      defer { state.deadline = nil }
+      return state.deadline
+    }
+    if let timer { thread.cancel(timer) }
+    armDeadline()
   }
 
   // MARK: Commands, from any thread
@@ -159,6 +173,7 @@ final class ExchangePlayer: TransportExchange {
     state.withLock { state in
       state.isPaused = false
       state.lastActivity = now
+      state.position = max(state.position, now)
     }
     schedule()
   }
@@ -204,7 +219,10 @@ final class ExchangePlayer: TransportExchange {
         state.isPlaying = false
         return (.stop, nil)
       }
-      state.lastActivity = now
+      switch step {
+      case .requestSent, .wait: break
+      default: state.lastActivity = now
+      }
       guard case .body(let bytes) = step else { return (.play(step, receiver), nil) }
       state.queuedBytes -= bytes.count
       guard state.sourceIsPaused, state.queuedBytes <= Self.lowWatermark else { return (.play(step, receiver), nil) }
@@ -261,9 +279,13 @@ final class ExchangePlayer: TransportExchange {
   }
 
   private func wait(_ duration: Duration) {
-    let at = thread.now.addingReportingOverflow(max(0, duration.nanoseconds))
-    state.withLock { $0.isWaiting = true }
-    let timer = thread.submit(at: at.overflow ? .max : at.partialValue) {
+    let at = state.withLock { state in
+      let (sum, overflow) = state.position.addingReportingOverflow(max(0, duration.nanoseconds))
+      state.isWaiting = true
+      state.position = overflow ? .max : sum
+      return state.position
+    }
+    let timer = thread.submit(at: at) {
       self.state.withLock { state in
         state.isWaiting = false
         state.delay = nil
@@ -303,7 +325,7 @@ final class ExchangePlayer: TransportExchange {
       return overflow ? .max : sum
     }
     let total = later(start, request.totalTimeout)
-    let idle = state.isPaused ? Int64.max : later(state.lastActivity, request.idleTimeout)
+    let idle = state.isPaused || !state.limitsIdleTime ? Int64.max : later(state.lastActivity, request.idleTimeout)
     if total <= idle { return (total, .total) }
     return (idle, state.hasHead ? .receive : .firstByte)
   }
@@ -313,7 +335,8 @@ final class ExchangePlayer: TransportExchange {
     // A pause suspends the idle limit: whether it still lasts is looked at again after another one.
     let at = state.withLock { state in
       let (sum, overflow) = now.addingReportingOverflow(request.idleTimeout.nanoseconds)
-      return state.isPaused ? min(nextDeadline(state).at, overflow ? .max : sum) : nextDeadline(state).at
+      let mayStart = state.isPaused && state.limitsIdleTime
+      return mayStart ? min(nextDeadline(state).at, overflow ? .max : sum) : nextDeadline(state).at
     }
     guard at != .max else { return }
     // The thread is the transport's; the exchange must not live on for a deadline of days.

@@ -1,0 +1,81 @@
+internal import LupineBase
+public import LupineSession
+
+/// Collects exchanges for an archive, from one `RecordingTransport` or several.
+public final class ArchiveRecorder: Sendable {
+  /// How much is kept. What exceeds it is left out, and the entry or the archive says so in a comment.
+  public struct Limits: Sendable, Equatable {
+    /// Bytes of one body, request's or response's. Default 16 MiB.
+    public var bodyBytes = 16 << 20
+    /// Bytes of all bodies. Default 256 MiB.
+    public var totalBodyBytes = 256 << 20
+    /// Exchanges. Default 100,000.
+    public var entries = 100_000
+
+    /// The defaults.
+    public init() {}
+  }
+
+  private struct State {
+    /// In the order in which the exchanges began; nil: under way.
+    var entries: [HTTPArchive.Entry?] = []
+    var bodyBytes = 0
+    var dropped = 0
+    var files: [Task<Void, Never>] = []
+  }
+
+  let limits: Limits
+  let sensitiveFields: Set<String>
+  private let state = Locked(State())
+
+  /// - Parameter sensitiveFields: names of fields that are secrets besides the known ones; see `HTTPArchive.json(redactingSecrets:)`.
+  public init(limits: Limits = Limits(), sensitiveFields: Set<String> = []) {
+    self.limits = limits
+    self.sensitiveFields = sensitiveFields
+  }
+
+  /// What has ended so far, in the order in which it began. Waits for files that were request bodies to be read.
+  public func archive() async -> HTTPArchive {
+    for file in state.withLock({ $0.files }) { await file.value }
+    return state.withLock { state in
+      state.files = []
+      var archive = HTTPArchive()
+      archive.entries = state.entries.compactMap { $0 }
+      if state.dropped > 0 { archive.comment = "\(state.dropped) more exchanges were not kept" }
+      return archive
+    }
+  }
+
+  /// A place for an exchange that begins; nil: there is none left.
+  func reserve() -> Int? {
+    state.withLock { state in
+      guard state.entries.count < limits.entries else {
+        state.dropped += 1
+        return nil
+      }
+      state.entries.append(nil)
+      return state.entries.count - 1
+    }
+  }
+
+  /// Whether so many more bytes of a body may be kept.
+  func takeRoom(_ count: Int) -> Bool {
+    state.withLock { state in
+      guard count <= limits.totalBodyBytes - state.bodyBytes else { return false }
+      state.bodyBytes += count
+      return true
+    }
+  }
+
+  /// Keeps an exchange. A body that is a file is read meanwhile.
+  func record(_ entry: HTTPArchive.Entry, at index: Int, body: LupineSession.Request.Body) {
+    state.withLock { $0.entries[index] = entry }
+    guard case .file = body else { return }
+    let task = Task.detached { [self] in
+      // A file that is gone or too long has no place in the archive; its length is there.
+      guard let bytes = try? await body.collect(upTo: limits.bodyBytes), takeRoom(bytes.count) else { return }
+      state.withLock { $0.entries[index]?.request.body = bytes }
+    }
+    state.withLock { $0.files.append(task) }
+  }
+}

@@ -1,0 +1,132 @@
+internal import LupineBase
+public import LupineSession
+internal import LupineWire
+
+/// Passes every exchange on to another transport, for example `NetworkTransport`, and records it.
+public final class RecordingTransport: Transport {
+  private let wrapped: any Transport
+  /// Where the exchanges go.
+  public let recorder: ArchiveRecorder
+
+  /// Wraps a transport; a recorder may serve several.
+  public init(_ wrapped: any Transport, recorder: ArchiveRecorder = ArchiveRecorder()) {
+    self.wrapped = wrapped
+    self.recorder = recorder
+  }
+
+  /// What was recorded so far; see `ArchiveRecorder.archive()`.
+  public func archive() async -> HTTPArchive { await recorder.archive() }
+
+  /// Passes the request on.
+  public func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    guard let index = recorder.reserve() else { return wrapped.start(request, receiver) }
+    let recording = RecordingReceiver(request, receiver, recorder, index)
+    return wrapped.start(recording.observed, recording)
+  }
+
+  /// Passes it on.
+  public func invalidate(cancelling: Bool) {
+    wrapped.invalidate(cancelling: cancelling)
+  }
+}
+
+/// Stands between a transport and a receiver, and notes what passes.
+private final class RecordingReceiver: TransportReceiver {
+  private struct State {
+    var requestBody: [UInt8] = []
+    var head: ResponseHead?
+    var informational: [ResponseHead] = []
+    var trailers = FieldSection()
+    var body: [UInt8] = []
+    var isCut = false
+  }
+
+  private let request: TransportRequest
+  private let receiver: any TransportReceiver
+  private let recorder: ArchiveRecorder
+  private let index: Int
+  private let state = Locked(State())
+
+  init(_ request: TransportRequest, _ receiver: any TransportReceiver, _ recorder: ArchiveRecorder, _ index: Int) {
+    self.request = request
+    self.receiver = receiver
+    self.recorder = recorder
+    self.index = index
+  }
+
+  /// The request, with a stream that tells what passes through it.
+  var observed: TransportRequest {
+    guard case .stream(let length, let isReplayable, let makeStream) = request.body else { return request }
+    var observed = request
+    // Whoever makes the stream holds this receiver no longer than the exchange.
+    observed.body = .stream(length: length, isReplayable: isReplayable) { [self] in
+      state.withLock { $0.requestBody = [] }
+      return makeStream().observed(by: { chunk in self.noteRequest(chunk) })
+    }
+    return observed
+  }
+
+  private func noteRequest(_ chunk: [UInt8]) {
+    let fits = state.withLock { $0.requestBody.count + chunk.count <= recorder.limits.bodyBytes }
+    let isTaken = fits && recorder.takeRoom(chunk.count)
+    state.withLock { state in
+      if isTaken { state.requestBody += chunk } else { state.isCut = true }
+    }
+  }
+
+  func receive(informational head: ResponseHead, of exchange: any TransportExchange) {
+    state.withLock { $0.informational.append(head) }
+    receiver.receive(informational: head, of: exchange)
+  }
+
+  func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
+    state.withLock { $0.head = head }
+    receiver.receive(head: head, framing: framing, of: exchange)
+  }
+
+  func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
+    let fits = state.withLock { !$0.isCut && $0.body.count + bytes.count <= recorder.limits.bodyBytes }
+    if fits, recorder.takeRoom(bytes.count) {
+      var chunk: [UInt8] = []
+      chunk.reserveCapacity(bytes.count)
+      for index in bytes.indices { chunk.append(bytes[index]) }
+      state.withLock { $0.body += chunk }
+    } else {
+      state.withLock { $0.isCut = true }
+    }
+    receiver.receive(body: bytes, of: exchange)
+  }
+
+  func receive(trailers: FieldSection, of exchange: any TransportExchange) {
+    state.withLock { $0.trailers = trailers }
+    receiver.receive(trailers: trailers, of: exchange)
+  }
+
+  func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
+    receiver.sent(bodyBytes: count, of: exchange)
+  }
+
+  func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
+    let state = state.withLock { $0 }
+    for attempt in metrics.earlierAttempts {
+      guard let place = recorder.reserve() else { break }
+      var entry = HTTPArchive.Entry(
+        request, requestHead: exchange.requestHead, response: nil, metrics: attempt,
+        sensitiveFields: recorder.sensitiveFields)
+      entry.comment = "an attempt that was repeated"
+      recorder.record(entry, at: place, body: .none)
+    }
+    var requestBody: [UInt8]?
+    if case .stream = request.body { requestBody = state.requestBody }
+    // A body that nobody wanted was not passed on.
+    let isKept = !state.body.isEmpty || metrics.responseBodyBytes == 0
+    var entry = HTTPArchive.Entry(
+      request, requestHead: exchange.requestHead, requestBody: requestBody, response: state.head,
+      informational: state.informational, trailers: state.trailers,
+      body: state.head != nil && isKept ? state.body : nil, failure: failure, metrics: metrics,
+      sensitiveFields: recorder.sensitiveFields)
+    if state.isCut { entry.comment = "a body is longer than what is kept" }
+    recorder.record(entry, at: index, body: request.body)
+    receiver.end(failure, metrics: metrics, of: exchange)
+  }
+}

@@ -1,0 +1,243 @@
+internal import LupineBase
+public import LupineSession
+internal import LupineWire
+
+/// Answers requests from an archive: what was recorded once, with `RecordingTransport` or by a browser, is played again without a network.
+///
+/// Callbacks come on one thread of the transport's own; deadlines, pauses and cancellation are honoured as the network honours them.
+public final class ReplayTransport: Transport {
+  /// When a request is one that was recorded.
+  public enum Matching: Sendable {
+    /// Equal method, URL, body, and fields but those that vary from run to run (`User-Agent`, `Date`, and what frames the body).
+    case strict
+    /// Equal method and URL, query parameters in any order.
+    case loose
+  }
+
+  /// In which order recorded exchanges are played.
+  public enum Order: Sendable {
+    /// As they were recorded: a request that is not the next one fails.
+    case recorded
+    /// The first that matches and was not played yet.
+    case any
+  }
+
+  private struct State {
+    var isPlayed: [Bool]
+    /// Entries before this one were all played.
+    var next = 0
+  }
+
+  private let entries: [HTTPArchive.Entry]
+  private let matcher: ReplayMatcher
+  private let order: Order
+  private let repeats: Bool
+  private let playsTimings: Bool
+  private let thread: TransportThread
+  private let state: Locked<State>
+
+  /// Makes a transport that plays an archive.
+  ///
+  /// - Parameters:
+  ///   - matching: default loose. Values that were redacted match any.
+  ///   - order: default any.
+  ///   - repeats: whether an exchange may be played again when all that match were. Default false: the request fails with `.noAnswer`.
+  ///   - playsTimings: whether responses take their time as recorded. Default false.
+  ///   - clock: what delays and deadlines are measured with.
+  public init(
+    _ archive: HTTPArchive, matching: Matching = .loose, order: Order = .any, repeats: Bool = false,
+    playsTimings: Bool = false, clock: TransportClock = .real
+  ) {
+    entries = archive.entries
+    matcher = ReplayMatcher(isStrict: matching == .strict)
+    self.order = order
+    self.repeats = repeats
+    self.playsTimings = playsTimings
+    thread = TransportThread(clock: clock)
+    state = Locked(State(isPlayed: archive.entries.map { _ in false }))
+  }
+
+  /// "METHOD URL" of what was not played yet.
+  public var remaining: [String] {
+    let isPlayed = state.withLock { $0.isPlayed }
+    return zip(entries, isPlayed).filter { !$1 }.map { "\($0.0.request.method) \($0.0.request.url)" }
+  }
+
+  // MARK: Transport
+
+  /// Answers a request.
+  public func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    let player = ExchangePlayer(request, receiver, on: thread)
+    if case .none = request.body {
+      player.append([.requestSent] + answer(request, []), isImmediate: true)
+      return player
+    }
+    let task = Task.detached { [self] in
+      do throws(SessionError) {
+        let body = Locked<[UInt8]>([])
+        try await request.body.forEachChunk { chunk in
+          body.withLock { $0 += chunk }
+          player.append([.sent(chunk.count)])
+          return !Task.isCancelled
+        }
+        player.append([.requestSent] + answer(request, body.withLock { $0 }))
+      } catch {
+        player.append([.end(error)])
+      }
+    }
+    player.onEnd { task.cancel() }
+    return player
+  }
+
+  private func answer(_ request: TransportRequest, _ body: [UInt8]) -> [ExchangeStep] {
+    let found = state.withLock { state -> Result<Int, NoAnswer> in
+      while state.next < entries.count, state.isPlayed[state.next] { state.next += 1 }
+      switch order {
+      case .recorded:
+        guard state.next < entries.count else { break }
+        let entry = entries[state.next]
+        guard matcher.matches(entry.request, request, body) else {
+          return .failure(
+            .outOfOrder(
+              expected: "\(entry.request.method) \(entry.request.url)", actual: "\(request.method) \(request.urlString)"
+            )
+          )
+        }
+        state.isPlayed[state.next] = true
+        return .success(state.next)
+      case .any:
+        var last: Int?
+        for index in entries.indices where !state.isPlayed[index] || repeats {
+          guard matcher.matches(entries[index].request, request, body) else { continue }
+          last = index
+          if !state.isPlayed[index] { break }
+        }
+        guard let last else { break }
+        state.isPlayed[last] = true
+        return .success(last)
+      }
+      return .failure(.notRecorded(method: request.method, url: request.urlString))
+    }
+    switch found {
+    case .success(let index): return steps(entries[index], request)
+    case .failure(let error): return [.end(Self.refusal(error, request))]
+    }
+  }
+
+  private static func refusal(_ error: NoAnswer, _ request: TransportRequest) -> SessionError {
+    let message =
+      switch error {
+      case .outOfOrder(let expected, let actual): "the next recorded request is \(expected), not \(actual)"
+      case .unplayable(let reason): "the recorded response cannot be played: \(reason)"
+      default: "\(request.method) \(request.urlString) was not recorded, or was played already"
+      }
+    return ExchangePlayer.error(.noAnswer, .send, message, request, underlying: error)
+  }
+
+  // MARK: Playing
+
+  private static let pieceSize = 64 * 1024
+
+  private func steps(_ entry: HTTPArchive.Entry, _ request: TransportRequest) -> [ExchangeStep] {
+    guard entry.response != nil || entry.failure != nil else {
+      return [.end(Self.refusal(.unplayable("the entry has no response"), request))]
+    }
+    var steps: [ExchangeStep] = []
+    if playsTimings, let wait = entry.timings.wait { steps.append(.wait(wait)) }
+    do throws(WireError) {
+      if let response = entry.response { steps += try self.steps(response) }
+    } catch {
+      return [.end(Self.refusal(.unplayable("\(error)"), request))]
+    }
+    if playsTimings, let receive = entry.timings.receive { steps.append(.wait(receive)) }
+    let failure = entry.failure.map { failure in
+      SessionError(
+        SessionError.Code(rawValue: failure.code), phase: SessionError.Phase(rawValue: failure.phase),
+        message: failure.message, failingURL: request.urlString, requestBytesSent: true)
+    }
+    return steps + [.end(failure)]
+  }
+
+  private func steps(_ response: HTTPArchive.Response) throws(WireError) -> [ExchangeStep] {
+    var steps: [ExchangeStep] = []
+    for interim in response.informational {
+      steps.append(.informational(try ResponseHead(status: interim.status, fields: Self.pairs(interim.fields))))
+    }
+    let head = try ResponseHead(
+      status: response.status, reason: response.reason,
+      version: response.httpVersion.uppercased() == "HTTP/1.0" ? .http10 : .http11,
+      fields: Self.pairs(response.fields))
+    guard !head.isInformational else { throw WireError(.invalidStatusCode, at: 9) }
+    let body = response.body ?? []
+    steps.append(.head(head, .length(Int64(body.count))))
+    for start in stride(from: 0, to: body.count, by: Self.pieceSize) {
+      steps.append(.body(Array(body[start..<min(body.count, start + Self.pieceSize)])))
+    }
+    if !response.trailers.isEmpty { steps.append(.trailers(try FieldSection(Self.pairs(response.trailers)))) }
+    return steps
+  }
+
+  /// Fields as HTTP/1.1 can carry them: browsers list pseudo fields of HTTP/2, and join cookies with line ends.
+  private static func pairs(_ fields: [HTTPArchive.Field]) -> [(name: String, value: String)] {
+    fields.filter { !$0.name.hasPrefix(":") }.flatMap { field in
+      field.value.split(separator: "\n", omittingEmptySubsequences: false).map {
+        (name: field.name, value: String($0.trimmingSpaces))
+      }
+    }
+  }
+}
+
+/// Says whether a request is one that was recorded.
+struct ReplayMatcher: Sendable {
+  let isStrict: Bool
+
+  /// What a redacted archive has in the place of secrets.
+  private static let marks: [String] = ["[redacted]", "REDACTED"]
+  private static let volatile: Set<String> = [
+    "user-agent", "date", "content-length", "transfer-encoding", "expect", "connection",
+  ]
+
+  func matches(_ recorded: HTTPArchive.Request, _ request: TransportRequest, _ body: [UInt8]) -> Bool {
+    guard recorded.method == request.method, matches(recorded.url, request.urlString) else { return false }
+    guard isStrict else { return true }
+    if let recordedBody = recorded.body {
+      guard recordedBody == body else { return false }
+    } else if recorded.bodyBytes ?? 0 == 0, !body.isEmpty {
+      return false
+    }
+    return matches(recorded.fields.map { ($0.name, $0.value) }, request.fields)
+  }
+
+  private func matches(_ recorded: String, _ actual: String) -> Bool {
+    let (recorded, actual) = (Self.split(recorded), Self.split(actual))
+    guard recorded.location == actual.location, recorded.query.count == actual.query.count else { return false }
+    let (left, right) =
+      isStrict ? (recorded.query, actual.query) : (recorded.query.sorted(), actual.query.sorted())
+    return zip(left, right).allSatisfy { recorded, actual in
+      if recorded == actual { return true }
+      guard let equals = recorded.firstIndex(of: "="),
+        Self.marks.contains(String(recorded[recorded.index(after: equals)...]))
+      else { return false }
+      return actual.hasPrefix(recorded[...equals])
+    }
+  }
+
+  private static func split(_ url: String) -> (location: Substring, query: [String]) {
+    let text = url.prefix { $0 != "#" }
+    guard let mark = text.firstIndex(of: "?") else { return (text, []) }
+    return (text[..<mark], text[text.index(after: mark)...].split(separator: "&").map(String.init))
+  }
+
+  private func matches(_ recorded: [(String, String)], _ actual: [(name: String, value: String)]) -> Bool {
+    func normal(_ fields: [(String, String)]) -> [(name: String, value: String)] {
+      fields.map { (name: $0.0.lowercased(), value: $0.1) }.filter { !Self.volatile.contains($0.name) }
+        .sorted { ($0.name, $0.value) < ($1.name, $1.value) }
+    }
+    let (left, right) = (normal(recorded), normal(actual.map { ($0.name, $0.value) }))
+    guard left.count == right.count else { return false }
+    return zip(left, right).allSatisfy { recorded, actual in
+      recorded.name == actual.name
+        && (recorded.value == actual.value || Self.marks.contains { recorded.value.contains($0) })
+    }
+  }
+}

@@ -1,0 +1,166 @@
+import FoundationEssentials
+import LupineSession
+import LupineTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct FaultTransportTests {
+  private func canned(_ bytes: Int = 1_000) -> CannedTransport {
+    var reply = CannedReply()
+    reply.chunks = stride(from: 0, to: bytes, by: 100).map { [UInt8](repeating: 7, count: min(100, bytes - $0)) }
+    return CannedTransport([.init(nil, "*", reply)])
+  }
+
+  @Test(arguments: [
+    (TransportFault.refused, SessionError.Code.cannotConnect, 0, 0, false),
+    (.lostBeforeHead, .connectionLost, 0, 1, true), (.lostInHead, .truncatedResponse, 0, 1, true),
+    (.lostInBody(after: 250), .connectionLost, 250, 1, true), (.lostInBody(after: 0), .connectionLost, 0, 1, true),
+    (.truncatedBody(after: 999), .truncatedResponse, 999, 1, true),
+    (.truncatedBody(after: 5_000), .truncatedResponse, 1_000, 1, true),
+    (.error(.secureConnectionFailed, phase: .tls), .secureConnectionFailed, 0, 1, true),
+  ]) func eachFaultIsItsError(
+    _ fault: TransportFault, _ code: SessionError.Code, _ received: Int, _ seen: Int, _ sent: Bool
+  ) async throws {
+    let server = canned()
+    let transport = FaultTransport(server) { _, _ in [fault] }
+    let session = try Session(over: transport)
+    let error = try await failure { try await session.data(from: "http://a.example/") }
+    #expect(error.code == code)
+    #expect(error.partialBody?.count ?? 0 == received)
+    #expect(error.requestBytesSent == sent)
+    #expect(server.requests.count == seen)
+    #expect(
+      transport.injections
+        == [.init(number: 0, method: "GET", urlString: "http://a.example/", faults: [fault])])
+  }
+
+  @Test func noFaultChangesNothing() async throws {
+    let transport = FaultTransport(canned()) { _, _ in [] }
+    let (body, response) = try await Session(over: transport).data(from: "http://a.example/")
+    #expect(body.count == 1_000)
+    #expect(response.metrics.transactions.first?.responseBodyBytes == 1_000)
+    #expect(transport.injections.isEmpty)
+  }
+
+  @Test func slowBodiesComeInPieces() async throws {
+    let transport = FaultTransport(canned()) { _, _ in
+      [.delay(.milliseconds(1)), .slowBody(pieceBytes: 30, delay: .microseconds(100))]
+    }
+    let (bytes, _) = try await Session(over: transport).bytes(for: Request("http://a.example/"))
+    var sizes: [Int] = []
+    for try await chunk in bytes.chunks { sizes.append(chunk.count) }
+    #expect(sizes.reduce(0, +) == 1_000)
+    #expect(sizes.allSatisfy { $0 <= 30 })
+  }
+
+  @Test func stallEndsWithADeadlineOfTheManualClock() async throws {
+    let clock = ManualClock()
+    let transport = FaultTransport(canned(), clock: .manual(clock)) { _, _ in [.stalledBody(after: 500)] }
+    let session = try Session(over: transport)
+    let (bytes, _) = try await session.bytes(for: Request("http://a.example/"))
+    let reader = Task {
+      var count = 0
+      do {
+        for try await chunk in bytes.chunks { count += chunk.count }
+        return (count, SessionError.Code?.none)
+      } catch {
+        return (count, (error as? SessionError)?.code)
+      }
+    }
+    let pump = Task {
+      while !Task.isCancelled {
+        clock.advance(by: .seconds(10))
+        await Task.yield()
+      }
+    }
+    let (count, code) = await reader.value
+    pump.cancel()
+    #expect(count == 500)
+    #expect(code == .timedOut)
+  }
+
+  @Test func sameSeedGivesTheSameFaults() async throws {
+    func run(_ seed: UInt64) async throws -> ([FaultTransport.Injection], [String]) {
+      let transport = FaultTransport(
+        canned(), seed: seed,
+        faults: [
+          (.refused, 0.2), (.lostInHead, 0.2), (.lostInBody(after: 300), 0.3),
+          (.slowBody(pieceBytes: 64, delay: .zero), 0.5),
+        ])
+      let session = try Session(over: transport)
+      var outcomes: [String] = []
+      for number in 0..<60 {
+        do {
+          outcomes.append("\(try await session.data(from: "http://a.example/\(number)").0.count)")
+        } catch let error as SessionError {
+          outcomes.append(error.code.rawValue)
+        }
+      }
+      return (transport.injections, outcomes)
+    }
+    let (first, second, other) = (try await run(1), try await run(1), try await run(2))
+    #expect(first.0 == second.0)
+    #expect(first.1 == second.1)
+    #expect(first.0 != other.0)
+    #expect(Set(first.1) == ["1000", "cannotConnect", "truncatedResponse", "connectionLost"])
+  }
+
+  @Test func aReaderThatIsBehindHoldsTheWrappedTransport() async throws {
+    var reply = CannedReply()
+    reply.chunks = (0..<400).map { _ in [UInt8](repeating: 1, count: 64 * 1024) }
+    let transport = FaultTransport(CannedTransport([.init(nil, "*", reply)])) { _, _ in [] }
+    let (bytes, _) = try await Session(over: transport).bytes(for: Request("http://a.example/"))
+    var count = 0
+    for try await chunk in bytes.chunks { count += chunk.count }
+    #expect(count == 400 * 64 * 1024)
+  }
+
+  @Test func hundredsAtOnceEndExactlyOnceWhateverHappens() async throws {
+    let transport = FaultTransport(
+      canned(20_000), seed: 7,
+      faults: [
+        (.delay(.milliseconds(2)), 0.3), (.lostBeforeHead, 0.2), (.truncatedBody(after: 10_000), 0.2),
+        (.slowBody(pieceBytes: 999, delay: .zero), 0.3),
+      ])
+    let session = try Session(over: transport)
+    let outcomes = await withTaskGroup(of: Int.self) { group in
+      for number in 0..<600 {
+        group.addTask {
+          let task = Task { try await session.data(from: "http://a.example/\(number)").0.count }
+          if number.isMultiple(of: 5) { task.cancel() }
+          do {
+            return try await task.value
+          } catch let error as SessionError {
+            return error.code == .cancelled ? -1 : -2
+          } catch {
+            return -3
+          }
+        }
+      }
+      return await group.reduce(into: [Int: Int]()) { $0[$1, default: 0] += 1 }
+    }
+    #expect(outcomes.values.reduce(0, +) == 600)
+    #expect(outcomes[-3] == nil)
+    #expect((outcomes[20_000] ?? 0) > 100)
+    #expect((outcomes[-2] ?? 0) > 50)
+  }
+
+  @Test func overTheNetworkALostConnectionIsNoCorruptBody() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let network = try NetworkTransport()
+    let transport = FaultTransport(network, seed: 3) { _, generator in
+      Bool.random(using: &generator) ? [.truncatedBody(after: 5)] : []
+    }
+    let session = try Session(over: transport)
+    for _ in 0..<20 {
+      do {
+        #expect(try await session.text(server.url("/hello")).0 == "Hello, world!")
+      } catch let error as SessionError {
+        #expect(error.code == .truncatedResponse)
+        #expect(error.partialBody == Array("Hello".utf8))
+      }
+    }
+    #expect((1..<20).contains(transport.injections.count))
+    network.invalidate(cancelling: true)
+  }
+}

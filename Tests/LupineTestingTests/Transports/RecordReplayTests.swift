@@ -1,0 +1,180 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineSession
+import LupineTesting
+import LupineWire
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct RecordReplayTests {
+  /// Records what `body` does over the network against the standard routes.
+  private func record(
+    limits: ArchiveRecorder.Limits = ArchiveRecorder.Limits(),
+    _ body: (Session, LoopbackServer) async throws -> Void
+  ) async throws -> (HTTPArchive, base: String) {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let transport = RecordingTransport(try NetworkTransport(), recorder: ArchiveRecorder(limits: limits))
+    let session = try Session(over: transport)
+    try await body(session, server)
+    session.invalidateAndCancel()
+    return (await transport.archive(), server.url(""))
+  }
+
+  @Test func whatTheNetworkSaidIsSaidAgainWithoutIt() async throws {
+    let bytes = PatternBody.bytes(200_000)
+    let scratch = FileManager.default.temporaryDirectory.path + "/lupine-record-\(UUID().uuidString)"
+    try Data(bytes).write(to: URL(filePath: scratch))
+    defer { try? FileManager.default.removeItem(atPath: scratch) }
+    var requests: [Request] = []
+    let (archive, _) = try await record { session, server in
+      requests = [
+        try Request(server.url("/hello?x=1")),
+        try Request(server.url("/echo"), method: .post, body: .bytes(bytes)),
+        try Request(server.url("/echo"), method: .put, body: .file(path: scratch)),
+        try Request(
+          server.url("/echo"), method: .patch,
+          body: .stream(length: nil, isReplayable: true) { BodyStream([bytes, bytes]) }),
+        try Request(server.url("/trailers")),
+        try Request(server.url("/gzip")),
+      ]
+      for request in requests { _ = try await session.data(for: request) }
+    }
+    #expect(archive.entries.count == 6)
+    #expect(archive.entries.map { $0.request.body?.count } == [nil, 200_000, 200_000, 400_000, nil, nil])
+    // Through a file and back, as a test would have it.
+    let read = try HTTPArchive(json: archive.json())
+    for matching in [ReplayTransport.Matching.strict, .loose] {
+      let transport = ReplayTransport(read, matching: matching, order: .recorded)
+      let session = try Session(over: transport)
+      for (request, entry) in zip(requests, archive.entries) {
+        let (body, response) = try await session.data(for: request)
+        #expect(Array(body) == entry.response?.body)
+        #expect(response.statusCode == entry.response?.status)
+        #expect(response.trailers.count == entry.response?.trailers.count)
+        #expect(response.metrics.transactions.first?.requestBodyBytes == Int64(entry.request.body?.count ?? 0))
+      }
+      #expect(transport.remaining == [])
+    }
+  }
+
+  @Test func redirectsAndFailuresAreRecordedAndPlayed() async throws {
+    let (archive, base) = try await record { session, server in
+      _ = try await session.data(from: server.url("/redirect?to=/hello"))
+      _ = try await failure { try await session.data(from: "http://127.0.0.1:1/") }
+    }
+    let statuses = archive.entries.map { $0.response?.status }
+    #expect(statuses.last == .some(nil))
+    #expect(statuses.dropLast().allSatisfy { $0 != nil })
+    let session = try Session(over: ReplayTransport(archive))
+    let error = try await failure { try await session.data(from: "http://127.0.0.1:1/") }
+    #expect(error.code == .cannotConnect)
+    let (body, response) = try await session.text(base + "/redirect?to=/hello")
+    let recorded = archive.entries.dropLast().last
+    #expect(Array(body.utf8) == recorded?.response?.body)
+    #expect(response.statusCode == recorded?.response?.status)
+    #expect(response.redirects.count == archive.entries.count - 2)
+  }
+
+  @Test func bodiesPastTheLimitsAreLeftOutAndSoSaid() async throws {
+    var limits = ArchiveRecorder.Limits()
+    limits.bodyBytes = 100
+    limits.entries = 2
+    let (archive, _) = try await record(limits: limits) { session, server in
+      _ = try await session.data(for: Request(server.url("/bytes?n=1000")))
+      _ = try await session.data(from: server.url("/hello"))
+      _ = try await session.data(from: server.url("/hello"))
+    }
+    #expect(archive.entries.count == 2)
+    #expect(archive.comment == "1 more exchanges were not kept")
+    #expect(archive.entries[1].response?.body == Array("Hello, world!".utf8))
+  }
+
+  private func archive(_ urls: [String]) -> HTTPArchive {
+    var archive = HTTPArchive()
+    for (index, url) in urls.enumerated() {
+      var response = HTTPArchive.Response(status: 200)
+      response.body = Array("\(index)".utf8)
+      archive.entries.append(
+        HTTPArchive.Entry(startedAt: Date(), request: .init(method: "GET", url: url), response: response))
+    }
+    return archive
+  }
+
+  @Test func orderAndRepetitionAreRules() async throws {
+    let recorded = archive(["http://a.example/1", "http://a.example/2", "http://a.example/1"])
+    let anyOrder = ReplayTransport(recorded)
+    var session = try Session(over: anyOrder)
+    #expect(try await session.text("http://a.example/2").0 == "1")
+    #expect(try await session.text("http://a.example/1").0 == "0")
+    #expect(anyOrder.remaining == ["GET http://a.example/1"])
+    #expect(try await session.text("http://a.example/1").0 == "2")
+    let error = try await failure { try await session.data(from: "http://a.example/1") }
+    #expect(error.code == .noAnswer)
+    #expect(error.underlying as? NoAnswer == .notRecorded(method: "GET", url: "http://a.example/1"))
+    session = try Session(over: ReplayTransport(recorded, repeats: true))
+    for answer in ["0", "2", "2"] { #expect(try await session.text("http://a.example/1").0 == answer) }
+    session = try Session(over: ReplayTransport(recorded, order: .recorded))
+    let early = try await failure { try await session.data(from: "http://a.example/2") }
+    #expect(
+      early.underlying as? NoAnswer
+        == .outOfOrder(expected: "GET http://a.example/1", actual: "GET http://a.example/2"))
+    #expect(try await session.text("http://a.example/1").0 == "0")
+  }
+
+  @Test func looseMatchingAllowsOtherQueryOrdersAndRedactedValues() async throws {
+    let recorded = archive(["http://a.example/?b=2&a=1&sig=REDACTED"])
+    #expect(
+      try await Session(over: ReplayTransport(recorded)).text("http://a.example/?a=1&sig=xyz&b=2").0 == "0")
+    let strict = try Session(over: ReplayTransport(recorded, matching: .strict))
+    #expect(try await failure { try await strict.data(from: "http://a.example/?a=1&sig=x&b=2") }.code == .noAnswer)
+    let other = try Session(over: ReplayTransport(recorded))
+    #expect(try await failure { try await other.data(from: "http://a.example/?a=1&sig=x&b=3") }.code == .noAnswer)
+  }
+
+  @Test func strictMatchingComparesFieldsAndBody() async throws {
+    var recorded = archive(["http://a.example/"])
+    recorded.entries[0].request.method = "POST"
+    recorded.entries[0].request.body = Array("body".utf8)
+    recorded.entries[0].request.fields = [
+      .init("Host", "a.example"), .init("X-A", "1"), .init("Authorization", "Bearer [redacted]"),
+      .init("User-Agent", "another"), .init("Accept", "*/*"), .init("Accept-Encoding", "gzip, deflate"),
+    ]
+    func send(_ value: String, _ body: String) async throws -> String? {
+      var request = try Request("http://a.example/", method: .post, body: .bytes(Array(body.utf8)))
+      request.fields[try #require(HTTPField.Name("X-A"))] = value
+      request.fields[.authorization] = "Bearer anything"
+      let session = try Session(over: ReplayTransport(recorded, matching: .strict))
+      return (try? await session.data(for: request)).map { String(decoding: $0.0, as: UTF8.self) }
+    }
+    #expect(try await send("1", "body") == "0")
+    #expect(try await send("2", "body") == nil)
+    #expect(try await send("1", "other") == nil)
+  }
+
+  @Test func browsersArchivesCanBePlayedAndNonsenseIsTyped() async throws {
+    var recorded = archive(["https://a.example/", "https://a.example/bad"])
+    recorded.entries[0].response?.httpVersion = "http/2.0"
+    recorded.entries[0].response?.fields = [
+      .init(":status", "200"), .init("set-cookie", "a=1\nb=2"), .init("content-type", "text/plain"),
+    ]
+    recorded.entries[1].response?.fields = [.init("no name", "x")]
+    let session = try Session(over: ReplayTransport(recorded))
+    let (_, response) = try await session.text("https://a.example/")
+    #expect(response.head.fields.values(named: "set-cookie") == ["a=1", "b=2"])
+    let error = try await failure { try await session.data(from: "https://a.example/bad") }
+    guard case .unplayable? = error.underlying as? NoAnswer else { return #expect(Bool(false), "\(error)") }
+  }
+
+  @Test func hundredsAtOnceGetWhatWasRecordedForThem() async throws {
+    let recorded = archive((0..<300).map { "http://a.example/\($0)" })
+    let transport = ReplayTransport(recorded)
+    let session = try Session(over: transport)
+    try await withThrowingTaskGroup(of: Bool.self) { group in
+      for number in 0..<300 {
+        group.addTask { try await session.text("http://a.example/\(number)").0 == "\(number)" }
+      }
+      for try await isRight in group { #expect(isRight) }
+    }
+    #expect(transport.remaining.isEmpty)
+  }
+}
