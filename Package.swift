@@ -36,6 +36,7 @@ let fuzzRunners: [Target] =
     "Cookies",
     "ResumeData",
     "WWWAuthenticate",
+    "Archive",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",
@@ -107,7 +108,7 @@ let package = Package(
     // Fuzz bodies are library functions: the runners call them under libFuzzer, and `swift test` replays the corpora.
     .target(
       name: "LupineFuzzBodies",
-      dependencies: ["LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineEngine"],
+      dependencies: ["LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineEngine", "LupineSession"],
       path: "Fuzz/Bodies", swiftSettings: settings),
 
     tests("LupineBaseTests", ["LupineBase"]),

@@ -10,6 +10,7 @@ import Testing
     ("ContentDecoder", { ContentDecoderFuzz.run(bytes: $0) }),
     ("Cookies", { CookiesFuzz.run(bytes: $0) }),
     ("ResumeData", { ResumeDataFuzz.run(bytes: $0) }),
+    ("Archive", { ArchiveFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
   ]
 

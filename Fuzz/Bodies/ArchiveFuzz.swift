@@ -1,0 +1,66 @@
+internal import LupineSession
+
+/// Oracle: whatever is read is written as an archive that reads back as itself, and is written the same again; a redacted one reads back too
+/// and holds no userinfo; no input traps, and none passes its limits.
+package enum ArchiveFuzz {
+  package static func run(bytes: [UInt8]) {
+    var limits = HTTPArchive.ReadingLimits()
+    limits.nesting = 16
+    limits.values = 10_000
+    limits.entries = 50
+    limits.fields = 40
+    guard let archive = try? HTTPArchive(json: bytes, limits: limits) else { return }
+    precondition(archive.entries.count <= limits.entries)
+    for entry in archive.entries {
+      precondition(entry.request.fields.count <= limits.fields)
+      precondition((1...999).contains(entry.response?.status ?? 200))
+    }
+    let written = archive.json(redactingSecrets: false)
+    precondition(written.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A }, "a control byte was written")
+    guard let again = try? HTTPArchive(json: written) else { preconditionFailure("what was written cannot be read") }
+    precondition(again.entries.count == archive.entries.count)
+    for (left, right) in zip(archive.entries, again.entries) { compare(left, right) }
+    // From here on nothing changes any more.
+    precondition(again.json(redactingSecrets: false) == written, "writing is not stable")
+    let redacted = archive.json()
+    guard let safe = try? HTTPArchive(json: redacted) else { preconditionFailure("a redacted archive cannot be read") }
+    precondition(safe.json() == redacted, "redacting is not stable")
+    for entry in safe.entries { checkRedacted(entry) }
+  }
+
+  private static func compare(_ left: HTTPArchive.Entry, _ right: HTTPArchive.Entry) {
+    precondition(left.request.method == right.request.method && left.request.url == right.request.url)
+    precondition(left.request.fields == right.request.fields, "the fields of a request changed")
+    // An empty body is not written.
+    precondition(left.request.body ?? [] == right.request.body ?? [], "the body of a request changed")
+    precondition(left.response?.fields == right.response?.fields, "the fields of a response changed")
+    precondition(left.response?.body == right.response?.body, "the body of a response changed")
+    precondition(left.response?.trailers == right.response?.trailers)
+    precondition(left.response?.informational == right.response?.informational)
+    precondition(left.failure == right.failure && left.tls == right.tls && left.comment == right.comment)
+    precondition(left.timings.wait ?? .zero == right.timings.wait ?? .zero, "a timing changed")
+  }
+
+  private static func checkRedacted(_ entry: HTTPArchive.Entry) {
+    for field in entry.request.fields where field.name.lowercased() == "authorization" {
+      precondition(field.value.hasSuffix("[redacted]"), "credentials are left")
+    }
+    guard let slashes = entry.request.url.range(of: "//") else { return }
+    let authority = entry.request.url[slashes.upperBound...].prefix { !"/?#\\".contains($0) }
+    precondition(!authority.utf8.contains(UInt8(ascii: "@")), "userinfo is left")
+  }
+}
+
+extension String {
+  /// The first place of a text; FoundationEssentials has this too, but nothing here needs it otherwise.
+  fileprivate func range(of text: String) -> Range<String.Index>? {
+    let (haystack, needle) = (Array(utf8), Array(text.utf8))
+    guard
+      let start = (0..<max(0, haystack.count - needle.count + 1)).first(where: {
+        haystack[$0..<$0 + needle.count].elementsEqual(needle)
+      })
+    else { return nil }
+    let lower = utf8.index(utf8.startIndex, offsetBy: start)
+    return lower..<utf8.index(lower, offsetBy: needle.count)
+  }
+}
