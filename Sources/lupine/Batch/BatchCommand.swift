@@ -34,13 +34,21 @@ struct BatchCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Requests under way at a time.", valueName: "n"))
   var concurrency = 16
 
+  @Option(help: ArgumentHelp("Write every exchange to a HAR 1.2 file.", valueName: "file"))
+  var har: String?
+
+  @Flag(help: "Do not hide credentials and cookies in --har.")
+  var showSecrets = false
+
   func validate() throws {
     if !(1...65_536).contains(concurrency) { throw ValidationError("--concurrency is between 1 and 65536.") }
   }
 
   mutating func run() async throws {
     if concurrency > 256 { System.raiseDescriptorLimit() }
-    try await BatchRun(concurrency: concurrency).run()
+    let archive = try har.map { try ArchiveFile($0, showsSecrets: showSecrets) }
+    let concurrency = concurrency
+    try await ArchiveFile.writing(archive) { try await BatchRun(concurrency: concurrency, archive: archive).run() }
   }
 }
 
@@ -52,10 +60,10 @@ struct BatchRun: Sendable {
   /// Held while a line is written, so that lines never mix.
   private let output = Locked(())
 
-  init(concurrency: Int) {
+  init(concurrency: Int, archive: ArchiveFile? = nil) {
     self.concurrency = concurrency
     lines = LineReader(System.Stream.input.rawValue)
-    sessions = BatchSessions(concurrency: concurrency)
+    sessions = BatchSessions(concurrency: concurrency, archive: archive)
   }
 
   func run() async throws {

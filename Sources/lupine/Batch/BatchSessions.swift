@@ -14,18 +14,22 @@ final class BatchSessions: Sendable {
   static let limit = 64
 
   private let concurrency: Int
+  private let archive: ArchiveFile?
   private let state = Locked(State())
   private let jars = BatchJars()
 
-  init(concurrency: Int) {
+  init(concurrency: Int, archive: ArchiveFile? = nil) {
     self.concurrency = concurrency
+    self.archive = archive
   }
 
   func session(for key: BatchRequest.SessionKey) throws -> Session {
     let jar = try jars.storage(for: key.jar)
     return try state.withLock { state throws(SessionError) in
       if let session = state.sessions[key] { return session }
-      let session = try Session(configuration(for: key, jar))
+      var configuration = configuration(for: key, jar)
+      configuration.transport = try archive?.transport(configuration)
+      let session = try Session(configuration)
       if state.order.count >= Self.limit { state.sessions[state.order.removeFirst()] = nil }
       state.sessions[key] = session
       state.order.append(key)

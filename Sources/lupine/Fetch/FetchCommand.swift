@@ -44,8 +44,15 @@ struct FetchCommand: AsyncParsableCommand {
     if output.download { plan.request.acceptsCompressedContent = false }
     let file = try session.path.map { try SessionFile($0) }
     if let file { plan.configuration.cookieStorage = file.cookies }
+    if output.printCurl {
+      let command = plan.request.curlCommand(
+        redactingSecrets: !output.showSecrets, configuration: plan.configuration)
+      return try System.print(command + "\n")
+    }
+    let archive = try output.har.map { try ArchiveFile($0, showsSecrets: output.showSecrets) }
+    plan.configuration.transport = try archive?.transport(plan.configuration)
     do {
-      try await FetchRun(plan, output: output).run()
+      try await ArchiveFile.writing(archive) { [plan, output] in try await FetchRun(plan, output: output).run() }
     } catch {
       // What the redirects before a failure have set is kept too.
       try file?.save()
@@ -90,7 +97,13 @@ struct OutputOptions: ParsableArguments {
   @Flag(name: .shortAndLong, help: "Print the heads of every exchange, as sent and received, to standard error.")
   var verbose = false
 
-  @Flag(help: "Do not hide credentials and cookies in --verbose.")
+  @Option(help: ArgumentHelp("Write every exchange to a HAR 1.2 file, also if the request fails.", valueName: "file"))
+  var har: String?
+
+  @Flag(help: "Print the same request as a curl command, and do nothing else.")
+  var printCurl = false
+
+  @Flag(help: "Do not hide credentials and cookies in --verbose, --har and --print-curl.")
   var showSecrets = false
 
   @Flag(help: "Draw when what happened, to standard error.")

@@ -1,0 +1,36 @@
+internal import LupineSession
+internal import LupineTesting
+
+/// The file of `--har`: opened before anything is sent, so that a path that cannot be written is told at once; written at the end.
+struct ArchiveFile: Sendable {
+  private let file: OutputFile
+  private let recorder = ArchiveRecorder()
+  private let showsSecrets: Bool
+
+  init(_ path: String, showsSecrets: Bool) throws(System.Failure) {
+    file = try OutputFile(path)
+    self.showsSecrets = showsSecrets
+  }
+
+  /// The network, recorded; several may share the file.
+  func transport(_ configuration: SessionConfiguration) throws(SessionError) -> any Transport {
+    RecordingTransport(try NetworkTransport(configuration), recorder: recorder)
+  }
+
+  private func write() async throws {
+    var archive = await recorder.archive()
+    archive.creator = HTTPArchive.Creator(name: "lupine", version: "0.1")
+    try file.write(archive.json(redactingSecrets: !showsSecrets))
+  }
+
+  /// Does some work and writes the archive, if there is one, whatever came of the work. Its failure is worth more than that of the file.
+  static func writing(_ archive: ArchiveFile?, _ work: () async throws -> Void) async throws {
+    do {
+      try await work()
+    } catch {
+      try? await archive?.write()
+      throw error
+    }
+    try await archive?.write()
+  }
+}

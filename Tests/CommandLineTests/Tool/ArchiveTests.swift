@@ -1,0 +1,70 @@
+import Foundation
+import LupineRules
+import LupineSession
+import LupineTesting
+import Testing
+
+@testable import lupine
+
+/// `--har` and `--print-curl`.
+@Suite(.timeLimit(.minutes(5))) struct ArchiveTests {
+  @Test func everyExchangeIsInTheArchive() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let outcome = try await Tool.run(
+      ["--har", "out.har", "--follow", server.url("/redirect?to=/hello"), "Authorization:Basic eDp5"], in: folder)
+    #expect(outcome.status == 0)
+    #expect(outcome.text == "Hello, world!")
+    let archive = try HTTPArchive(json: folder.bytes("out.har"))
+    #expect(archive.creator.name == "lupine")
+    #expect(archive.entries.map { $0.response?.status } == [302, 200])
+    #expect(archive.entries.last?.response?.body == Array("Hello, world!".utf8))
+    #expect(archive.entries.first?.request.first(named: "authorization") == "Basic [redacted]")
+    #expect(archive.entries.last?.timings.wait != nil)
+  }
+
+  @Test func failuresAreInTheArchiveToo() async throws {
+    let folder = try Folder()
+    let outcome = try await Tool.run(["--har", "out.har", "--show-secrets", "http://a:b@127.0.0.1:1/"], in: folder)
+    #expect(outcome.status == 3)
+    let entry = try #require(try HTTPArchive(json: folder.bytes("out.har")).entries.first)
+    #expect(entry.failure?.code == "cannotConnect")
+    #expect(entry.response == nil)
+    #expect(entry.request.first(named: "authorization") == "Basic YTpi")
+    let refused = try await Tool.run(["--har", "no/such/folder/x", "http://127.0.0.1:1/"], in: folder)
+    #expect(refused.status == 1)
+    #expect(refused.error.contains("no/such/folder/x"))
+  }
+
+  @Test func batchWritesAllItsExchanges() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let lines = (0..<20).map { #"{"id":\#($0),"url":"\#(server.url("/hello?n=\($0)"))"}"# }.joined(separator: "\n")
+    let outcome = try await Tool.run(["batch", "--har", "all.har", "--concurrency", "4"], input: lines, in: folder)
+    #expect(outcome.status == 0)
+    #expect(outcome.lines.count == 20)
+    let archive = try HTTPArchive(json: folder.bytes("all.har"))
+    #expect(Set(archive.entries.map(\.request.url)) == Set((0..<20).map { server.url("/hello?n=\($0)") }))
+    #expect(archive.entries.contains { $0.isReusedConnection == true })
+  }
+
+  @Test func printCurlSendsNothing() async throws {
+    let outcome = try await Tool.run([
+      "--print-curl", "--follow", "--insecure", "--timeout", "2.5", "PUT", "https://u:p@nobody.invalid/x?a=1",
+      "name=it's",
+    ])
+    #expect(outcome.status == 0)
+    #expect(outcome.error == "")
+    #expect(outcome.lines.count == 1)
+    for part in [
+      "curl --request PUT ", "--header 'Authorization: Basic [redacted]'", #"--data-binary '{"name":"it'\''s"}'"#,
+      "--location", "--insecure", "--max-time 2.500", "'https://nobody.invalid/x?a=1'",
+    ] {
+      #expect(outcome.text.contains(part), "\(part) is not in \(outcome.text)")
+    }
+    let shown = try await Tool.run(["--print-curl", "--show-secrets", "http://u:p@nobody.invalid/"])
+    #expect(shown.text.contains("Authorization: Basic dTpw"))
+  }
+}
