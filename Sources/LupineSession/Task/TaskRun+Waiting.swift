@@ -14,7 +14,7 @@ extension TaskRun {
       beginPrepared()
       return
     }
-    let wait = waitForAnswer()
+    guard let wait = waitForAnswer() else { return }
     after(date.timeIntervalSinceNow) { [self] in
       guard observer.wants(.willBeginDelayed) else {
         answered(wait) { self.beginPrepared() }
@@ -46,7 +46,7 @@ extension TaskRun {
   private func beginPrepared() {
     let current = state.withLock { $0.first } ?? request
     if let download = consumer as? DownloadTaskConsumer {
-      let wait = waitForAnswer()
+      guard let wait = waitForAnswer() else { return }
       download.prepare(current, session) { [self] result in
         answered(wait) {
           switch result {
@@ -79,7 +79,7 @@ extension TaskRun {
 
   private func askForBody() {
     guard let observer else { return begin() }
-    let wait = waitForAnswer()
+    guard let wait = waitForAnswer() else { return }
     observer.needNewBody { [self] body in
       answered(wait) {
         guard let body else {
@@ -113,20 +113,23 @@ extension TaskRun {
     }
     guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: left) else { return false }
     if attempt == 1, let observer { observer.waiting() }
-    let wait = waitForAnswer()
+    guard let wait = waitForAnswer() else { return true }
     after(Double(delay) / 1e9) { [self] in answered(wait) { self.begin() } }
     return true
   }
 
   // MARK: Waiting
 
-  private func waitForAnswer() -> Wait {
-    state.withLock { state in
+  /// Names a question; the task waits until it is answered. Nil: the task was cancelled meanwhile, and is over now.
+  private func waitForAnswer() -> Wait? {
+    let wait = state.withLock { state -> Wait? in
+      guard state.machine.state != .canceling else { return nil }
       state.questions += 1
-      let wait = Wait.answer(state.questions)
-      if state.machine.state != .canceling { state.wait = wait }
-      return wait
+      state.wait = .answer(state.questions)
+      return state.wait
     }
+    if wait == nil { finish(cancellation) }
+    return wait
   }
 
   /// Does it, unless the task was cancelled meanwhile.

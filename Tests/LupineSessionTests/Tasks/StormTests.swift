@@ -1,0 +1,184 @@
+import FoundationEssentials
+import Glibc
+import LupineSession
+import LupineTesting
+import Synchronization
+import Testing
+
+/// Thousands of tasks against a server that misbehaves, half of them cancelled at random moments, from many threads: each completes exactly
+/// once, and nothing is left of it.
+@Suite(.timeLimit(.minutes(10))) struct StormTests {
+  private static let tasks = 10_000
+  private static let threads = 8
+
+  private struct Failed: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  /// In a process of its own, so that descriptors and threads can be counted.
+  @Test func everyTaskCompletesExactlyOnce() async {
+    await #expect(processExitsWith: .success) {
+      // What the process keeps is made by a small storm.
+      try await Self.storm(tasks: 400, seed: 1)
+      let before = DescriptorCensus.now(threadsNamed: "lupine")
+      let seed = UInt64(ProcessInfo.processInfo.environment["LUPINE_SEED"] ?? "") ?? UInt64.random(in: 0 ... .max)
+      do {
+        try await Self.storm(tasks: Self.tasks, seed: seed)
+        guard before.isRestored(withinSeconds: 20) else {
+          throw Failed(description: "\(before) is now \(DescriptorCensus.now()): \(before.newcomers())")
+        }
+      } catch {
+        print("LUPINE_SEED=\(seed): \(error)")
+        throw error
+      }
+    }
+  }
+
+  /// What a task has said.
+  private final class Ledger: SessionDataDelegate, SessionDownloadDelegate {
+    let handledCallbacks: CallbackSet = [.completed, .receivedData, .finishedDownload, .redirection, .becameInvalid]
+    let completions: Mutex<[UInt64: Int]> = Mutex([:])
+    let late = Mutex(0)
+    let isInvalid = Mutex(false)
+
+    func note(_ identifier: UInt64) { completions.withLock { $0[identifier, default: 0] += 1 } }
+
+    func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+      note(task.taskIdentifier)
+      if task.state != .completed { late.withLock { $0 += 1 } }
+    }
+    func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
+      // Data after the completion would be one callback too many.
+      if completions.withLock({ $0[dataTask.taskIdentifier] != nil }) { late.withLock { $0 += 1 } }
+    }
+    func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) {
+      isInvalid.withLock { $0 = true }
+    }
+  }
+
+  private static func storm(tasks: Int, seed: UInt64) async throws {
+    let server = try LoopbackServer(routes: misbehaviour(), recording: .none)
+    defer { server.shutdown() }
+    let ledger = Ledger()
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    configuration.maximumConnectionsPerHost = 32
+    configuration.maximumWaitingRequests = tasks
+    configuration.timeoutIntervalForRequest = .seconds(20)
+    let session = try Session(configuration, delegate: ledger)
+    let paths = [
+      "/hello", "/chunked?n=20000", "/bytes?n=50000", "/gzip?n=5000", "/redirect?to=/hello", "/status?code=404",
+      "/headCut", "/bodyCut", "/reset", "/garbage", "/early",
+    ].map { server.url($0) }
+    let made = Mutex<[UInt64]>([])
+    try onThreads(threads) { number in
+      var random = SplitMix(state: seed &+ UInt64(number))
+      for _ in 0..<(tasks / threads) {
+        guard let request = try? Request(paths[Int.random(in: 0..<paths.count, using: &random)]) else { continue }
+        let task = make(session, request, ledger, Int.random(in: 0..<4, using: &random))
+        made.withLock { $0.append(task.taskIdentifier) }
+        let fate = Int.random(in: 0..<8, using: &random)
+        if fate == 0 { task.cancel() }
+        task.resume()
+        if fate == 1 { task.suspend() }
+        if fate == 2 { task.cancel() }
+        if fate <= 3 || fate == 1 {
+          for _ in 0..<Int.random(in: 0..<200, using: &random) { sched_yield() }
+          task.cancel()
+        }
+        if fate == 4, let download = task as? DownloadTask { download.cancelByProducingResumeData { _ in } }
+      }
+    }
+    let expected = made.withLock { $0 }
+    let isComplete = await eventually(seconds: 60) { ledger.completions.withLock { $0.count } == expected.count }
+    let remaining = await session.tasks.count
+    session.finishTasksAndInvalidate()
+    let becameInvalid = await eventually { ledger.isInvalid.withLock { $0 } }
+    let counts = ledger.completions.withLock { $0 }
+    guard isComplete, remaining == 0, becameInvalid, ledger.late.withLock({ $0 }) == 0,
+      Set(expected).count == expected.count, expected.allSatisfy({ counts[$0] == 1 })
+    else {
+      for task in await session.tasks.prefix(5) {
+        print("left:", task, task.state, task.currentRequest.urlString, task.response?.statusCode ?? 0)
+      }
+      throw Failed(
+        description: """
+          of \(expected.count) tasks \(counts.count) completed, \(counts.count { $0.value > 1 }) more than once, \(remaining) remain; \
+          invalid: \(becameInvalid); callbacks too late: \(ledger.late.withLock { $0 })
+          """)
+    }
+  }
+
+  private static func make(_ session: Session, _ request: Request, _ ledger: Ledger, _ kind: Int) -> SessionTask {
+    switch kind {
+    case 0: return session.dataTask(with: request)
+    case 1: return session.downloadTask(with: request)
+    case 2:
+      var upload = request
+      upload.method = .post
+      return session.uploadTask(with: upload, from: Data(repeating: 1, count: 3_000))
+    default:
+      let identifier = Mutex<UInt64>(0)
+      let task = session.dataTask(with: request) { _ in ledger.note(identifier.withLock { $0 }) }
+      identifier.withLock { $0 = task.taskIdentifier }
+      return task
+    }
+  }
+
+  private static func misbehaviour() -> [ServerRoute] {
+    [
+      ServerRoute(nil, "/headCut") { _, connection in
+        try connection.sendRaw("HTTP/1.1 200 OK\r\nContent-Le")
+        connection.abort()
+      },
+      ServerRoute(nil, "/bodyCut") { _, connection in
+        try connection.sendRaw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this")
+        connection.abort()
+      },
+      ServerRoute(nil, "/reset") { _, connection in connection.abort(reset: true) },
+      ServerRoute(nil, "/garbage") { _, connection in
+        try connection.sendRaw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n")
+        connection.abort()
+      },
+      ServerRoute(nil, "/early") { _, connection in
+        try connection.respond(413, text: "no")
+        connection.closeAfterResponse()
+      },
+    ] + ServerRoute.standard()
+  }
+}
+
+private struct SplitMix: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ (mixed >> 31)
+  }
+}
+
+/// Runs `body` on so many threads at once, and waits for all of them.
+private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) throws {
+  final class Job: Sendable {
+    let work: @Sendable () -> Void
+    init(_ work: @escaping @Sendable () -> Void) { self.work = work }
+  }
+  var threads: [pthread_t] = []
+  for number in 0..<count {
+    let job = unsafe Unmanaged.passRetained(Job { body(number) }).toOpaque()
+    var thread = pthread_t()
+    let code = unsafe pthread_create(
+      &thread, nil,
+      { argument in
+        guard let argument = unsafe argument else { return nil }
+        unsafe Unmanaged<Job>.fromOpaque(argument).takeRetainedValue().work()
+        return nil
+      }, job)
+    try #require(code == 0)
+    threads.append(thread)
+  }
+  for thread in threads { _ = pthread_join(thread, nil) }
+}
