@@ -8,8 +8,10 @@ package struct CookieStore: Sendable {
   /// Cookies of one registrable domain. Of more, expired ones go first, then those that are not `Secure`, then the rest; the least
   /// recently used of them first.
   package static let domainLimit = 180
-  /// Cookies in all. Of more, the least recently used goes.
+  /// Cookies in all. Of more, expired ones go, and if there are none, the least recently used down to `roomyTotal`.
   package static let totalLimit = 3_000
+  /// Cookies that stay when there were too many.
+  package static let roomyTotal = 2_900
   /// Cookies that one response may set; the rest is refused.
   package static let responseLimit = 50
   /// Cookies in one request; the rest, which have shorter paths or are younger, stay behind.
@@ -135,20 +137,13 @@ package struct CookieStore: Sendable {
     if let index = candidates.min(by: { bucket[$0].use < bucket[$1].use }) { bucket.remove(at: index) }
   }
 
+  /// Makes room for a while: looking for the oldest takes all cookies, so it must not happen at every one that comes.
   private mutating func evict(_ now: HTTPDate) {
     removeAll { $0.isExpired(now) }
-    while count > Self.totalLimit {
-      var oldest: (name: String, index: Int, use: UInt64)?
-      for (name, bucket) in buckets {
-        for index in bucket.indices where bucket[index].use < oldest?.use ?? .max {
-          oldest = (name, index, bucket[index].use)
-        }
-      }
-      guard let oldest else { return }
-      buckets[oldest.name]?.remove(at: oldest.index)
-      if buckets[oldest.name]?.isEmpty == true { buckets[oldest.name] = nil }
-      count -= 1
-    }
+    guard count > Self.totalLimit else { return }
+    let uses = buckets.values.joined().map(\.use).sorted()
+    let last = uses[count - Self.roomyTotal - 1]
+    for name in Array(buckets.keys) { removeEntries(in: name) { $0.use <= last } }
   }
 
   // MARK: Choosing
@@ -213,9 +208,16 @@ package struct CookieStore: Sendable {
   }
 
   private mutating func removeAll(in name: String, where condition: (CookieRecord) -> Bool) {
-    guard var bucket = buckets.removeValue(forKey: name) else { return }
+    removeEntries(in: name) { condition($0.record) }
+  }
+
+  private mutating func removeEntries(in name: String, where condition: (Entry) -> Bool) {
+    // Most buckets stay as they are.
+    guard buckets[name]?.contains(where: condition) == true, var bucket = buckets.removeValue(forKey: name) else {
+      return
+    }
     let old = bucket.count
-    bucket.removeAll { condition($0.record) }
+    bucket.removeAll(where: condition)
     count += bucket.count - old
     if !bucket.isEmpty { buckets[name] = bucket }
   }

@@ -11,7 +11,11 @@ public struct SessionConfiguration: Sendable {
   public static var `default`: SessionConfiguration { SessionConfiguration() }
 
   /// The defaults, but everything that a session learns stays with it and goes with it.
-  public static var ephemeral: SessionConfiguration { SessionConfiguration() }
+  public static var ephemeral: SessionConfiguration {
+    var configuration = SessionConfiguration()
+    configuration.cookieStorage = CookieStorage()
+    return configuration
+  }
 
   // MARK: Connections
 

@@ -15,7 +15,7 @@ public enum CookieAcceptPolicy: Sendable, Hashable {
 
 /// Keeps cookies, and says which of them a request gets (RFC 6265bis). Every method may be called from any thread.
 ///
-/// It keeps at most 180 cookies of one registrable domain and 3,000 in all; the least recently used go first. A response may set 50, a request
+/// It keeps at most 180 cookies of one registrable domain and 3,000 in all (of more, 2,900 stay); the least recently used go first. A response may set 50, a request
 /// gets at most 150, in a field of at most 8,190 bytes. Name and value have at most 4,096 bytes together, a path 1,024. No cookie lives longer than 400
 /// days. Ports do not matter to cookies; schemes matter only through `Secure`, which http never satisfies, on the loopback interface neither.
 ///

@@ -116,11 +116,26 @@ struct CookieStoreCase: Sendable, CustomStringConvertible {
     for index in 0..<CookieStore.totalLimit { try set(&store, "c=1", "https://h\(index).com/") }
     #expect(store.count == 3_000)
     try expect(["c"], of: &store, "https://h0.com/")
+    // The 101 that were not used for the longest time make room.
     try set(&store, "c=1", "https://another.com/")
-    #expect(store.count == 3_000)
+    #expect(store.count == 2_900)
     try expect(["c"], of: &store, "https://h0.com/")
     try expect([], of: &store, "https://h1.com/")
-    try expect(["c"], of: &store, "https://h2.com/")
+    try expect([], of: &store, "https://h101.com/")
+    try expect(["c"], of: &store, "https://h102.com/")
+    try expect(["c"], of: &store, "https://another.com/")
+  }
+
+  @Test func expiredOnesMakeRoomFirst() throws {
+    var store = try store()
+    for index in 0..<CookieStore.totalLimit {
+      try set(&store, index == 1500 ? "c=1; Max-Age=5" : "c=1", "https://h\(index).com/")
+    }
+    let later = HTTPDate(seconds: cookieNow.seconds + 10)
+    try set(&store, "c=1", "https://another.com/", now: later)
+    #expect(store.count == 3_000)
+    try expect(["c"], of: &store, "https://h0.com/", now: later)
+    try expect([], of: &store, "https://h1500.com/", now: later)
   }
 
   /// curl CVE-2022-32205: one response fills neither the store nor the next request.

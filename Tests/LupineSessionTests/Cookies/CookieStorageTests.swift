@@ -203,6 +203,12 @@ import Testing
     }
   }
 
+  @Test func ephemeralSessionsHaveTheirOwn() {
+    #expect(SessionConfiguration().cookieStorage === CookieStorage.shared)
+    let (first, second) = (SessionConfiguration.ephemeral.cookieStorage, SessionConfiguration.ephemeral.cookieStorage)
+    #expect(first != nil && first !== second && first !== CookieStorage.shared)
+  }
+
   // MARK: Threads
 
   @Test func manyAtOnce() async throws {
