@@ -92,6 +92,13 @@ package final class PoolHandle: Sendable {
     engine.loop.submit { pool.onLoop.close(cancelling: cancelling) }
   }
 
+  /// Closes the connections that are there, idle ones now and busy ones after their exchange, and forgets the TLS sessions of
+  /// `trustDomain`: nothing that comes later depends on what was decided before. The caller names another domain in its keys first.
+  package func reset(forgetting trustDomain: UInt64) {
+    let pool = pool
+    engine.loop.submit { pool.onLoop.reset(forgetting: trustDomain) }
+  }
+
   /// What the pool has done so far, told on the loop.
   package func counters(_ completion: @escaping @Sendable (PoolCounters) -> Void) {
     let pool = pool

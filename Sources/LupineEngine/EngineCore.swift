@@ -99,6 +99,13 @@ final class EngineCore {
     return { loop.submit { confined.onLoop.pumpWrites() } }
   }
 
+  /// Forgets the TLS sessions of a trust domain.
+  func forgetSessions(of trustDomain: UInt64) {
+    // Those of the policies alone are no decisions, and others resume them.
+    guard trustDomain != 0 else { return }
+    sessions.removeAll(of: TLSTrustDomain(identifier: trustDomain))
+  }
+
   /// Gives the context of a policy to `body`: at once if it is known, else in a later turn, because a file thread has to look at files.
   func tlsContext(for policy: TLSPolicy, _ body: @escaping (Result<TLSContext, TLSError>) -> Void) {
     if let known = TLSContext.known(for: policy) {
@@ -116,13 +123,18 @@ final class EngineCore {
     }
   }
 
-  /// A client for `identity`, sharing a context and, with `resumes`, the sessions that this engine has seen.
+  /// A client for `identity`, sharing a context and, with `resumes`, the sessions that this engine has seen. Its handshake stops for
+  /// what `stops` names.
   func tlsConnection(
-    _ context: TLSContext, _ identity: ConnectionIdentity, resumes: Bool
+    _ context: TLSContext, _ identity: ConnectionIdentity, resumes: Bool, stops: (trust: Bool, identity: Bool)?
   ) throws(TLSError) -> TLSConnection {
     var options = TLSClientOptions(serverName: try ServerName(identity.serverName), port: identity.port)
     options.sessions = resumes ? sessions : nil
     options.trustDomain = TLSTrustDomain(identifier: identity.trustDomain)
+    if let stops {
+      options.trustEvaluation = stops.trust ? .deferred : .automatic
+      options.asksForIdentity = stops.identity
+    }
     return try TLSConnection(client: context, options: options, scratch: scratch)
   }
 }

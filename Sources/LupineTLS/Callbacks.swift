@@ -19,6 +19,8 @@ enum Callbacks {
       Int32, Int32, Int32, UnsafeRawPointer?, Int, OpaquePointer?, UnsafeMutableRawPointer?
     ) -> Void
 
+  typealias ChooseIdentity = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32
+
   static func connection(of ssl: OpaquePointer?) -> TLSConnection? {
     guard let ssl = unsafe ssl, let box = unsafe SSL_get_ex_data(ssl, 0) else { return nil }
     return unsafe Unmanaged<TLSConnection>.fromOpaque(box).takeUnretainedValue()
@@ -31,6 +33,12 @@ enum Callbacks {
       let connection = unsafe connection(of: OpaquePointer(ssl))
     else { return 0 }
     return unsafe connection.judge(store)
+  }
+
+  /// Runs when the server has asked for a certificate. 1: go on; 0: fail; below 0: wait.
+  static let chooseIdentity: ChooseIdentity = { ssl, _ in
+    guard let connection = unsafe connection(of: ssl) else { return 0 }
+    return connection.chooseIdentity()
   }
 
   /// 0: the session's reference stays OpenSSL's.

@@ -4,7 +4,7 @@ internal import LupineBase
 extension TLSConnection {
   /// Takes in ciphertext, all of it, drives the handshake while there is one, and hands out every plaintext that comes of it.
   ///
-  /// While trust is pending the bytes are kept; after `resolveTrust` call this again (an empty span will do).
+  /// While a decision is pending the bytes are kept; after `resolveTrust` or `resolveIdentity` call this again (an empty span will do).
   ///
   /// - Parameter sink: called with up to 256 KiB at a time, valid during the call only. It may `send` and `close`; it must not feed
   ///   this connection.
@@ -19,6 +19,10 @@ extension TLSConnection {
       try hold(ciphertext)
       return .trustPending
     }
+    if state == .identityPending, identityChoice == nil {
+      try hold(ciphertext)
+      return .identityPending
+    }
     try checkFirstByte(ciphertext)
     isReceiving = true
     defer { isReceiving = false }
@@ -27,7 +31,7 @@ extension TLSConnection {
       inputOffset = 0
       defer { unsafe input = UnsafeRawBufferPointer(start: nil, count: 0) }
       let result = try pump(sink)
-      if result == .trustPending { try holdRest() }
+      if result == .trustPending || result == .identityPending { try holdRest() }
       return result
     }
   }
@@ -38,7 +42,7 @@ extension TLSConnection {
   package func send(_ plaintext: Span<UInt8>) throws(TLSError) {
     switch state {
     case .failed(let error): throw error
-    case .handshaking, .trustPending: throw .notNow
+    case .handshaking, .trustPending, .identityPending: throw .notNow
     case .open: break
     }
     guard !isClosed else { throw .closed }
@@ -92,6 +96,7 @@ extension TLSConnection {
       switch try advanceHandshake() {
       case .needsInput: return .handshaking
       case .trustPending: return .trustPending
+      case .identityPending: return .identityPending
       case .done: break
       }
     }

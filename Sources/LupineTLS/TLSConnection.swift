@@ -21,6 +21,9 @@ package struct TLSClientOptions: Sendable {
   package var sessions: TLSSessionCache?
   package var trustDomain = TLSTrustDomain.policy
   package var trustEvaluation = TLSTrustEvaluation.automatic
+  /// Where the server asks for a certificate, the handshake stops at `identityPending` until `resolveIdentity` is called; else the
+  /// policy's identity is shown.
+  package var asksForIdentity = false
   /// Seconds since 1970; nil: the system's clock, read by OpenSSL.
   package var now: Int64?
 
@@ -36,6 +39,8 @@ package enum HandshakeStep: Equatable, Sendable {
   case needsInput
   /// Somebody has to call `resolveTrust`.
   case trustPending
+  /// Somebody has to call `resolveIdentity`.
+  case identityPending
   case done
 }
 
@@ -45,6 +50,8 @@ package enum ReceiveResult: Equatable, Sendable {
   case handshaking
   /// As `HandshakeStep.trustPending`.
   case trustPending
+  /// As `HandshakeStep.identityPending`.
+  case identityPending
   /// Established.
   case open
   /// The peer sent `close_notify`: everything it had to say has arrived. What followed is dropped.
@@ -54,20 +61,22 @@ package enum ReceiveResult: Equatable, Sendable {
 /// TLS as bytes in, bytes out. Lives on one thread.
 ///
 /// States and their successors:
-/// - `handshaking` → `trustPending`, `open`, `failed`
+/// - `handshaking` → `trustPending`, `identityPending`, `open`, `failed`
 /// - `trustPending` → `handshaking` (after `resolveTrust`), `failed`
+/// - `identityPending` → `handshaking` (after `resolveIdentity`), `failed`; always after trust was decided
 /// - `open` → `failed`
 /// - `failed`: for good; the same error is thrown again
 ///
 /// Beside the state, each direction ends on its own: `isClosedByPeer` after the peer's `close_notify`, `isClosed` after ours.
 ///
-/// Invariants: OpenSSL reads only while one of our methods runs; while trust is pending it is not called at all, so nothing
+/// Invariants: OpenSSL reads only while one of our methods runs; while a decision is pending it is not called at all, so nothing
 /// reaches `output`; after an error `output` still holds the alert that the peer should get.
 @safe
 package final class TLSConnection {
   enum State: Equatable {
     case handshaking
     case trustPending
+    case identityPending
     case open
     case failed(TLSError)
   }
@@ -94,6 +103,7 @@ package final class TLSConnection {
   let sessionKey: TLSSessionKey?
   var state = State.handshaking
   var decision: TrustDecision?
+  var identityChoice: TLSIdentityChoice?
   var trustProblem: TrustProblem?
   var held = ByteQueue()
   /// The span of the running `receive`, and how much of it OpenSSL has taken.
@@ -121,6 +131,7 @@ package final class TLSConnection {
     unsafe ssl = try Self.makeSSL(context)
     try attach()
     try configure(options)
+    if options.asksForIdentity { unsafe SSL_set_cert_cb(ssl, Callbacks.chooseIdentity, nil) }
     unsafe SSL_set_connect_state(ssl)
   }
 
@@ -202,8 +213,9 @@ package final class TLSConnection {
     switch state {
     case .failed(let error): throw error
     case .trustPending where decision == nil: return .trustPending
+    case .identityPending where identityChoice == nil: return .identityPending
     case .open: return .done
-    case .handshaking, .trustPending: break
+    case .handshaking, .trustPending, .identityPending: break
     }
     state = .handshaking
     OpenSSLError.clear()
@@ -220,6 +232,10 @@ package final class TLSConnection {
       OpenSSLError.clear()
       state = .trustPending
       return .trustPending
+    case SSL_ERROR_WANT_X509_LOOKUP:
+      OpenSSLError.clear()
+      state = .identityPending
+      return .identityPending
     case SSL_ERROR_ZERO_RETURN: throw fail(.alert(.closeNotify))
     default: throw fail()
     }

@@ -94,6 +94,20 @@ package final class TLSSessionCache: Sendable {
     withExtendedLifetime(dropped) {}
   }
 
+  /// Forgets the sessions of one trust domain.
+  package func removeAll(of domain: TLSTrustDomain) {
+    let dropped = state.withLock { state in
+      let entries = state.entries.filter { $0.key.trustDomain == domain }
+      for (key, entry) in entries {
+        state.entries[key] = nil
+        state.count -= entry.tickets.count
+      }
+      return entries
+    }
+    // Freed outside the lock.
+    withExtendedLifetime(dropped) {}
+  }
+
   func insert(_ ticket: Ticket, for key: TLSSessionKey) {
     state.withLock { state in
       state.clock += 1

@@ -51,6 +51,25 @@ struct SessionTests {
     #expect(pairs.map { $0.client.connection.info.isResumed } == Array(repeating: true, count: tickets) + [false])
   }
 
+  @Test("A trust domain is forgotten without the others")
+  func domains() throws {
+    let cache = TLSSessionCache()
+    let server = try serverContext()
+    let (one, two) = (TLSTrustDomain(identifier: 1), TLSTrustDomain(identifier: 2))
+    try Self.prime(cache, .trusting(), server) { $0.trustDomain = one }
+    let count = cache.count
+    try Self.prime(cache, .trusting(), server) { $0.trustDomain = two }
+    cache.removeAll(of: one)
+    #expect(cache.count == count)
+    for (domain, isResumed) in [(one, false), (two, true)] {
+      let pair = try connect(client: .trusting(), server: server) {
+        $0.sessions = cache
+        $0.trustDomain = domain
+      }
+      #expect(pair.client.connection.info.isResumed == isResumed)
+    }
+  }
+
   @Test("A session of TLS 1.2 serves several connections at once")
   func several() throws {
     let cache = TLSSessionCache()

@@ -97,6 +97,61 @@ struct TrustDecisionTests {
     #expect(client == nil)
   }
 
+  /// A client that chooses its certificate when it is asked for one, stopped there.
+  static func choosing(_ version: TLSVersion, _ feeding: Feeding) throws -> Pair {
+    let pair = try connect(
+      client: .trusting(Mint.shared.root, version), server: serverContext(Mint.shared.leaf, version, .optional),
+      feeding: feeding
+    ) { $0.asksForIdentity = true }
+    #expect(pair.client.result == .identityPending)
+    #expect(pair.client.failure == nil)
+    // Trust was decided before.
+    #expect(pair.client.connection.trustReport?.verdict == nil)
+    #expect(try pair.client.connection.handshake() == .identityPending)
+    #expect(throws: TLSError.notNow) { try pair.client.send([1]) }
+    #expect(throws: TLSError.notNow) { try pair.client.connection.resolveTrust(.accept) }
+    #expect(pair.client.takeOutput().isEmpty)
+    #expect(pair.server.result == .handshaking)
+    return pair
+  }
+
+  @Test("A client certificate is chosen within the handshake", arguments: TLSVersion.allCases, Feeding.allCases)
+  func identity(version: TLSVersion, feeding: Feeding) throws {
+    let own = try Mint.shared.middle.issue(CertificateOrder(usage: .client))
+    let choices: [(TLSIdentityChoice, [[UInt8]])] = [
+      (.identity(try TLSPreparedIdentity(TLSIdentity(own))), own.chainDER), (.none, []), (.policy, []),
+    ]
+    for (choice, seen) in choices {
+      let pair = try Self.choosing(version, feeding)
+      try pair.client.connection.resolveIdentity(choice)
+      #expect(throws: TLSError.notNow) { try pair.client.connection.resolveIdentity(.none) }
+      pair.client.feed([])
+      pair.settle()
+      #expect(pair.client.result == .open && pair.server.result == .open)
+      #expect(pair.server.connection.peerChain == seen)
+      try pair.server.send([1, 2, 3])
+      pair.settle()
+      #expect(pair.client.received == [1, 2, 3])
+    }
+  }
+
+  @Test("A chain and a key that do not belong together are refused when they are prepared")
+  func unreadableIdentity() throws {
+    let (one, two) = (try Mint.shared.root.issue(), try Mint.shared.root.issue())
+    #expect {
+      try TLSPreparedIdentity(TLSIdentity(.der(chain: one.chainDER, privateKey: two.privateKeyDER)))
+    } throws: { error in
+      if case TLSError.identityUnreadable = error { true } else { false }
+    }
+  }
+
+  @Test("A server that asks for nothing makes nobody choose", arguments: TLSVersion.allCases)
+  func nobodyAsks(version: TLSVersion) throws {
+    let pair = try connect(client: .trusting(Mint.shared.root, version)) { $0.asksForIdentity = true }
+    #expect(pair.client.result == .open)
+    #expect(throws: TLSError.notNow) { try pair.client.connection.resolveIdentity(.none) }
+  }
+
   @Test("Without a pending decision there is nothing to decide")
   func notPending() throws {
     let pair = try connect()

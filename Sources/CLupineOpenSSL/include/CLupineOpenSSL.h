@@ -54,6 +54,9 @@ static inline int lupine_certificates_push(STACK_OF(X509) *stack, X509 *certific
 static inline int lupine_certificates_count(const STACK_OF(X509) *stack) { return sk_X509_num(stack); }
 static inline X509 *lupine_certificates_at(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
 static inline void lupine_certificates_free(STACK_OF(X509) *stack) { sk_X509_pop_free(stack, X509_free); }
+static inline long lupine_ctx_chain_certs(SSL_CTX *ctx, STACK_OF(X509) **chain) { return SSL_CTX_get0_chain_certs(ctx, chain); }
+static inline int lupine_distinguished_names_count(const STACK_OF(X509_NAME) *names) { return names ? sk_X509_NAME_num(names) : 0; }
+static inline X509_NAME *lupine_distinguished_names_at(const STACK_OF(X509_NAME) *names, int index) { return sk_X509_NAME_value(names, index); }
 static inline int lupine_names_count(const GENERAL_NAMES *names) { return sk_GENERAL_NAME_num(names); }
 static inline GENERAL_NAME *lupine_names_at(const GENERAL_NAMES *names, int index) { return sk_GENERAL_NAME_value(names, index); }
 

@@ -83,7 +83,7 @@ extension Connection {
     }
   }
 
-  private func receive(_ bytes: Span<UInt8>) {
+  func receive(_ bytes: Span<UInt8>) {
     guard let tls else {
       receive(plaintext: bytes)
       return
@@ -93,7 +93,9 @@ extension Connection {
       guard state != .closed else { return }
       _ = flushTLS()
       switch result {
-      case .handshaking, .trustPending: break
+      case .handshaking: break
+      case .trustPending: askTrust()
+      case .identityPending: askIdentity()
       case .open: if state == .handshaking { handshakeDone() }
       case .closedByPeer:
         canRead = false

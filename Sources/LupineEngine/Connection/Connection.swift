@@ -43,6 +43,11 @@ final class Connection: ReadinessHandler, TimerHandler {
   var isHandshakeHeld = false
   /// See `updateGathering`.
   var isGathering = false
+  /// It waits for a decision of the pool's decider.
+  var isAskingForTrust = false
+  var deadlineOfHandshake = Instant.distantFuture
+  /// What was left of the handshake's time when the question was asked.
+  var handshakeTimeLeft: Int64?
   /// When the connection became idle.
   private var idleSince = Instant(nanoseconds: 0)
   /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
@@ -61,6 +66,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var wroteAnything = false
   var verdict = ReuseVerdict.reusable
   var served = 0
+  /// It takes no further request: what it was trusted by is to be forgotten.
+  var isRetired = false
 
   // Writing.
   var output = ByteQueue()
@@ -109,9 +116,16 @@ final class Connection: ReadinessHandler, TimerHandler {
   private func startTLS(_ policy: TLSPolicy) {
     state = .handshaking
     opening.tlsStart = context.now
-    if let limit = pool.configuration.tlsNanoseconds { arm(at: context.now.advanced(byNanoseconds: limit)) }
+    armHandshake(for: pool.configuration.tlsNanoseconds)
     isHandshakeHeld = true
     pool.core.tlsContext(for: policy) { [weak self] result in self?.startTLS(with: result) }
+  }
+
+  /// Gives the handshake so long from now on; nil is unlimited.
+  func armHandshake(for limit: Int64?) {
+    disarm()
+    deadlineOfHandshake = limit.map { context.now.advanced(byNanoseconds: $0) } ?? .distantFuture
+    arm(at: deadlineOfHandshake)
   }
 
   private func startTLS(with result: Result<TLSContext, TLSError>) {
@@ -157,7 +171,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var openingPhase: TransferPhase? {
     switch state {
     case .opening: opening.connectStart == nil ? .resolve : .connect
-    case .handshaking: .tls
+    // Whoever decides about trust may be a person, and takes the time that the decision has.
+    case .handshaking: isAskingForTrust ? nil : .tls
     case .idle, .busy, .ending, .closed: nil
     }
   }
@@ -210,7 +225,7 @@ final class Connection: ReadinessHandler, TimerHandler {
       failure = TransferFailure(error: error, phase: .receive, requestBytesSent: true)
     }
     let again = failure == nil && mayResendWithoutExpectation(transfer)
-    if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.isEmpty {
+    if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.isEmpty, !isRetired {
       state = .idle
       idleSince = now
       arm(at: now.advanced(byNanoseconds: Self.parkNanoseconds))
@@ -288,6 +303,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     disarm()
     opener?.cancel()
     opener = nil
+    if isAskingForTrust { pool.trustDesk?.forget(self) }
     if let tls, mayNotify, let socket, output.isEmpty {
       // Best effort: a peer that is told of the end can free its session; nobody waits for the outcome.
       tls.close()

@@ -19,6 +19,10 @@ package struct PoolConfiguration: Sendable {
   /// Keep TLS sessions, and resume them.
   package var resumesTLS = true
   package var resolver: (any HostResolver)?
+  /// Decides trust and identity beside the policy; keys need a trust domain of their own then. Default nil.
+  package var trustDecider: (any TrustDecider)?
+  /// Time for each decision of it; nil is unlimited. Default 60 s. The time for the handshake stands still meanwhile.
+  package var trustNanoseconds: Int64? = 60_000_000_000
 
   package init() {}
 }
@@ -35,10 +39,12 @@ package final class EnginePool {
   private var expiry: TimerIdentifier?
   private var expiryAt = Instant.distantFuture
   let core: EngineCore
+  let trustDesk: TrustDesk?
 
   init(configuration: PoolConfiguration, core: EngineCore) {
     self.configuration = configuration
     self.core = core
+    trustDesk = configuration.trustDecider.map { TrustDesk($0, core: core) }
     machine = PoolMachine(limits: configuration.limits)
   }
 
@@ -134,6 +140,7 @@ package final class EnginePool {
 
   func connectionOpened(_ connection: Connection) {
     perform(machine.opened(connection.identifier, now: context.now))
+    if connection.isRetired, connection.state == .idle { connection.close(.shutdown) }
     if isDraining { closeIdle() } else { armExpiry() }
   }
 
@@ -194,7 +201,8 @@ package final class EnginePool {
   }
 
   func tlsConnection(_ context: TLSContext, _ identity: ConnectionIdentity) throws(TLSError) -> TLSConnection {
-    try core.tlsConnection(context, identity, resumes: configuration.resumesTLS)
+    try core.tlsConnection(
+      context, identity, resumes: configuration.resumesTLS, stops: trustDesk?.stops)
   }
 
   // MARK: Time
@@ -282,6 +290,14 @@ package final class EnginePool {
         connection.close(.shutdown)
       }
     }
+  }
+
+  /// Forgets what was decided: idle connections are closed, others when what they do or wait for is done, and the TLS sessions of
+  /// `trustDomain` are not resumed any more. The caller names another domain in its keys from now on.
+  func reset(forgetting trustDomain: UInt64) {
+    closeIdle()
+    for connection in connections { connection?.isRetired = true }
+    core.forgetSessions(of: trustDomain)
   }
 
   private func closeIdle() {

@@ -46,6 +46,8 @@ public struct SessionConfiguration: Sendable {
   public var connectTimeout: Duration = .seconds(10)
   /// The TLS handshake. Default 10 s.
   public var tlsTimeout: Duration = .seconds(10)
+  /// How long whoever decides about trust or a client certificate may take; the time of the handshake stands still meanwhile. Default 60 s.
+  public var trustDecisionTimeout: Duration = .seconds(60)
   /// From the first to the last byte of a request; nil is unlimited. Default nil.
   public var sendTimeout: Duration?
   /// From the last byte of a request to the first of its response; nil is unlimited. Default nil.

@@ -16,9 +16,11 @@ final class EngineTransport: Transport {
   private let overrides: [String: SocketAddress]
   private let deadlines: Deadlines
   /// The key of each origin asked for so far: making one costs more than finding one.
-  private let keys = LockedStorage(Keys())
+  private let keys: LockedStorage<Keys>
 
   private struct Keys {
+    /// See `ConnectionIdentity.trustDomain`.
+    var trustDomain: UInt64
     var last: KnownOrigin?
     var table: [Origin: KnownOrigin] = [:]
   }
@@ -48,8 +50,28 @@ final class EngineTransport: Transport {
 
   private static let maximumKeys = 4_096
 
-  init(_ configuration: SessionConfiguration) throws(SessionError) {
+  /// Trust domains given out in this process; 0 is that of the policies alone.
+  private static let trustDomains = Locked<UInt64>(0)
+
+  private static func newTrustDomain() -> UInt64 {
+    trustDomains.withLock { last in
+      last += 1
+      return last
+    }
+  }
+
+  /// Makes the transport of one session.
+  ///
+  /// - Parameters:
+  ///   - trust: asked about every server's certificates and for certificates to show, on the engine's thread; see `TrustDecider`. Nil: the
+  ///     policy of the configuration decides alone.
+  ///   - trustDomain: connections and TLS sessions are shared within a domain only. Nil makes one where there is a decider. Give one only
+  ///     to share what a decider has decided.
+  init(
+    _ configuration: SessionConfiguration, trust: (any TrustDecider)? = nil, trustDomain: UInt64? = nil
+  ) throws(SessionError) {
     self.configuration = configuration
+    keys = LockedStorage(Keys(trustDomain: trustDomain ?? (trust == nil ? 0 : Self.newTrustDomain())))
     ownsEngine = configuration.engine == .own
     do throws(IOError) {
       engine = try ownsEngine ? Engine.start(name: "lupine") : Self.sharedEngine()
@@ -60,7 +82,9 @@ final class EngineTransport: Transport {
     policy = try configuration.tls.policy()
     deadlines = Self.deadlines(configuration)
     overrides = try Self.read(configuration.nameOverrides)
-    pool = PoolHandle(engine: engine, configuration: Self.poolConfiguration(configuration))
+    var poolConfiguration = Self.poolConfiguration(configuration)
+    poolConfiguration.trustDecider = trust
+    pool = PoolHandle(engine: engine, configuration: poolConfiguration)
   }
 
   private static func deadlines(_ configuration: SessionConfiguration) -> Deadlines {
@@ -85,6 +109,7 @@ final class EngineTransport: Transport {
     pool.resolveNanoseconds = configuration.resolveTimeout.saturatedNanoseconds
     pool.connectNanoseconds = configuration.connectTimeout.saturatedNanoseconds
     pool.tlsNanoseconds = configuration.tlsTimeout.saturatedNanoseconds
+    pool.trustNanoseconds = configuration.trustDecisionTimeout.saturatedNanoseconds
     pool.allowsTLSTruncation = configuration.tls.allowsTruncation
     pool.resumesTLS = configuration.tls.allowsResumption
     return pool
@@ -131,6 +156,17 @@ final class EngineTransport: Transport {
   /// Closes idle connections and, if asked, ends everything under way.
   func invalidate(cancelling: Bool) {
     pool.close(cancelling: cancelling)
+  }
+
+  /// Forgets what was decided about trust and identity: later requests go over new connections, resume no TLS session of before, and ask
+  /// anew. Requests under way go on.
+  func reset() {
+    let former = keys.withLock { keys in
+      let former = keys.trustDomain
+      keys = Keys(trustDomain: Self.newTrustDomain())
+      return former
+    }
+    pool.reset(forgetting: former)
   }
 
   func counters(_ completion: @escaping @Sendable (PoolCounters) -> Void) {
@@ -234,6 +270,7 @@ final class EngineTransport: Transport {
         host: origin.host.connectionText, serverName: origin.host.serverName, port: origin.port,
         tls: origin.scheme == .https ? policy : nil)
       if let path = configuration.unixSocketPath { identity.route = .unixSocket(path: path) }
+      identity.trustDomain = keys.trustDomain
       identity.addressOverride = overrides["\(origin.host.bracketed):\(origin.port)".lowercased()]
       let key = PoolKey(identity)
       if keys.table.count >= Self.maximumKeys { keys.table.removeAll() }

@@ -55,6 +55,7 @@ extension SessionError {
 
   private static func translate(_ error: TLSError) -> (Code, String) {
     switch error {
+    case .untrusted(.rejected(let reason)): (.serverCertificateUntrusted, "the server was not trusted: \(reason)")
     case .untrusted(let problem): (.serverCertificateUntrusted, "the server's certificate is not trusted: \(problem)")
     case .truncated: (.truncatedResponse, "the TLS connection was cut without close_notify")
     case .notTLS(let byte):
