@@ -11,6 +11,7 @@ final class StreamConsumer: ResponseConsumer {
     var result: Result<Response, SessionError>?
     var head: CheckedContinuation<Response, any Error>?
     var reader: CheckedContinuation<[UInt8]?, any Error>?
+    var readerPriority = TaskPriority.medium
     /// The end has been told to the reader.
     var isFinished = false
   }
@@ -35,18 +36,23 @@ final class StreamConsumer: ResponseConsumer {
 
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
     let chunk = [UInt8](bytes)
-    let (reader, mustPause) = state.withLock { state -> (CheckedContinuation<[UInt8]?, any Error>?, Bool) in
+    let (reader, priority, mustPause) = state.withLock {
+      state -> (CheckedContinuation<[UInt8]?, any Error>?, TaskPriority, Bool) in
+      let priority = state.readerPriority
       if let reader = state.reader {
         state.reader = nil
-        return (reader, false)
+        return (reader, priority, false)
       }
       state.chunks.append(chunk)
       state.bytes += chunk.count
-      guard state.bytes >= Self.highWatermark, !state.isPaused else { return (nil, false) }
+      guard state.bytes >= Self.highWatermark, !state.isPaused else { return (nil, priority, false) }
       state.isPaused = true
-      return (nil, true)
+      return (nil, priority, true)
     }
-    reader?.resume(returning: chunk)
+    // At the end of the turn, so that a reader which is woken finds all that the turn has read.
+    if let reader {
+      exchange.atEndOfTurn(priority: priority) { reader.resume(returning: chunk) }
+    }
     if mustPause { exchange.pause() }
   }
 
@@ -79,7 +85,8 @@ final class StreamConsumer: ResponseConsumer {
 
   /// The next chunk, nil at the end; the error once. One reader at a time.
   func next() async throws -> [UInt8]? {
-    try await withCheckedThrowingContinuation { continuation in
+    let priority = Task.currentPriority
+    return try await withCheckedThrowingContinuation { continuation in
       let (answer, exchange) = state.withLock { state -> (Result<[UInt8]?, any Error>?, (any TransportExchange)?) in
         if let chunk = state.chunks.popFirst() {
           state.bytes -= chunk.count
@@ -98,6 +105,7 @@ final class StreamConsumer: ResponseConsumer {
         case nil:
           precondition(state.reader == nil, "a response body has one reader at a time")
           state.reader = continuation
+          state.readerPriority = priority
           return (nil, nil)
         }
       }
