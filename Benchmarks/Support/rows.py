@@ -220,8 +220,12 @@ rows = {
     "floor-1": ("GET, 1 connection, wrk ÷ libcurl: the floor", "µs", None, lambda b, r: floor(b, r, 1)),
     "get-callback-64": ("GET, 64 connections, callbacks ÷ libcurl", "µs", 0.4, lambda b, r: get(b, r, "callback", 64)),
     "get-await-64": ("GET, 64 connections, await ÷ libcurl", "µs", 0.5, lambda b, r: get(b, r, "await", 64)),
+    "get-engine-64": (
+        "GET, 64 connections, await on the engine's executor ÷ libcurl", "µs", None, lambda b, r: get(b, r, "engine", 64)),
     "get-callback-1": ("GET, 1 connection, callbacks ÷ libcurl", "µs", 0.9, lambda b, r: get(b, r, "callback", 1)),
     "get-await-1": ("GET, 1 connection, await ÷ libcurl", "µs", 0.9, lambda b, r: get(b, r, "await", 1)),
+    "get-engine-1": (
+        "GET, 1 connection, await on the engine's executor ÷ libcurl", "µs", None, lambda b, r: get(b, r, "engine", 1)),
     "tls-callback-64": ("TLS GET, 64 connections, callbacks ÷ libcurl", "µs", 0.5, lambda b, r: get(b, r, "callback", 64, True)),
     "tls-await-64": ("TLS GET, 64 connections, await ÷ libcurl", "µs", 0.5, lambda b, r: get(b, r, "await", 64, True)),
     "tls-await-1": ("TLS GET, 1 connection, await ÷ libcurl", "µs", None, lambda b, r: get(b, r, "await", 1, True)),
@@ -250,6 +254,8 @@ rows = {
     "syscalls-64": ("system calls per GET, 64 connections", "calls", 2.2, lambda b, r: system_calls(b, r, "callback", 64)),
     "syscalls-await-64": (
         "system calls per GET, 64 connections, await", "calls", 2.2, lambda b, r: system_calls(b, r, "await", 64)),
+    "syscalls-engine-1": (
+        "system calls per GET, 1 connection, await on the engine's executor", "calls", 4.0, lambda b, r: system_calls(b, r, "engine", 1)),
     "syscalls-1": ("system calls per GET, 1 connection, await", "calls", 4.0, lambda b, r: system_calls(b, r, "await", 1)),
     "idle": ("idle connection, heap in use", "B", 3 * 1024, lambda b, r: idle(b, r, False)),
     "idle-tls": ("idle TLS connection, heap in use", "B", 30 * 1024, lambda b, r: idle(b, r, True)),

@@ -15,8 +15,8 @@ package struct LoopWatch: ~Copyable {
 
 /// The inside of a loop: descriptors, timers and the read buffer. Not `Sendable`; it lives and dies on the loop's thread.
 ///
-/// A turn: wait for events → tell the handlers → run the mailbox → fire due timers → tell whoever was requeued. What any of them
-/// submits or requeues runs in the next turn, which then does not sleep.
+/// A turn: wait for events → tell the handlers → run the mailbox → fire due timers → tell whoever was requeued. What work in the mailbox
+/// submits runs in the same turn, for a few rounds; whatever else is submitted or requeued runs in the next one, which then does not sleep.
 @safe
 package final class LoopContext {
   package let loop: EventLoop
@@ -44,6 +44,7 @@ package final class LoopContext {
   package static let readBufferSize = 256 * 1024
   private static let eventCapacity = 512
   private static let keptMail = 4096
+  private static let mailRounds = 8
 
   /// Makes the context. Call it on the loop's thread, once.
   package convenience init(of loop: EventLoop) throws(IOError) {
@@ -210,11 +211,23 @@ package final class LoopContext {
     }
   }
 
-  /// Runs what waited when it was called; false if the loop has to end.
+  /// Runs what waits, and what that leaves in its turn, a bounded number of times; false if the loop has to end.
+  ///
+  /// A task on the loop's executor comes back as several jobs, one after the other, for every request that it awaits (measured: five, each
+  /// of which cost a look at epoll).
   private func runMailbox() -> Bool {
+    for _ in 0..<Self.mailRounds {
+      guard let goesOn = runMail() else { return true }
+      if !goesOn { return false }
+    }
+    return true
+  }
+
+  /// Runs what waited when it was called; nil if nothing did, false if the loop has to end.
+  private func runMail() -> Bool? {
     switch loop.mailbox.take(&mail) {
     case .closed: return false
-    case .empty: return true
+    case .empty: return nil
     case .items:
       // What others leave may have begun after the clock was read, and its deadlines be in the past already.
       clock = nil

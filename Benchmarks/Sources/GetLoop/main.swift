@@ -4,7 +4,7 @@ import Glibc
 import LupineSession
 
 // One measured run: COUNT requests for URL over CONNECTIONS connections; prints what it cost this process.
-// usage: GetLoop await|callback URL CONNECTIONS COUNT [--ca FILE] [--no-reuse] [--no-sessions]
+// usage: GetLoop await|engine|callback URL CONNECTIONS COUNT [--ca FILE] [--no-reuse] [--no-sessions]
 
 func microseconds(_ time: timeval) -> Double { Double(time.tv_sec) * 1e6 + Double(time.tv_usec) }
 
@@ -16,7 +16,7 @@ func cpuMicroseconds() -> (user: Double, system: Double) {
 
 let arguments = CommandLine.arguments
 guard arguments.count >= 5, let connections = Int(arguments[3]), let count = Int(arguments[4]) else {
-  print("usage: GetLoop await|callback URL CONNECTIONS COUNT [--ca FILE] [--no-reuse] [--no-sessions]")
+  print("usage: GetLoop await|engine|callback URL CONNECTIONS COUNT [--ca FILE] [--no-reuse] [--no-sessions]")
   exit(2)
 }
 let mode = arguments[1]
@@ -99,20 +99,25 @@ func run(_ count: Int) async throws {
       ended += 1
       if ended == connections { break }
     }
-  default:
-    try await withThrowingTaskGroup(of: Void.self) { group in
-      for index in 0..<connections {
-        let share = count / connections + (index < count % connections ? 1 : 0)
-        group.addTask {
-          for _ in 0..<share {
-            let (body, _) = try await session.data(for: request)
-            precondition(body.count > 0)
-            if isWithoutReuse { ResumptionCount.shared.note(body) }
-          }
+  case "engine":
+    try await withTaskExecutorPreference(session.engineExecutor) { try await awaitAll(count) }
+  default: try await awaitAll(count)
+  }
+}
+
+func awaitAll(_ count: Int) async throws {
+  try await withThrowingTaskGroup(of: Void.self) { group in
+    for index in 0..<connections {
+      let share = count / connections + (index < count % connections ? 1 : 0)
+      group.addTask {
+        for _ in 0..<share {
+          let (body, _) = try await session.data(for: request)
+          precondition(body.count > 0)
+          if isWithoutReuse { ResumptionCount.shared.note(body) }
         }
       }
-      try await group.waitForAll()
     }
+    try await group.waitForAll()
   }
 }
 
