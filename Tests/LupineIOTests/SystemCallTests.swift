@@ -148,7 +148,8 @@ import Testing
       (EADDRNOTAVAIL, .addressNotAvailable(code: EADDRNOTAVAIL)), (EMFILE, .descriptorLimit(code: EMFILE)),
       (ENOBUFS, .outOfMemory(code: ENOBUFS)), (EACCES, .permissionDenied(code: EACCES)),
       (ENOENT, .notFound(code: ENOENT)), (EEXIST, .alreadyExists), (ELOOP, .symbolicLink),
-      (ENOSPC, .storageFull(code: ENOSPC)), (ENAMETOOLONG, .badPath), (EXDEV, .other(.rename, code: EXDEV)),
+      (ENOSPC, .storageFull(code: ENOSPC)), (ENAMETOOLONG, .badPath), (EXDEV, .crossDevice),
+      (EIO, .other(.rename, code: EIO)),
     ]
     for (code, error) in cases {
       #expect(IOError(.rename, code: code) == error)
