@@ -62,9 +62,9 @@ struct ComposedFields: Sendable {
 
   /// What the jar has for this hop (RFC 6265bis section 5.8). A `Cookie` field of the caller's takes its place, as long as it is sent.
   private var jarCookies: String? {
-    let configuration = run.session.configuration
-    guard let jar = configuration.cookieStorage, !jar.isEmpty, configuration.setsCookies, request.handlesCookies,
-      isDefault || !sendsOwnCookies
+    // Field by field: a copy of a whole configuration counts a dozen references.
+    guard let jar = run.session.configuration.cookieStorage, !jar.isEmpty, run.session.configuration.setsCookies,
+      request.handlesCookies, isDefault || !sendsOwnCookies
     else { return nil }
     return jar.field(for: CookieContext(url: url, mainDocument: request.mainDocument))
   }
