@@ -235,4 +235,74 @@ import Testing
       }
     }
   }
+
+  // MARK: Connectivity
+
+  /// Fails so many requests as a machine without network does, then passes them on.
+  private final class Unplugged: Transport {
+    let network: NetworkTransport
+    let failures: Mutex<Int>
+
+    init(failures: Int, _ network: NetworkTransport) {
+      self.network = network
+      self.failures = Mutex(failures)
+    }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      let fails = failures.withLock { failures in
+        failures -= 1
+        return failures >= 0
+      }
+      guard fails else { return network.start(request, receiver) }
+      final class Nothing: TransportExchange {
+        func cancel() {}
+        func pause() {}
+        func resume() {}
+        func discardBody() {}
+      }
+      let exchange = Nothing()
+      receiver.end(
+        SessionError(.notConnected, phase: .connect, message: "no network"), metrics: TransactionMetrics(), of: exchange)
+      return exchange
+    }
+  }
+
+  @Test(arguments: [true, false]) func waitingForConnectivity(_ waits: Bool) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let transport = Unplugged(failures: 2, try NetworkTransport(SessionConfiguration()))
+    try await withDelegate(configure: { configuration in
+      configuration.transport = transport
+      configuration.waitsForConnectivity = waits
+    }) { session, delegate in
+      let task = session.dataTask(with: try Request(server.url("/hello")))
+      task.resume()
+      #expect(await delegate.hasEnded())
+      let expected =
+        waits
+        ? ["waiting", "response 200", "data", "metrics", "completed well completed"]
+        : ["metrics", "completed notConnected completed"]
+      #expect(delegate.entries == ["created"] + expected)
+    }
+  }
+
+  /// A task that waits for a network can be cancelled, and its time is limited.
+  @Test func waitingForConnectivityEnds() async throws {
+    let transport = Unplugged(failures: .max, try NetworkTransport(SessionConfiguration()))
+    try await withDelegate(configure: { configuration in
+      configuration.transport = transport
+      configuration.waitsForConnectivity = true
+      configuration.timeoutIntervalForResource = .milliseconds(300)
+    }) { session, delegate in
+      let patient = session.dataTask(with: try Request("http://127.0.0.1:1/"))
+      patient.resume()
+      #expect(await delegate.hasEnded())
+      #expect(patient.error?.code == .notConnected)
+      let cancelled = session.dataTask(with: try Request("http://127.0.0.1:1/"))
+      cancelled.resume()
+      #expect(await eventually { delegate.entries.last == "waiting" })
+      cancelled.cancel()
+      #expect(cancelled.state == .completed && cancelled.error?.code == .cancelled)
+    }
+  }
 }

@@ -1,0 +1,112 @@
+internal import LupineEngine
+internal import LupineTLS
+
+/// A server has shown its certificates, or asks for one of ours, and the handshake stands still until the delegate has answered.
+///
+/// Not a byte of a request leaves before that. After `SessionConfiguration.trustDecisionTimeout` the connection fails. Connections that stop
+/// at the same question ask once; one that resumes a TLS session does not ask: the session carries the answer that it was made under.
+public struct ConnectionChallenge: Sendable {
+  /// What is asked.
+  public enum Kind: Sendable {
+    /// Whether to trust the server.
+    case serverTrust(ServerTrust)
+    /// What to show to the server: DER names of the authorities that it accepts; empty: any.
+    case clientCertificate(acceptableAuthorities: [[UInt8]])
+  }
+
+  /// The host, as in SNI and in the certificate check.
+  public let host: String
+  /// The port.
+  public let port: Int
+  /// What is asked.
+  public let kind: Kind
+}
+
+/// What a server has shown, and what the session's own check says of it.
+public struct ServerTrust: Sendable {
+  /// DER certificates as they were sent, the server's own first.
+  public let certificateChain: [[UInt8]]
+  /// DER certificates of the path that was built towards a root, as far as it goes.
+  public let builtChain: [[UInt8]]
+  /// What is wrong with the path, dates and names aside; nil: it leads to a trusted root.
+  public let pathProblem: String?
+  /// What is wrong with the dates.
+  public let dateProblem: String?
+  /// What is wrong with the names.
+  public let hostProblem: String?
+  /// Whether the session trusts the server by itself.
+  public var isTrusted: Bool { pathProblem == nil && dateProblem == nil && hostProblem == nil && !isRefused }
+  private let isRefused: Bool
+
+  init(_ report: TrustReport) {
+    certificateChain = report.chainSent
+    builtChain = report.chainBuilt
+    pathProblem = report.path.map { "\($0)" }
+    dateProblem = report.time.map { "\($0)" }
+    hostProblem = report.host.map { "\($0)" }
+    isRefused = report.verdict != nil
+  }
+}
+
+/// The answer to a `ConnectionChallenge`.
+public enum ConnectionChallengeDisposition: Sendable {
+  /// What the session would do without a delegate.
+  case performDefaultHandling
+  /// Trust the server, whatever is wrong. Of a question about a client certificate: the default.
+  case trustServer
+  /// Show this identity. Of a question about trust: the default.
+  case useIdentity(TLSConfiguration.ClientIdentity)
+  /// Do not trust the server: its requests fail with `.serverCertificateUntrusted`. Of a question about a client certificate: show none.
+  case reject
+}
+
+/// Takes the questions of connections to the session's delegate.
+///
+/// The session is referred to weakly: its connections must not keep it alive.
+final class DelegateTrustDecider: TrustDecider {
+  private let session = LockedWeak<Session>()
+
+  func attach(_ session: Session) { self.session.value = session }
+
+  private var wantsChallenges: Bool {
+    session.value?.delegate?.handledCallbacks.contains(.sessionChallenge) ?? false
+  }
+
+  var decidesTrust: Bool { wantsChallenges }
+  var choosesIdentity: Bool { wantsChallenges }
+
+  func decideTrust(_ question: TrustQuestion, _ answer: @escaping @Sendable (TrustAnswer) -> Void) {
+    ask(question.host, question.port, .serverTrust(ServerTrust(question.report))) { disposition in
+      switch disposition {
+      case .trustServer: answer(.accept)
+      case .reject: answer(.reject(reason: "the session's delegate rejected it"))
+      case .performDefaultHandling, .useIdentity: answer(.useDefault)
+      }
+    }
+  }
+
+  func chooseIdentity(_ question: IdentityQuestion, _ answer: @escaping @Sendable (IdentityAnswer) -> Void) {
+    ask(question.host, question.port, .clientCertificate(acceptableAuthorities: question.acceptableAuthorities)) {
+      disposition in
+      switch disposition {
+      case .useIdentity(let identity): answer(.identity(TLSIdentity(identity)))
+      case .reject: answer(.none)
+      case .performDefaultHandling, .trustServer: answer(.useDefault)
+      }
+    }
+  }
+
+  private func ask(
+    _ host: String, _ port: UInt16, _ kind: ConnectionChallenge.Kind,
+    _ take: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
+  ) {
+    let answer = Answer(default: .performDefaultHandling, take)
+    guard let session = session.value, let delegate = session.delegate else {
+      return answer.give(.performDefaultHandling)
+    }
+    let challenge = ConnectionChallenge(host: host, port: Int(port), kind: kind)
+    session.delegateQueue.async {
+      delegate.session(session, didReceive: challenge) { answer.give($0) }
+    }
+  }
+}
