@@ -52,10 +52,12 @@ public final class Session: Sendable {
       configuration.timeoutIntervalForRequest.saturatedNanoseconds,
       configuration.timeoutIntervalForResource.saturatedNanoseconds
     )
+    let asks = delegate?.handledCallbacks.contains(.sessionChallenge) ?? false
+    let decider = asks ? DelegateTrustDecider() : nil
     if let transport = configuration.transport {
       self.transport = transport
     } else {
-      transport = try EngineTransport(configuration)
+      transport = try EngineTransport(configuration, trust: decider)
     }
     do throws(WireError) {
       composer = try RequestComposer(
@@ -66,6 +68,23 @@ public final class Session: Sendable {
         .badRequest, phase: .prepare, message: "SessionConfiguration.userAgent would break HTTP framing: \(error)",
         underlying: error)
     }
+    decider?.attach(self)
+  }
+
+  // MARK: Forgetting
+
+  /// Removes the cookies and credentials of the configuration's storages, and forgets connections, TLS sessions and what was decided about
+  /// trust: later requests go over new connections. Tasks under way go on.
+  ///
+  /// The default storages are those of the process: what is removed there is gone for every session, as in URLSession.
+  public func reset() {
+    configuration.cookieStorage?.removeAll()
+    flush()
+  }
+
+  /// Lets later requests go over new connections. Tasks under way go on.
+  public func flush() {
+    (transport as? EngineTransport)?.reset()
   }
 
   // MARK: The end

@@ -92,12 +92,17 @@ public struct TLSConfiguration: Hashable, Sendable {
     policy.verification = verifiesServer ? .full : .none
     policy.minimumVersion = minimumVersion == .tls12 ? .tls12 : .tls13
     policy.maximumVersion = maximumVersion == .tls12 ? .tls12 : .tls13
-    policy.clientIdentity = clientIdentity.map {
-      TLSIdentity(.files(chain: $0.certificatePath, privateKey: $0.privateKeyPath), passphrase: $0.passphrase)
-    }
+    policy.clientIdentity = clientIdentity.map { TLSIdentity($0) }
     policy.pins = publicKeyPins
     policy.revocationListPath = revocationListPath
     policy.keyLogPath = keyLogPath
     return policy
+  }
+}
+
+extension TLSIdentity {
+  init(_ identity: TLSConfiguration.ClientIdentity) {
+    self.init(
+      .files(chain: identity.certificatePath, privateKey: identity.privateKeyPath), passphrase: identity.passphrase)
   }
 }

@@ -1,5 +1,8 @@
+internal import Dispatch
+internal import LupineBase
 internal import LupineEngine
 internal import LupineTLS
+internal import Synchronization
 
 /// A server has shown its certificates, or asks for one of ours, and the handshake stands still until the delegate has answered.
 ///
@@ -64,12 +67,19 @@ public enum ConnectionChallengeDisposition: Sendable {
 ///
 /// The session is referred to weakly: its connections must not keep it alive.
 final class DelegateTrustDecider: TrustDecider {
-  private let session = LockedWeak<Session>()
+  private struct Weak {
+    weak var session: Session?
+  }
 
-  func attach(_ session: Session) { self.session.value = session }
+  private let state = LockedStorage(Weak())
+  private var session: Session? { state.withLock { $0.session } }
+
+  func attach(_ session: Session) {
+    state.withLock { $0.session = session }
+  }
 
   private var wantsChallenges: Bool {
-    session.value?.delegate?.handledCallbacks.contains(.sessionChallenge) ?? false
+    session?.delegate?.handledCallbacks.contains(.sessionChallenge) ?? false
   }
 
   var decidesTrust: Bool { wantsChallenges }
@@ -101,7 +111,7 @@ final class DelegateTrustDecider: TrustDecider {
     _ take: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
   ) {
     let answer = Answer(default: .performDefaultHandling, take)
-    guard let session = session.value, let delegate = session.delegate else {
+    guard let session, let delegate = session.delegate else {
       return answer.give(.performDefaultHandling)
     }
     let challenge = ConnectionChallenge(host: host, port: Int(port), kind: kind)

@@ -8,6 +8,13 @@ public protocol SessionDelegate: AnyObject, Sendable {
   /// Which callbacks the delegate wants. Default all.
   var handledCallbacks: CallbackSet { get }
 
+  /// A server has shown its certificates, or asks for one of ours; the handshake waits. Default: what the configuration says.
+  ///
+  /// A delegate that handles this gives its session connections and TLS sessions of its own: nothing that it decided reaches another one.
+  func session(
+    _ session: Session, didReceive challenge: ConnectionChallenge,
+    completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void)
+
   /// The session was invalidated, and its last task has completed. Nothing is called after it.
   ///
   /// - Parameter error: nil: the session was invalidated by its owner.
@@ -17,6 +24,14 @@ public protocol SessionDelegate: AnyObject, Sendable {
 extension SessionDelegate {
   /// All.
   public var handledCallbacks: CallbackSet { .all }
+
+  /// Does what the configuration says.
+  public func session(
+    _ session: Session, didReceive challenge: ConnectionChallenge,
+    completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
+  ) {
+    completionHandler(.performDefaultHandling)
+  }
 
   /// Does nothing.
   public func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) {}

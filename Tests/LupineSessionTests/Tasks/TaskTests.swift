@@ -262,7 +262,8 @@ import Testing
       }
       let exchange = Nothing()
       receiver.end(
-        SessionError(.notConnected, phase: .connect, message: "no network"), metrics: TransactionMetrics(), of: exchange)
+        SessionError(.notConnected, phase: .connect, message: "no network"), metrics: TransactionMetrics(), of: exchange
+      )
       return exchange
     }
   }
