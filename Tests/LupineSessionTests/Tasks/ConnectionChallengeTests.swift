@@ -48,7 +48,7 @@ import Testing
       } else {
         try await expectFailure(.serverCertificateUntrusted) { try await session.data(from: server.url("/hello")) }
       }
-      #expect(judge.questions.withLock { $0.first } == "127.0.0.1 \(row.knows ? "trusted" : "unknown")")
+      #expect(judge.questions.withLock { $0.first } == "localhost \(row.knows ? "trusted" : "unknown")")
     }
   }
 
