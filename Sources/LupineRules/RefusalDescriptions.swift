@@ -47,3 +47,31 @@ extension RedirectRefusal: CustomStringConvertible {
     }
   }
 }
+
+extension CredentialsRefusal: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .colonInUser: "the user name has a colon, which Basic cannot carry"
+    case .controlInUser: "the user name has a control character"
+    case .controlInPassword: "the password has a control character"
+    case .invalidToken: "the token has a character that no bearer token has"
+    }
+  }
+}
+
+extension DigestRefusal: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .notDigest: "the challenge is not Digest"
+    case .missing(let parameter): "the challenge has no \(parameter)"
+    case .notUTF8(let parameter): "the \(parameter) of the challenge is not UTF-8"
+    case .unknownAlgorithm: "the challenge has an unknown algorithm"
+    case .unknownQuality: "the challenge has no quality of protection that is known"
+    case .needsBodyHash: "the server wants the body hashed (qop=auth-int), and a stream can be read only once"
+    case .unavailable(let hash): "OpenSSL does not offer \(hash.name) here"
+    case .controlInUser: "the user name has a control character"
+    case .controlInPassword: "the password has a control character"
+    case .nonceExhausted: "the nonce has been used too often"
+    }
+  }
+}

@@ -13,6 +13,7 @@ public final class Session: Sendable {
   /// The configuration that the session was made with.
   public let configuration: SessionConfiguration
   let transport: any Transport
+  let authentication: SessionAuthentication
   let composer: RequestComposer
   /// The configured times in the unit of the engine, worked out once.
   let times: (request: Int64, resource: Int64)
@@ -52,6 +53,8 @@ public final class Session: Sendable {
       configuration.timeoutIntervalForRequest.saturatedNanoseconds,
       configuration.timeoutIntervalForResource.saturatedNanoseconds
     )
+    authentication = SessionAuthentication(
+      storage: configuration.credentialStorage, configuration: configuration.authentication)
     let asks = delegate?.handledCallbacks.contains(.sessionChallenge) ?? false
     let decider = asks ? DelegateTrustDecider() : nil
     if let transport = configuration.transport {

@@ -8,17 +8,6 @@ import Testing
 
 /// Servers that others wrote: nginx, `openssl s_server`, Python's `http.server`.
 @Suite(.timeLimit(.minutes(5))) struct RealServerTests {
-  /// Runs `body`; without the program, a failure where the environment says `CI=true`, else a message that says what to install.
-  private func withTool(_ body: () async throws -> Void) async throws {
-    do {
-      try await body()
-    } catch LoopbackError.missingTool(let name, let install) {
-      let isCI = unsafe getenv("CI").map { unsafe String(cString: $0) } == "true"
-      #expect(!isCI, "\(name) is missing; install it with: \(install)")
-      print("a test is skipped because \(name) is missing; install it with: \(install)")
-    }
-  }
-
   @Test(arguments: [false, true]) func nginx(_ isSecure: Bool) async throws {
     try await withTool {
       let bytes = PatternBody.bytes(1_000_000)

@@ -88,6 +88,13 @@ public struct SessionConfiguration: Sendable {
   /// Whose cookies are accepted; nil leaves it to the storage. Default nil.
   public var cookieAcceptPolicy: CookieAcceptPolicy?
 
+  // MARK: Credentials
+
+  /// Where credentials are found for challenges, and kept; nil: nowhere. Default `CredentialStorage.shared`.
+  public var credentialStorage: CredentialStorage? = .shared
+  /// What is answered, and when.
+  public var authentication = AuthenticationConfiguration()
+
   // MARK: Where to
 
   /// Trust, versions and client identity of TLS connections.

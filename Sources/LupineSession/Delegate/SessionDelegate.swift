@@ -73,6 +73,12 @@ public protocol SessionTaskDelegate: SessionDelegate {
     _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
     completionHandler: @escaping @Sendable (Request?) -> Void)
 
+  /// A server answered 401, with a challenge that can be answered: the strongest first. Default: the credential of the request, its URL or the
+  /// storage is sent; without one, the 401 response is the answer. Not asked again about a nonce that was stale.
+  func session(
+    _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
+    completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void)
+
   /// The body has to be sent again, or for the first time, and cannot be made from the request: after a 307, a 308 or a challenge.
   /// Answer with the body. Default nil: the response that asked for it becomes the answer.
   func session(
@@ -122,6 +128,14 @@ extension SessionTaskDelegate {
     completionHandler: @escaping @Sendable (Request?) -> Void
   ) {
     completionHandler(request)
+  }
+
+  /// Sends what the request, its URL or the storage has.
+  public func session(
+    _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
+    completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
+  ) {
+    completionHandler(.performDefaultHandling)
   }
 
   /// Has none.

@@ -85,6 +85,13 @@ final class TaskCallbacks: Sendable {
     }
   }
 
+  func challenge(_ challenge: AuthenticationChallenge, _ answer: @escaping @Sendable (ChallengeDisposition) -> Void) {
+    let answer = Answer(default: .performDefaultHandling, answer)
+    tell(.taskChallenge) { delegate, session, task in
+      delegate.session(session, task: task, didReceive: challenge) { answer.give($0) }
+    }
+  }
+
   func needNewBody(_ answer: @escaping @Sendable (BodyStream?) -> Void) {
     let answer = Answer<BodyStream?>(default: nil, answer)
     tell(.needNewBodyStream) { delegate, session, task in

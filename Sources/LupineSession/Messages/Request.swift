@@ -52,6 +52,9 @@ public struct Request: Sendable {
   public var maximumBufferedBodySize: Int?
   /// Whether the request gets cookies and its responses set them. Default true.
   public var handlesCookies = true
+  /// Who is asking, for the origin of the URL alone: it takes the place of a user in the URL and of the session's storage there, and is gone once
+  /// a redirect has left the origin. A field `Authorization` among `fields` is sent as it is instead, and a 401 to it is the answer. Default nil.
+  public var credential: Credential?
   /// Which site the request belongs to; see `setMainDocument(_:)`.
   package private(set) var mainDocument: ParsedURL?
 

@@ -49,6 +49,12 @@ public struct SessionError: Error, Sendable {
     public static let bodyTooLarge = Code(rawValue: "bodyTooLarge")
     /// The body of the request failed: its producer threw, or it did not have the length that was announced.
     public static let requestBodyFailed = Code(rawValue: "requestBodyFailed")
+    /// The body has to be sent again, to answer a challenge, and can be sent only once; nobody makes a new one. The 401 response is in `response`.
+    /// See `Request.Body.stream` and `SessionTaskDelegate`.
+    public static let bodyNotReplayable = Code(rawValue: "bodyNotReplayable")
+    /// There are credentials, and they cannot be sent: a colon in a user name for Basic, a control character, a hash function that OpenSSL
+    /// lacks, a stream whose hash the server wants.
+    public static let cannotAuthenticate = Code(rawValue: "cannotAuthenticate")
     /// Resume data that cannot be read, or that is of another URL.
     public static let badResumeData = Code(rawValue: "badResumeData")
     /// A file could not be read or written; for downloads `underlying` is a `FileFailure`.
@@ -98,6 +104,8 @@ public struct SessionError: Error, Sendable {
     public static let receive = Phase(rawValue: "receive")
     /// The request as a whole.
     public static let total = Phase(rawValue: "total")
+    /// Answering a challenge.
+    public static let authentication = Phase(rawValue: "authentication")
     /// Following a redirect.
     public static let redirect = Phase(rawValue: "redirect")
     /// Writing a file.

@@ -50,6 +50,10 @@ struct Chain {
         })
     }
     if dropsBody { request.body = .none }
+    if strip.contains(.sensitive) {
+      request.credential = nil
+      request.parsedURL = url.withoutUserinfo
+    }
     return request
   }
 

@@ -38,7 +38,13 @@ extension TaskRun {
     case .cancelled: finish(cancellation)
     case .go(let chain, let number):
       if chain != nil { prepareNext() }
-      let exchange = session.transport.start(transportRequest(chain), self)
+      let next: TransportRequest
+      do throws(SessionError) {
+        next = try transportRequest(chain)
+      } catch {
+        return finish(error)
+      }
+      let exchange = session.transport.start(next, self)
       let (cancelNow, pauseNow) = state.withLock { state -> (Bool, Bool) in
         // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
         guard state.ended < number, state.machine.state != .completed else { return (false, false) }
@@ -71,7 +77,12 @@ extension TaskRun {
     }
   }
 
-  private func transportRequest(_ chain: Chain?) -> TransportRequest {
+  private func transportRequest(_ chain: Chain?) throws(SessionError) -> TransportRequest {
+    var chain = chain
+    if let field = try authorization(chain) {
+      chain = chain ?? Chain(self.request)
+      chain?.answers = [field]
+    }
     let request = chain?.base ?? self.request
     let method = chain?.method ?? request.method.rawValue
     let url = chain?.url ?? request.parsedURL
@@ -114,6 +125,7 @@ extension TaskRun {
 
   func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
     if head.fields.has(.setCookie) { keepCookies(head.fields, from: currentURL) }
+    if head.status == 401 || isAuthenticating.load(ordering: .relaxed), authenticate(head, exchange) { return }
     if RedirectRule.isRedirect(head.status), redirect(head, exchange) { return }
     answer(head, exchange)
   }

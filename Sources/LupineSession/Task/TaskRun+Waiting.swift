@@ -72,7 +72,19 @@ extension TaskRun {
       defer { state.chain?.needsNewBody = false }
       return state.chain?.needsNewBody ?? false
     }
-    if needsNewBody { askForBody() } else { begin() }
+    if needsNewBody { askForBody() } else if !hashesBody() { begin() }
+  }
+
+  /// Hands over the hash of a body: at once if it is small, else from another thread and unless the task was cancelled meanwhile.
+  func computed(
+    _ source: BodyHash, _ function: DigestHash, _ take: @escaping @Sendable (Result<[UInt8], SessionError>) -> Void
+  ) {
+    if source.isSmall { return take(source.compute(function)) }
+    guard let wait = waitForAnswer() else { return }
+    DispatchQueue.global().async { [self] in
+      let result = source.compute(function)
+      answered(wait) { take(result) }
+    }
   }
 
   var canAskForBody: Bool { observer?.wants(.needNewBodyStream) ?? false }

@@ -48,6 +48,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
     var questions = 0
     var connectivityWaits = 0
     var chain: Chain?
+    /// Of a task that was asked who is asking.
+    var authentication: TaskAuthentication?
     /// What the task begins with, where that is not what it was made with: a delayed request that was changed, a download's with its range.
     var first: Request?
     var following: Following?
@@ -77,6 +79,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
   let state = LockedStorage(State())
   /// Whether anything but passing body bytes straight on may be called for: the gate is then asked under the lock.
   let isGated = Atomic<Bool>(false)
+  /// Whether there is an `authentication`, to be read without the lock.
+  let isAuthenticating = Atomic<Bool>(false)
   let receivedBytes = Atomic<Int64>(0)
   let sentBytes = Atomic<Int64>(0)
   /// Somebody reads the progress of the public face.

@@ -88,3 +88,12 @@ final class ScratchDirectory: Sendable {
     return file
   }
 }
+
+extension TextFile {
+  /// Removes a file, if it is there.
+  static func remove(_ path: String) throws {
+    guard unsafe unlink(path) == 0 || errno == ENOENT else {
+      throw LoopbackError.system(call: "unlink", code: errno)
+    }
+  }
+}

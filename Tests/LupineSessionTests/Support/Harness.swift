@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LupineEngine
 import LupineSession
 import LupineTesting
@@ -92,6 +93,7 @@ private func runSession(
   configuration.engine = .own
   // Cookies do not know ports: tests must not see each other's.
   configuration.cookieStorage = CookieStorage()
+  configuration.credentialStorage = CredentialStorage()
   configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
   configure(&configuration)
   let session = try Session(configuration)
@@ -199,5 +201,16 @@ extension ScriptedServer {
   /// Whether so many scripts come to their end; other tests go on meanwhile.
   func hasPlayed(_ count: Int) async -> Bool {
     await eventually { self.waitUntilPlayed(count, seconds: 0) }
+  }
+}
+
+/// Runs `body`; without the program, a failure where the environment says `CI=true`, else a message that says what to install.
+func withTool(_ body: () async throws -> Void) async throws {
+  do {
+    try await body()
+  } catch LoopbackError.missingTool(let name, let install) {
+    let isCI = unsafe getenv("CI").map { unsafe String(cString: $0) } == "true"
+    #expect(!isCI, "\(name) is missing; install it with: \(install)")
+    print("a test is skipped because \(name) is missing; install it with: \(install)")
   }
 }

@@ -1,0 +1,101 @@
+internal import FoundationEssentials
+internal import LupineRules
+
+extension CredentialStorage {
+  /// Bytes of a file that is read.
+  static let sizeLimit = 1 << 20
+
+  /// Writes the permanent credentials to a file that only its owner may read (mode 0600), in the place of whatever is there: another reader sees
+  /// the old file or the new one. Passwords and tokens are in it as they are. Blocks while the disk works.
+  ///
+  /// - Throws: `SessionError` with `.fileFailed`.
+  public func save(to path: String) throws(SessionError) {
+    try SmallFile.replace(path, with: Array(JSONCredentials.write(all)))
+  }
+
+  /// Adds the credentials of a file that `save` wrote. Blocks while the disk works.
+  ///
+  /// - Throws: `SessionError` with `.fileFailed`: the file cannot be read, has more than 1 MiB, or is not JSON of a known version. No message
+  ///   repeats anything of it.
+  public func load(from path: String) throws(SessionError) {
+    for (space, credential) in try JSONCredentials.read(Data(SmallFile.read(path, limit: Self.sizeLimit))) {
+      set(credential, for: space)
+    }
+  }
+}
+
+/// Credentials as JSON: `{"version": 1, "credentials": [{"origin", "proxy", "realm", "method", "user", "password", "token"}]}`. Realm and method are
+/// missing if the credential is for all of them.
+enum JSONCredentials {
+  static let version = 1
+
+  private struct File: Codable {
+    var version: Int
+    var credentials: [Entry]?
+  }
+
+  private struct Entry: Codable {
+    var origin: String
+    var proxy: Bool?
+    var realm: String?
+    var method: String?
+    var user: String?
+    var password: String?
+    var token: String?
+  }
+
+  static func write(_ entries: [CredentialStorage.Entry]) throws(SessionError) -> Data {
+    var list: [Entry] = []
+    for entry in entries {
+      for credential in entry.credentials where credential.persistence == .permanent {
+        list.append(
+          Entry(
+            origin: entry.space.origin.serialized, proxy: entry.space.isProxy ? true : nil, realm: entry.space.realm,
+            method: entry.space.method?.rawValue, user: credential.user, password: credential.password,
+            token: credential.token))
+      }
+    }
+    // The same contents make the same file. Defaults stay before the others of their space.
+    let sorted = list.enumerated().sorted { ($0.element.origin, $0.offset) < ($1.element.origin, $1.offset) }
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    do {
+      return try encoder.encode(File(version: version, credentials: sorted.map(\.element)))
+    } catch {
+      throw failure("the credentials cannot be written as JSON")
+    }
+  }
+
+  static func read(_ data: Data) throws(SessionError) -> [(ProtectionSpace, Credential)] {
+    let file: File
+    do {
+      file = try JSONDecoder().decode(File.self, from: data)
+    } catch {
+      // The decoder's own words could hold a password.
+      throw failure("this is no JSON object with a version and credentials")
+    }
+    guard file.version == version else {
+      throw failure("credentials of version \(file.version); known is \(version)")
+    }
+    var result: [(ProtectionSpace, Credential)] = []
+    for (index, entry) in (file.credentials ?? []).enumerated() {
+      guard
+        let space = try? ProtectionSpace(
+          entry.origin, realm: entry.realm, method: entry.method.map { AuthenticationMethod(rawValue: $0) },
+          isProxy: entry.proxy ?? false)
+      else { throw failure("credential \(index + 1) has no origin such as https://example.org") }
+      if let user = entry.user, let password = entry.password, entry.token == nil {
+        result.append((space, .password(user: user, password: password, persistence: .permanent)))
+      } else if let token = entry.token, entry.user == nil, entry.password == nil {
+        result.append((space, .bearer(token, persistence: .permanent)))
+      } else {
+        throw failure("credential \(index + 1) has neither user and password nor a token")
+      }
+    }
+    return result
+  }
+
+  private static func failure(_ message: String) -> SessionError {
+    SessionError(.fileFailed, phase: .file, message: message)
+  }
+}

@@ -1,0 +1,93 @@
+internal import Synchronization
+internal import LupineBase
+
+/// Keeps credentials by protection space. Every method may be called from any thread. Its contents are never printed.
+///
+/// A credential is found for a challenge if it was stored for its realm and method, or for every realm, or for every method of the server. The
+/// server is always exactly the one it was stored for: scheme, host and port.
+public final class CredentialStorage: Sendable {
+  struct Entry: Sendable {
+    var space: ProtectionSpace
+    /// The first is the default.
+    var credentials: [Credential]
+  }
+
+  private let entries = LockedStorage<[ProtectionSpace: Entry]>([:])
+  private let counter = Atomic<Int>(0)
+
+  /// The storage of every configuration that names no other. It is empty until somebody puts something into it.
+  public static let shared = CredentialStorage()
+
+  /// An empty storage.
+  public init() {}
+
+  /// Whether there is nothing in it; costs no lock.
+  var isEmpty: Bool { counter.load(ordering: .relaxed) == 0 }
+
+  /// Stores a credential, in the place of one of the same user. The first one of a space is its default. One with the persistence `.none` is not
+  /// stored.
+  public func set(_ credential: Credential, for space: ProtectionSpace) {
+    guard credential.persistence != .none else { return }
+    change(space) { list in
+      if let index = list.firstIndex(where: { $0.user == credential.user }) {
+        list[index] = credential
+      } else {
+        list.append(credential)
+      }
+    }
+  }
+
+  /// Stores a credential, and makes it the default of its space.
+  public func setDefault(_ credential: Credential, for space: ProtectionSpace) {
+    guard credential.persistence != .none else { return }
+    change(space) { list in
+      list.removeAll { $0.user == credential.user }
+      list.insert(credential, at: 0)
+    }
+  }
+
+  /// Removes a credential from exactly this space.
+  public func remove(_ credential: Credential, for space: ProtectionSpace) {
+    change(space) { list in list.removeAll { $0 == credential } }
+  }
+
+  /// Removes everything.
+  public func removeAll() {
+    entries.withLock { entries in
+      entries = [:]
+      counter.store(0, ordering: .relaxed)
+    }
+  }
+
+  /// The credential that is sent by default.
+  public func defaultCredential(for space: ProtectionSpace) -> Credential? {
+    candidates(for: space).first
+  }
+
+  /// The credentials of a space by user, those included that were stored for every realm or method. A token has the empty name.
+  public func credentials(for space: ProtectionSpace) -> [String: Credential] {
+    Dictionary(candidates(for: space).map { ($0.user ?? "", $0) }) { first, _ in first }
+  }
+
+  /// The spaces that have a credential, in no order.
+  public var protectionSpaces: [ProtectionSpace] { entries.withLock { Array($0.keys) } }
+
+  /// All that may be tried, the closest space first, its default first.
+  func candidates(for space: ProtectionSpace) -> [Credential] {
+    guard !isEmpty else { return [] }
+    return entries.withLock { entries in
+      space.generalisations.flatMap { entries[$0]?.credentials ?? [] }
+    }
+  }
+
+  var all: [Entry] { entries.withLock { Array($0.values) } }
+
+  private func change(_ space: ProtectionSpace, _ body: (inout [Credential]) -> Void) {
+    entries.withLock { entries in
+      var entry = entries[space] ?? Entry(space: space, credentials: [])
+      body(&entry.credentials)
+      entries[space] = entry.credentials.isEmpty ? nil : entry
+      counter.store(entries.count, ordering: .relaxed)
+    }
+  }
+}

@@ -1,0 +1,168 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineSession
+import LupineTesting
+import Synchronization
+import Testing
+
+/// Answers challenges one after the other, and writes them down.
+private final class ChallengeDelegate: SessionTaskDelegate {
+  private struct State {
+    var answers: [ChallengeDisposition]
+    var asked: [String] = []
+    var drops = false
+  }
+
+  private let state: Mutex<State>
+  let handledCallbacks: CallbackSet = [.taskChallenge, .needNewBodyStream]
+  private let body: BodyStream?
+  private let drops: Bool
+
+  init(_ answers: [ChallengeDisposition], body: BodyStream? = nil, drops: Bool = false) {
+    state = Mutex(State(answers: answers))
+    self.body = body
+    self.drops = drops
+  }
+
+  /// Method, realm, proposed user and failures of each.
+  var asked: [String] { state.withLock { $0.asked } }
+
+  func session(
+    _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
+    completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
+  ) {
+    let space = challenge.protectionSpace
+    let text =
+      "\(space.method?.rawValue ?? "") \(space.realm ?? "") \(challenge.proposedCredential?.user ?? "-") "
+      + "\(challenge.previousFailureCount) \(challenge.failureResponse.statusCode)"
+    let answer = state.withLock { state in
+      state.asked.append(text)
+      return state.answers.isEmpty ? .performDefaultHandling : state.answers.removeFirst()
+    }
+    if !drops { completionHandler(answer) }
+  }
+
+  func session(
+    _ session: Session, task: SessionTask,
+    needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
+  ) {
+    completionHandler(body)
+  }
+}
+
+/// The delegate's word on challenges.
+@Suite(.timeLimit(.minutes(5))) struct ChallengeDelegateTests {
+  private static let aladdin = AuthenticationTests.aladdin
+  private static let challenges = #"Basic realm="weak", Digest realm="strong", nonce="n", qop="auth""#
+
+  /// Runs one task with a delegate against a server that demands Basic credentials, beside a Digest that nobody can satisfy.
+  private func run(
+    _ delegate: ChallengeDelegate, named: Credential? = nil, body: Request.Body = .none,
+    _ check: (Result<(Data, Response), SessionError>, LoopbackServer, Session) throws -> Void
+  ) async throws {
+    let server = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic, Self.challenges))
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port]) { session in
+      var request = try Request(server.url("/"), method: .post, body: body)
+      request.credential = named
+      let result: Result<(Data, Response), SessionError>
+      do {
+        result = .success(try await session.data(for: request, delegate: delegate))
+      } catch {
+        result = .failure(try #require(error as? SessionError))
+      }
+      try check(result, server, session)
+    }
+  }
+
+  private func status(_ result: Result<(Data, Response), SessionError>) -> Int? { try? result.get().1.statusCode }
+
+  @Test func strongestFirstThenWhatIsRejectedMakesRoom() async throws {
+    let delegate = ChallengeDelegate([.rejectProtectionSpace, .useCredential(Self.aladdin)])
+    try await run(delegate) { result, server, session in
+      #expect(status(result) == 200)
+      #expect(delegate.asked == ["digest strong - 0 401", "basic weak - 0 401"])
+      // Accepted, so it is stored as its persistence says.
+      let space = try ProtectionSpace(server.url("/"), realm: "weak", method: .basic)
+      #expect(session.configuration.credentialStorage?.defaultCredential(for: space) == Self.aladdin)
+    }
+  }
+
+  @Test func whatIsRefusedIsNotStoredNorSentAgain() async throws {
+    let wrong = Credential.password(user: "x", password: "y")
+    let delegate = ChallengeDelegate([.useCredential(wrong), .useCredential(wrong)])
+    try await run(delegate) { result, server, session in
+      #expect(status(result) == 401)
+      #expect(delegate.asked == ["digest strong - 0 401", "digest strong - 1 401"])
+      #expect(server.requestCount == 2)
+      #expect(session.configuration.credentialStorage?.protectionSpaces.isEmpty == true)
+    }
+  }
+
+  @Test func onlyForThisTask() async throws {
+    var once = Self.aladdin
+    once.persistence = .none
+    let delegate = ChallengeDelegate([.rejectProtectionSpace, .useCredential(once)])
+    try await run(delegate) { result, server, session in
+      #expect(status(result) == 200)
+      #expect(session.configuration.credentialStorage?.protectionSpaces.isEmpty == true)
+    }
+  }
+
+  @Test func defaultHandling() async throws {
+    let delegate = ChallengeDelegate([])
+    try await run(delegate) { result, server, session in
+      #expect(status(result) == 401)
+      #expect(delegate.asked == ["digest strong - 0 401", "basic weak - 0 401"])
+      #expect(server.requestCount == 1)
+    }
+    var credential = Self.aladdin
+    credential.schemes = .basic
+    let proposed = ChallengeDelegate([])
+    try await run(proposed, named: credential) { result, server, session in
+      #expect(status(result) == 200)
+      #expect(proposed.asked == ["digest strong - 0 401", "basic weak Aladdin 0 401"])
+    }
+  }
+
+  @Test(arguments: [false, true]) func noCredential(_ drops: Bool) async throws {
+    // A completion handler that is let go counts as default handling.
+    let delegate = ChallengeDelegate([.useCredential(nil)], drops: drops)
+    try await run(delegate) { result, server, session in
+      #expect(status(result) == 401)
+      #expect(delegate.asked.count == (drops ? 2 : 1))
+      #expect(server.requestCount == 1)
+    }
+  }
+
+  @Test func cancel() async throws {
+    let delegate = ChallengeDelegate([.cancelAuthenticationChallenge])
+    try await run(delegate) { result, server, session in
+      guard case .failure(let error) = result else {
+        Issue.record("not cancelled")
+        return
+      }
+      #expect(error.code == .cancelled)
+      #expect(error.phase == .authentication)
+      #expect(error.response?.statusCode == 401)
+    }
+  }
+
+  @Test func aNewBody() async throws {
+    let once = Request.Body.stream(length: 3, isReplayable: false) { BodyStream([[1, 2, 3]]) }
+    let delegate = ChallengeDelegate(
+      [.rejectProtectionSpace, .useCredential(Self.aladdin)], body: BodyStream([[4, 5], [6]]))
+    try await run(delegate, body: once) { result, server, session in
+      #expect(status(result) == 200)
+      #expect(server.recordedRequests.last?.body == [4, 5, 6])
+    }
+    let none = ChallengeDelegate([.rejectProtectionSpace, .useCredential(Self.aladdin)])
+    try await run(none, body: once) { result, server, session in
+      guard case .failure(let error) = result else {
+        Issue.record("no failure")
+        return
+      }
+      #expect(error.code == .requestBodyFailed)
+    }
+  }
+}
