@@ -82,6 +82,8 @@ public final class Session: Sendable {
   /// The default storages are those of the process: what is removed there is gone for every session, as in URLSession.
   public func reset() {
     configuration.cookieStorage?.removeAll()
+    configuration.credentialStorage?.removeAll()
+    authentication.reset()
     flush()
   }
 

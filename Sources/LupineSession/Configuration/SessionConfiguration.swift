@@ -14,6 +14,7 @@ public struct SessionConfiguration: Sendable {
   public static var ephemeral: SessionConfiguration {
     var configuration = SessionConfiguration()
     configuration.cookieStorage = CookieStorage()
+    configuration.credentialStorage = CredentialStorage()
     return configuration
   }
 

@@ -52,6 +52,7 @@ struct BatchRequest: Sendable {
     request.fields = try Self.headers(fields)
     request.body = try Self.body(fields)
     file = try Self.file(fields)
+    request.credential = try Self.credential(fields)
     try applyLimits(fields)
   }
 
@@ -68,6 +69,28 @@ struct BatchRequest: Sendable {
     } catch {
       throw BatchRefusal(error.message, code: error.code.rawValue)
     }
+  }
+
+  /// No message repeats a value: they are secrets.
+  private static func credential(_ fields: BatchFields) throws(BatchRefusal) -> Credential? {
+    var members = try fields.strings("auth")
+    guard !members.isEmpty else { return nil }
+    let name = members.removeValue(forKey: "type") ?? "any"
+    guard let type = AuthenticationType(rawValue: name) else {
+      throw BatchRefusal("\"auth.type\" is any, basic, digest or bearer")
+    }
+    let token = members.removeValue(forKey: "token")
+    let user = members.removeValue(forKey: "user")
+    let password = members.removeValue(forKey: "password")
+    guard members.isEmpty else { throw BatchRefusal("\"auth\" has type, user, password and token, and nothing else") }
+    if type == .bearer {
+      guard let token, user == nil, password == nil else {
+        throw BatchRefusal("\"auth\" of type bearer has a \"token\", and neither user nor password")
+      }
+      return .bearer(token, persistence: .none)
+    }
+    guard let user, token == nil else { throw BatchRefusal("\"auth\" of type \(name) has a \"user\", and no token") }
+    return CredentialText.credential(user: user, password: password ?? "", type)
   }
 
   private mutating func applyLimits(_ fields: BatchFields) throws(BatchRefusal) {

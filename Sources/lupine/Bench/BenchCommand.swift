@@ -47,6 +47,7 @@ struct BenchCommand: AsyncParsableCommand {
   @Option(help: "Send this text as the body; @FILE sends a file.")
   var raw: String?
 
+  @OptionGroup(title: "Authentication") var authentication: AuthenticationOptions
   @OptionGroup(title: "Connection") var connection: ConnectionOptions
 
   func validate() throws {
@@ -60,7 +61,8 @@ struct BenchCommand: AsyncParsableCommand {
 
   mutating func run() async throws {
     let payload = PayloadOptions(json: false, form: form, raw: raw, headers: [])
-    let plan = try FetchPlan(target: try Target(arguments), payload: payload, connection: connection)
+    let plan = try FetchPlan(
+      target: try Target(arguments), payload: payload, connection: connection, authentication: authentication)
     System.raiseDescriptorLimit()
     var results = [try await measure(plan, reuse: !noReuse)]
     if compare { results.append(try await measure(plan, reuse: false)) }

@@ -33,13 +33,15 @@ struct FetchCommand: AsyncParsableCommand {
   var arguments: [String] = []
 
   @OptionGroup(title: "Request") var body: BodyOptions
+  @OptionGroup(title: "Authentication") var authentication: AuthenticationOptions
   @OptionGroup(title: "Output") var output: OutputOptions
   @OptionGroup(title: "Session") var session: SessionOptions
   @OptionGroup(title: "Connection") var connection: ConnectionOptions
 
   mutating func run() async throws {
     let payload = PayloadOptions(json: body.json, form: body.form, raw: body.raw, headers: body.header)
-    var plan = try FetchPlan(target: try Target(arguments), payload: payload, connection: connection)
+    var plan = try FetchPlan(
+      target: try Target(arguments), payload: payload, connection: connection, authentication: authentication)
     // Progress and ranges count the bytes as they are sent.
     if output.download { plan.request.acceptsCompressedContent = false }
     let file = try session.path.map { try SessionFile($0) }

@@ -7,7 +7,10 @@ struct FetchPlan: Sendable {
   var request: Request
   var configuration: SessionConfiguration
 
-  init(target: Target, payload options: PayloadOptions, connection: ConnectionOptions) throws {
+  init(
+    target: Target, payload options: PayloadOptions, connection: ConnectionOptions,
+    authentication: AuthenticationOptions
+  ) throws {
     var items = try target.items.map { try RequestItem($0) }
     items += try options.headers.map { text in
       let item = try RequestItem(text)
@@ -32,7 +35,7 @@ struct FetchPlan: Sendable {
     var defaults = payload.fields
     for item in items { try apply(item, &defaults) }
     for field in defaults { request.fields.append(field) }
-    addCredentials()
+    request.credential = try authentication.credential()
   }
 
   /// Adds a field; one that the user gives takes the place of a default.
@@ -67,14 +70,6 @@ struct FetchPlan: Sendable {
       throw .misuse("the value of \"\(name)\" has characters that no header field can carry, such as line ends")
     }
     return HTTPField(name: parsed, value: value)
-  }
-
-  /// `user:password@` in the URL becomes Basic credentials, unless the user gave others.
-  private mutating func addCredentials() {
-    guard let userinfo = request.parsedURL.userinfo, !request.fields.contains(.authorization) else { return }
-    var credentials = Percent.decoded(userinfo)
-    if !credentials.contains(UInt8(ascii: ":")) { credentials.append(UInt8(ascii: ":")) }
-    request.fields[.authorization] = "Basic " + Base64.encode(credentials)
   }
 
   /// A file that is missing is better told before anything else than by the TLS handshake.

@@ -39,7 +39,7 @@ import Testing
   @Test func headersQueryAndMethod() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
-    let url = "http://user:pa%20ss@127.0.0.1:\(server.port)/headers?x=1#f"
+    let url = server.url("/headers?x=1#f")
     let outcome = try await Tool.run(["PUT", url, "X-B:2", "x-a:1", "q==a b", "User-Agent:", "X-E;", "-H", "X-B: 3"])
     #expect(outcome.status == 0)
     let request = try #require(server.recordedRequests.first)
@@ -47,7 +47,6 @@ import Testing
     #expect(request.fields.map(\.name).filter { $0.lowercased().hasPrefix("x-") } == ["X-B", "x-a", "X-E", "X-B"])
     #expect(request.fields.values("X-B") == ["2", "3"] && request.fields.first("X-E") == "")
     #expect(request.fields.first("User-Agent") == nil)
-    #expect(request.fields.first("Authorization") == "Basic " + Data("user:pa ss".utf8).base64EncodedString())
   }
 
   @Test func multipartUpload() async throws {

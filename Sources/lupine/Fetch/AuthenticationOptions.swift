@@ -1,0 +1,84 @@
+internal import ArgumentParser
+internal import LupineSession
+
+/// Who is asking.
+struct AuthenticationOptions: ParsableArguments {
+  @Option(
+    name: [.customShort("a"), .long],
+    help: ArgumentHelp(
+      """
+      Who is asking, told when the server wants to know; the token for bearer. @FILE reads it from a file, @- from standard input: \
+      other users of the machine can see command lines.
+      """,
+      valueName: "user:password"))
+  var auth: String?
+
+  @Option(
+    name: [.customShort("A"), .long],
+    help: ArgumentHelp("any (the default: what the server asks for), basic, digest or bearer.", valueName: "type"))
+  var authType: AuthenticationType?
+
+  func validate() throws {
+    if authType != nil, auth == nil { throw ValidationError("--auth-type needs --auth.") }
+  }
+
+  /// - Throws: `CommandFailure`; no message repeats what was given.
+  func credential() throws(CommandFailure) -> Credential? {
+    guard let auth else { return nil }
+    return try CredentialText.credential(try CredentialText.read(auth), authType ?? .any)
+  }
+}
+
+/// How credentials are shown to a server.
+enum AuthenticationType: String, ExpressibleByArgument, CaseIterable, Sendable {
+  case any
+  case basic
+  case digest
+  case bearer
+}
+
+/// Credentials as users write them.
+enum CredentialText {
+  /// Bytes of a file of credentials.
+  private static let limit = 64 * 1024
+
+  /// The text itself, or the first line of a file.
+  static func read(_ text: String) throws(CommandFailure) -> String {
+    guard text.hasPrefix("@") else { return text }
+    let path = String(text.dropFirst())
+    var bytes: [UInt8] = []
+    do throws(System.Failure) {
+      let file = try InputFile(path == "-" ? "/dev/stdin" : path)
+      while bytes.count < limit, case let chunk = try file.read(upTo: limit), !chunk.isEmpty { bytes += chunk }
+    } catch {
+      throw .misuse(error.description)
+    }
+    let line = bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+    guard let text = String(validating: line, as: UTF8.self), line.count < limit else {
+      throw .misuse("the credentials in \(path) are no line of text")
+    }
+    return text
+  }
+
+  static func credential(_ text: String, _ type: AuthenticationType) throws(CommandFailure) -> Credential {
+    if type == .bearer { return .bearer(text, persistence: .none) }
+    guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else {
+      throw .misuse("--auth is user:password, or user: for an empty password")
+    }
+    let password = String(text[text.utf8.index(after: colon)...])
+    return credential(user: String(text[..<colon]), password: password, type)
+  }
+
+  static func credential(user: String, password: String, _ type: AuthenticationType) -> Credential {
+    var credential = Credential.password(user: user, password: password, persistence: .none)
+    switch type {
+    case .any, .bearer: break
+    case .basic:
+      credential.schemes = .basic
+      // Whoever names the scheme knows the server: it need not ask.
+      credential.isPreemptive = true
+    case .digest: credential.schemes = .digest
+    }
+    return credential
+  }
+}
