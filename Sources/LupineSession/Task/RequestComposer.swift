@@ -29,24 +29,46 @@ final class RequestComposer: Sendable {
 }
 
 /// The complete list of fields of one request, in the order in which they are sent; made when it is asked for.
+///
+/// Most requests are the first of their task, and have no fields of their own: nothing is copied for them, as a request is a large value.
 struct ComposedFields: Sendable {
-  /// Whose request it is: by reference, because a request is a large value.
-  let run: TaskRun
-  let chain: Chain?
-  let url: ParsedURL
+  /// What is not the same in every exchange of a task.
+  final class Hop: Sendable {
+    let request: Request
+    let chain: Chain
 
-  private var composer: RequestComposer { run.session.composer }
-  private var request: Request {
-    _read {
-      if let base = chain?.base { yield base } else { yield run.request }
+    init(_ chain: Chain, _ original: Request) {
+      self.chain = chain
+      request = chain.base ?? original
     }
   }
 
-  private var offers: Bool { request.acceptsCompressedContent ?? composer.acceptsCompressedContent }
-
+  let run: TaskRun
+  /// Nil for the first exchange.
+  let hop: Hop?
+  let url: ParsedURL
   /// Whether there is nothing but what the session adds.
-  private var isDefault: Bool {
-    request.fields.isEmpty && composer.additionalFields.isEmpty && chain?.answers.isEmpty ?? true
+  private let isDefault: Bool
+
+  init(run: TaskRun, hop: Hop?, url: ParsedURL) {
+    self.run = run
+    self.hop = hop
+    self.url = url
+    if let hop {
+      isDefault =
+        hop.request.fields.isEmpty && run.session.composer.additionalFields.isEmpty && hop.chain.answers.isEmpty
+    } else {
+      isDefault = run.request.fields.isEmpty && run.session.composer.additionalFields.isEmpty
+    }
+  }
+
+  private var composer: RequestComposer { run.session.composer }
+  private var fields: HTTPFields { if let hop { hop.request.fields } else { run.request.fields } }
+  private var handlesCookies: Bool { if let hop { hop.request.handlesCookies } else { run.request.handlesCookies } }
+
+  private var offers: Bool {
+    let own = if let hop { hop.request.acceptsCompressedContent } else { run.request.acceptsCompressedContent }
+    return own ?? composer.acceptsCompressedContent
   }
 
   /// Whether the content codings of the answer were offered by us, so that we decode them.
@@ -57,31 +79,32 @@ struct ComposedFields: Sendable {
   }
 
   private func contains(_ name: HTTPField.Name) -> Bool {
-    request.fields.contains(name) || composer.additionalFields.contains(name)
+    fields.contains(name) || composer.additionalFields.contains(name)
   }
 
   /// What the jar has for this hop (RFC 6265bis section 5.8). A `Cookie` field of the caller's takes its place, as long as it is sent.
   private var jarCookies: String? {
     // Field by field: a copy of a whole configuration counts a dozen references.
     guard let jar = run.session.configuration.cookieStorage, !jar.isEmpty, run.session.configuration.setsCookies,
-      request.handlesCookies, isDefault || !sendsOwnCookies
+      handlesCookies, isDefault || !sendsOwnCookies
     else { return nil }
-    return jar.field(for: CookieContext(url: url, mainDocument: request.mainDocument))
+    return jar.field(for: CookieContext(url: url, mainDocument: (hop?.request ?? run.request).mainDocument))
   }
 
   /// Whether a `Cookie` field of the caller's goes to this hop.
   private var sendsOwnCookies: Bool {
-    if request.fields.contains(.cookie) { return !(chain?.strip.contains(.sensitive) ?? false) }
-    return composer.additionalFields.contains(.cookie) && !(chain?.history.strip.contains(.sensitive) ?? false)
+    if fields.contains(.cookie) { return !(hop?.chain.strip.contains(.sensitive) ?? false) }
+    return composer.additionalFields.contains(.cookie) && !(hop?.chain.history.strip.contains(.sensitive) ?? false)
   }
 
   /// All fields as pairs.
   var pairs: [(name: String, value: String)] {
-    let answers = chain?.answers ?? []
+    let fields = fields
+    let answers = hop?.chain.answers ?? []
     // A request that a delegate answered with has lost what it must; the session's own fields are new to every hop.
-    let strip = (own: chain?.strip ?? [], session: chain?.history.strip ?? [])
+    let strip = (own: hop?.chain.strip ?? [], session: hop?.chain.history.strip ?? [])
     // RFC 9110 7.2 recommends Host first. The caller may name another one, for the first origin only.
-    let host = strip.own.contains(.target) ? nil : request.fields[.host]
+    let host = strip.own.contains(.target) ? nil : fields[.host]
     var pairs = [(name: "Host", value: host ?? url.authority)]
     func take(_ field: HTTPField, _ strip: OriginRule.Strip) {
       guard field.name != .host,
@@ -90,8 +113,8 @@ struct ComposedFields: Sendable {
       else { return }
       pairs.append((field.name.rawName, field.value))
     }
-    for field in request.fields { take(field, strip.own) }
-    for field in composer.additionalFields where !request.fields.contains(field.name) { take(field, strip.session) }
+    for field in fields { take(field, strip.own) }
+    for field in composer.additionalFields where !fields.contains(field.name) { take(field, strip.session) }
     pairs += answers
     if let cookies = jarCookies { pairs.append(("Cookie", cookies)) }
     if !contains(.userAgent), let userAgent = composer.userAgent { pairs.append(("User-Agent", userAgent)) }
@@ -127,7 +150,7 @@ struct ComposedFields: Sendable {
   /// Whether the caller says that the request may be repeated.
   var hasIdempotencyKey: Bool {
     guard !isDefault else { return false }
-    return request.fields.contains { RetryRule.isIdempotencyKey($0.name.rawName) }
+    return fields.contains { RetryRule.isIdempotencyKey($0.name.rawName) }
   }
 }
 

@@ -83,24 +83,34 @@ extension TaskRun {
       chain = chain ?? Chain(self.request)
       chain?.answers = [field]
     }
-    let request = chain?.base ?? self.request
-    let method = chain?.method ?? request.method.rawValue
-    let url = chain?.url ?? request.parsedURL
-    let dropsBody = chain?.dropsBody ?? false
-    let times = session.times
-    var total = max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? times.resource)
-    if chain != nil { total -= EventLoop.monotonicNow().nanoseconds(since: state.withLock { $0.startedAt }) }
-    session.log("\(method) \(url.requestString)")
-    let composition = ComposedFields(run: self, chain: chain, url: url)
+    session.log("\(chain?.method ?? request.method.rawValue) \((chain?.url ?? request.parsedURL).requestString)")
+    if let chain { return nextRequest(chain) }
+    let composition = ComposedFields(run: self, hop: nil, url: request.parsedURL)
     return TransportRequest(
-      method: method, url: url, composition: composition, body: dropsBody ? .none : body(of: request, chain),
-      expectsContinue: request.expectsContinue && !dropsBody, decodesContent: composition.offersCodings,
-      priority: priority, idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? times.request,
-      totalNanoseconds: max(0, total))
+      method: request.method.rawValue, url: request.parsedURL, composition: composition, body: request.body,
+      expectsContinue: request.expectsContinue, decodesContent: composition.offersCodings, priority: priority,
+      idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
+      totalNanoseconds: max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource))
   }
 
-  private func body(of request: Request, _ chain: Chain?) -> Request.Body {
-    guard let stream = chain?.newBody else { return request.body }
+  /// The request of an exchange that is not simply the first.
+  private func nextRequest(_ chain: Chain) -> TransportRequest {
+    let hop = ComposedFields.Hop(chain, self.request)
+    let request = hop.request
+    let elapsed = EventLoop.monotonicNow().nanoseconds(since: state.withLock { $0.startedAt })
+    let total = request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource
+    let composition = ComposedFields(run: self, hop: hop, url: chain.url)
+    return TransportRequest(
+      method: chain.method, url: chain.url, composition: composition,
+      body: chain.dropsBody ? .none : body(of: request, chain),
+      expectsContinue: request.expectsContinue && !chain.dropsBody, decodesContent: composition.offersCodings,
+      priority: priority,
+      idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
+      totalNanoseconds: max(0, max(0, total) - elapsed))
+  }
+
+  private func body(of request: Request, _ chain: Chain) -> Request.Body {
+    guard let stream = chain.newBody else { return request.body }
     return .stream(length: request.body.streamLength, isReplayable: false) { stream }
   }
 
