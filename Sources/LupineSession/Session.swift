@@ -57,8 +57,6 @@ public final class Session: Sendable {
       storage: configuration.credentialStorage, configuration: configuration.authentication)
     let asks = delegate?.handledCallbacks.contains(.sessionChallenge) ?? false
     let decider = asks ? DelegateTrustDecider() : nil
-    authentication = SessionAuthentication(
-      storage: configuration.credentialStorage, configuration: configuration.authentication)
     if let transport = configuration.transport {
       self.transport = transport
     } else {

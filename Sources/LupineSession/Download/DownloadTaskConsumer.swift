@@ -62,7 +62,7 @@ final class DownloadTaskConsumer: DeferredConsumer {
       hooks.resumed = { callbacks.resumed(at: $0, expected: $1) }
       hooks.received = { callbacks.wrote($0, total: $1, expected: $2) }
     }
-    let inner = DownloadConsumer(plan, hooks: hooks, threads: try Engine.downloadThreads()) { [self] in ended($0) }
+    let inner = DownloadConsumer(plan, hooks: hooks, threads: try Engine.downloadThreads()) { [self] in innerEnded($0) }
     state.withLock { $0.inner = inner }
   }
 
@@ -104,7 +104,23 @@ final class DownloadTaskConsumer: DeferredConsumer {
 
   /// The task was cancelled while it was being decided how the download begins: nothing of that decision is left.
   func abandon() {
+    let inner = state.withLock { state -> DownloadConsumer? in
+      // The end of the task has found it, and ends it.
+      guard state.run == nil else { return nil }
+      defer { state.inner = nil }
+      return state.inner
+    }
     inner?.end(.failure(SessionError(.cancelled, phase: .prepare, message: "the task was cancelled")))
+  }
+
+  /// What was abandoned says nothing.
+  private func innerEnded(_ result: Result<DownloadedFile, SessionError>) {
+    let isWanted = state.withLock { $0.run != nil && $0.inner != nil && !$0.isOver }
+    if isWanted {
+      ended(result)
+    } else if case .success(let file) = result {
+      file.remove()
+    }
   }
 
   /// Calls back with what the download can go on from, once it is over.

@@ -49,9 +49,10 @@ extension TaskRun {
         // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
         guard state.ended < number, state.machine.state != .completed else { return (false, false) }
         state.exchange = exchange
+        state.isPaused = false
         return (state.machine.state == .canceling, !state.pauses.isEmpty)
       }
-      if cancelNow { exchange.cancel() } else if pauseNow { exchange.pause() }
+      if cancelNow { exchange.cancel() } else if pauseNow { applyPauses() }
     }
   }
 

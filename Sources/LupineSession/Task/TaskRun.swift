@@ -43,6 +43,9 @@ final class TaskRun: TransportReceiver, TransportExchange {
     var begun = 0
     var ended = 0
     var pauses: Pauses = []
+    /// What the exchange was told last.
+    var isPaused = false
+    var isApplyingPauses = false
     /// The next exchange waits: for a delegate, for connectivity, for a date, or for `resume`.
     var wait: Wait?
     var questions = 0
@@ -160,20 +163,29 @@ final class TaskRun: TransportReceiver, TransportExchange {
   }
 
   func pause(_ reason: Pauses) {
-    let exchange = state.withLock { state -> (any TransportExchange)? in
-      let wasPaused = !state.pauses.isEmpty
-      state.pauses.insert(reason)
-      return wasPaused ? nil : state.exchange
-    }
-    exchange?.pause()
+    state.withLock { _ = $0.pauses.insert(reason) }
+    applyPauses()
   }
 
   func unpause(_ reason: Pauses) {
-    let exchange = state.withLock { state -> (any TransportExchange)? in
-      guard state.pauses.remove(reason) != nil, state.pauses.isEmpty else { return nil }
-      return state.exchange
+    state.withLock { _ = $0.pauses.remove(reason) }
+    applyPauses()
+  }
+
+  /// Makes the exchange read or not, as the reasons say. One thread at a time, so that a pause and a resumption cannot overtake each other.
+  func applyPauses() {
+    while true {
+      let step = state.withLock { state -> (exchange: any TransportExchange, pauses: Bool)? in
+        let pauses = !state.pauses.isEmpty
+        guard !state.isApplyingPauses, state.isPaused != pauses, let exchange = state.exchange else { return nil }
+        state.isApplyingPauses = true
+        state.isPaused = pauses
+        return (exchange, pauses)
+      }
+      guard let step else { return }
+      if step.pauses { step.exchange.pause() } else { step.exchange.resume() }
+      state.withLock { $0.isApplyingPauses = false }
     }
-    exchange?.resume()
   }
 
   // MARK: The public face

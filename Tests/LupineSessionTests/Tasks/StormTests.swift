@@ -17,7 +17,7 @@ import Testing
 
   /// In a process of its own, so that descriptors and threads can be counted.
   @Test func everyTaskCompletesExactlyOnce() async {
-    await #expect(processExitsWith: .success) {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       // What the process keeps is made by a small storm.
       try await Self.storm(tasks: 400, seed: 1)
       let before = DescriptorCensus.now(threadsNamed: "lupine")
@@ -28,10 +28,16 @@ import Testing
           throw Failed(description: "\(before) is now \(DescriptorCensus.now()): \(before.newcomers())")
         }
       } catch {
-        print("LUPINE_SEED=\(seed): \(error)")
+        Self.report("LUPINE_SEED=\(seed): \(error)")
         throw error
       }
     }
+    if let said = result?.standardErrorContent, !said.isEmpty { print(String(decoding: said, as: UTF8.self)) }
+  }
+
+  private static func report(_ text: String) {
+    let line = Array((text + "\n").utf8)
+    _ = unsafe write(2, line, line.count)
   }
 
   /// What a task has said.
@@ -99,7 +105,8 @@ import Testing
       Set(expected).count == expected.count, expected.allSatisfy({ counts[$0] == 1 })
     else {
       for task in await session.tasks.prefix(5) {
-        print("left:", task, task.state, task.currentRequest.urlString, task.response?.statusCode ?? 0)
+        report(
+          "left: \(type(of: task)) \(task.state) \(task.currentRequest.urlString) \(task.response?.statusCode ?? 0)")
       }
       throw Failed(
         description: """
