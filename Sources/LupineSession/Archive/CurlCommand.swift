@@ -40,6 +40,7 @@ private struct CurlCommand {
   mutating func text() -> String {
     addMethod()
     addFields()
+    addCredential()
     addBody()
     addRedirects()
     addTimeouts()
@@ -104,6 +105,17 @@ private struct CurlCommand {
       add("--header", "Accept-Encoding: \(codings)")
       if !contains(.range) { options.append("--compressed") }
     }
+  }
+
+  /// The credential that the request names; what a storage would add is no part of the command.
+  private mutating func addCredential() {
+    guard !contains(.authorization), let credential = request.namedCredential else { return }
+    if let token = credential.token {
+      return add("--oauth2-bearer", redacts ? SecretText.mark : token)
+    }
+    options.append(
+      credential.schemes == .digest ? "--digest" : credential.schemes == .basic ? "--basic" : "--anyauth")
+    add("--user", redacts ? SecretText.mark : "\(credential.user ?? ""):\(credential.password ?? "")")
   }
 
   // MARK: The body
