@@ -164,8 +164,10 @@ extension TaskRun {
   /// Begins the chain again, without the range, when the body of this answer is dealt with.
   private func askForWhole(_ exchange: any TransportExchange) {
     state.withLock { state in
-      state.chain = Chain.whole(of: state.first ?? request)
-      state.chain?.base = state.first
+      let first = state.first
+      var chain = Chain.whole(of: first ?? request)
+      chain.base = first
+      state.chain = chain
       state.following = .again
     }
     dropBody(of: exchange)

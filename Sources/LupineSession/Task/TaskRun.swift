@@ -36,6 +36,13 @@ final class TaskRun: TransportReceiver, TransportExchange {
     static let suspension = Pauses(rawValue: 4)
   }
 
+  /// Keeps what is large and rare out of the state of the many tasks that have none of it.
+  final class Box<Value> {
+    let value: Value
+
+    init(_ value: Value) { self.value = value }
+  }
+
   struct State {
     var machine = TaskMachine()
     var exchange: (any TransportExchange)?
@@ -50,11 +57,19 @@ final class TaskRun: TransportReceiver, TransportExchange {
     var wait: Wait?
     var questions = 0
     var connectivityWaits = 0
-    var chain: Chain?
+    private var chainBox: Box<Chain>?
+    var chain: Chain? {
+      get { chainBox?.value }
+      set { chainBox = newValue.map { Box($0) } }
+    }
     /// Of a task that was asked who is asking.
     var authentication: TaskAuthentication?
     /// What the task begins with, where that is not what it was made with: a delayed request that was changed, a download's with its range.
-    var first: Request?
+    var first: Request? {
+      get { firstBox?.value }
+      set { firstBox = newValue.map { Box($0) } }
+    }
+    private var firstBox: Box<Request>?
     var following: Following?
     var gate = Gate()
     var response: Response?
