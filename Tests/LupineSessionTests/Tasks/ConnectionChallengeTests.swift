@@ -1,14 +1,14 @@
 import FoundationEssentials
+import LupineBase
 import LupineSession
 import LupineTesting
-import Synchronization
 import Testing
 
 /// The session's delegate decides about the trust of connections.
 @Suite(.timeLimit(.minutes(5))) struct ConnectionChallengeTests {
   private final class Judge: SessionDelegate {
     let handledCallbacks: CallbackSet = .sessionChallenge
-    let questions = Mutex<[String]>([])
+    let questions = Locked<[String]>([])
     let answer: @Sendable (ServerTrust) -> ConnectionChallengeDisposition
 
     init(_ answer: @escaping @Sendable (ServerTrust) -> ConnectionChallengeDisposition) { self.answer = answer }

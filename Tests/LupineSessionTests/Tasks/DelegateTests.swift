@@ -4,7 +4,6 @@ import HTTPTypes
 import LupineBase
 import LupineSession
 import LupineTesting
-import Synchronization
 import Testing
 
 /// The callbacks of URLSession's delegates in their order, on the delegate queue, each as often as documented.
@@ -89,7 +88,7 @@ import Testing
       var answers = RecordingDelegate.Answers()
       answers.disposition = { _ in disposition }
       answers.answersElsewhere = true
-      let shown = Mutex("")
+      let shown = Locked("")
       answers.finished = { temporary in
         shown.withLock { $0 = temporary }
         try? FileManager.default.copyItem(atPath: temporary, toPath: path)
@@ -121,10 +120,10 @@ import Testing
   @Test func aLateDispositionLosesNothing() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
-    let held = Mutex<(@Sendable () -> Void)?>(nil)
+    let held = Locked<(@Sendable () -> Void)?>(nil)
     final class Late: SessionDataDelegate {
-      let received = Mutex<[UInt8]>([])
-      let isDone = Mutex(false)
+      let received = Locked<[UInt8]>([])
+      let isDone = Locked(false)
       let held: @Sendable (@escaping @Sendable () -> Void) -> Void
       init(_ held: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) { self.held = held }
       func session(
@@ -197,7 +196,7 @@ import Testing
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     try await withDelegate { session, delegate in
-      let results = Mutex<[String]>([])
+      let results = Locked<[String]>([])
       let task = session.dataTask(with: try Request(server.url("/hello"))) { result in
         dispatchPrecondition(condition: .onQueue(delegate.queue))
         results.withLock { $0.append((try? result.get()).map { String(decoding: $0.0, as: UTF8.self) } ?? "failed") }
@@ -211,7 +210,7 @@ import Testing
 
   @Test func storingAResponseIsOffered() async throws {
     final class Store: ResponseStore {
-      let stored = Mutex<[String]>([])
+      let stored = Locked<[String]>([])
       func store(_ response: CachedResponse, for request: Request) {
         stored.withLock { $0.append(String(decoding: response.data, as: UTF8.self)) }
       }

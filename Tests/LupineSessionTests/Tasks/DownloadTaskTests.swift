@@ -4,7 +4,6 @@ import HTTPTypes
 import LupineBase
 import LupineSession
 import LupineTesting
-import Synchronization
 import Testing
 
 /// Download tasks: delegates, handlers, resume data.
@@ -39,7 +38,7 @@ import Testing
     latch.release()
     let server = try LoopbackServer(routes: [resource(body, cut: 1_000, latch)])
     defer { server.shutdown() }
-    let content = Mutex<[UInt8]>([])
+    let content = Locked<[UInt8]>([])
     var answers = RecordingDelegate.Answers()
     answers.finished = { path in
       content.withLock { $0 = [UInt8]((try? Data(contentsOf: URL(filePath: path))) ?? Data()) }
@@ -64,7 +63,7 @@ import Testing
       latch.release()
       server.shutdown()
     }
-    let content = Mutex<[UInt8]>([])
+    let content = Locked<[UInt8]>([])
     var answers = RecordingDelegate.Answers()
     answers.finished = { path in
       content.withLock { $0 = [UInt8]((try? Data(contentsOf: URL(filePath: path))) ?? Data()) }
@@ -124,7 +123,7 @@ import Testing
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     try await withDelegate([]) { session, delegate in
-      let results = Mutex<[String]>([])
+      let results = Locked<[String]>([])
       for path in ["/bytes?n=5", "/status?code=404"] {
         session.downloadTask(with: try Request(server.url(path))) { result in
           let text =

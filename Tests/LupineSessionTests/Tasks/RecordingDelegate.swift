@@ -3,7 +3,6 @@ import FoundationEssentials
 import LupineBase
 import LupineSession
 import LupineTesting
-import Synchronization
 
 /// Writes down every callback, with its queue, and answers as it is told.
 final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
@@ -29,7 +28,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     var metrics: TaskMetrics?
   }
 
-  private let log = Mutex(Log())
+  private let log = Locked(Log())
   let handledCallbacks: CallbackSet
   private let answers: Answers
   private let name: String

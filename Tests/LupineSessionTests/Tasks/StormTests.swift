@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Glibc
+import LupineBase
 import LupineSession
 import LupineTesting
-import Synchronization
 import Testing
 
 /// Thousands of tasks against a server that misbehaves, half of them cancelled at random moments, from many threads: each completes exactly
@@ -43,9 +43,9 @@ import Testing
   /// What a task has said.
   private final class Ledger: SessionDataDelegate, SessionDownloadDelegate {
     let handledCallbacks: CallbackSet = [.completed, .receivedData, .finishedDownload, .redirection, .becameInvalid]
-    let completions: Mutex<[UInt64: Int]> = Mutex([:])
-    let late = Mutex(0)
-    let isInvalid = Mutex(false)
+    let completions: Locked<[UInt64: Int]> = Locked([:])
+    let late = Locked(0)
+    let isInvalid = Locked(false)
 
     func note(_ identifier: UInt64) { completions.withLock { $0[identifier, default: 0] += 1 } }
 
@@ -76,7 +76,7 @@ import Testing
       "/hello", "/chunked?n=20000", "/bytes?n=50000", "/gzip?n=5000", "/redirect?to=/hello", "/status?code=404",
       "/headCut", "/bodyCut", "/reset", "/garbage", "/early",
     ].map { server.url($0) }
-    let made = Mutex<[UInt64]>([])
+    let made = Locked<[UInt64]>([])
     try onThreads(threads) { number in
       var random = SplitMix(state: seed &+ UInt64(number))
       for _ in 0..<(tasks / threads) {
@@ -127,7 +127,7 @@ import Testing
       upload.method = .post
       return session.uploadTask(with: upload, from: Data(repeating: 1, count: 3_000))
     default:
-      let identifier = Mutex<UInt64>(0)
+      let identifier = Locked<UInt64>(0)
       let task = session.dataTask(with: request) { _ in ledger.note(identifier.withLock { $0 }) }
       identifier.withLock { $0 = task.taskIdentifier }
       return task

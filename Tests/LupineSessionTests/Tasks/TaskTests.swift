@@ -4,7 +4,6 @@ import HTTPTypes
 import LupineBase
 import LupineSession
 import LupineTesting
-import Synchronization
 import Testing
 
 /// Tasks by themselves: what URLSession on Linux does not deliver above all (`suspend` of a running task crashes there, suspensions add up,
@@ -45,7 +44,7 @@ import Testing
   @Test func suspendHoldsTheNextExchange() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
-    let current = Mutex<SessionTask?>(nil)
+    let current = Locked<SessionTask?>(nil)
     var answers = RecordingDelegate.Answers()
     answers.redirection = { request in
       current.withLock { $0 }?.suspend()
@@ -110,7 +109,7 @@ import Testing
       #expect(task.originalRequest.urlString == server.url("/x"))
       let again = await session.tasks
       #expect(again == listed && again.first === task)
-      let byCallback = Mutex<[SessionTask]?>(nil)
+      let byCallback = Locked<[SessionTask]?>(nil)
       session.getAllTasks { tasks in byCallback.withLock { $0 = tasks } }
       #expect(await eventually { byCallback.withLock { $0 == listed } })
       task.cancel()
@@ -182,7 +181,7 @@ import Testing
       ] + ServerRoute.standard())
     defer { server.shutdown() }
     var answers = RecordingDelegate.Answers()
-    let asked = Mutex(0)
+    let asked = Locked(0)
     answers.newBody = {
       let number = asked.withLock { asked in
         asked += 1
@@ -241,11 +240,11 @@ import Testing
   /// Fails so many requests as a machine without network does, then passes them on.
   private final class Unplugged: Transport {
     let network: NetworkTransport
-    let failures: Mutex<Int>
+    let failures: Locked<Int>
 
     init(failures: Int, _ network: NetworkTransport) {
       self.network = network
-      self.failures = Mutex(failures)
+      self.failures = Locked(failures)
     }
 
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
