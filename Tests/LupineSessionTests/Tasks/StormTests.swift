@@ -78,7 +78,7 @@ import Testing
     ].map { server.url($0) }
     let made = Locked<[UInt64]>([])
     try onThreads(threads) { number in
-      var random = SplitMix(state: seed &+ UInt64(number))
+      var random = SeededGenerator(seed: seed &+ UInt64(number))
       for _ in 0..<(tasks / threads) {
         guard let request = try? Request(paths[Int.random(in: 0..<paths.count, using: &random)]) else { continue }
         let task = make(session, request, ledger, Int.random(in: 0..<4, using: &random))
@@ -154,18 +154,6 @@ import Testing
         connection.closeAfterResponse()
       },
     ] + ServerRoute.standard()
-  }
-}
-
-private struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
   }
 }
 
