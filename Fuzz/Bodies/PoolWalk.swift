@@ -40,13 +40,20 @@ package enum PoolWalk {
     mutating func checkTurn(_ waiter: Int) {
       guard let mine = waiting.first(where: { $0.waiter == waiter }) else { return }
       let rivals = waiting.filter { $0.key == mine.key }
-      if rivals.first?.waiter == waiter {
-        bypasses[mine.key] = 0
-      } else {
+      if !noteOldest(waiter) {
         precondition(!rivals.contains { $0.priority.rawValue > mine.priority.rawValue }, "a lower priority went first")
         bypasses[mine.key, default: 0] += 1
         precondition(bypasses[mine.key, default: 0] < 4, "the oldest waiter starves")
       }
+    }
+
+    /// Whether this waiter is the oldest of its key, which then was not passed by.
+    mutating func noteOldest(_ waiter: Int) -> Bool {
+      guard let key = waiting.first(where: { $0.waiter == waiter })?.key,
+        waiting.first(where: { $0.key == key })?.waiter == waiter
+      else { return false }
+      bypasses[key] = 0
+      return true
     }
 
     mutating func gone(_ connection: Machine.ConnectionIdentifier) {
@@ -68,7 +75,11 @@ package enum PoolWalk {
         checkTurn(lease.waiter)
         dequeue(lease.waiter)
       }
-      for waiter in steps.fail { dequeue(waiter) }
+      for waiter in steps.fail {
+        // A failure is an answer too: the turn of the oldest may have come with it.
+        _ = noteOldest(waiter)
+        dequeue(waiter)
+      }
     }
 
     func check() {
