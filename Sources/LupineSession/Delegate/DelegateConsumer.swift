@@ -12,7 +12,7 @@ final class DelegateConsumer: DeferredConsumer {
     var callbacks: TaskCallbacks?
     var gathered: [UInt8] = []
     var isQueued = false
-    var isPaused = false
+    var pause = PauseState()
     var source: (any TransportExchange)?
     var download: DownloadTaskConsumer?
     /// A copy of the body for the store of responses, while one is wanted.
@@ -58,9 +58,9 @@ final class DelegateConsumer: DeferredConsumer {
 
   func receive(body bytes: Span<UInt8>, from source: any TransportExchange) {
     let copy = Locked([UInt8](bytes))
-    let (download, callbacks, mustPause) = state.withLock {
-      state -> (DownloadTaskConsumer?, TaskCallbacks?, Bool) in
-      if let download = state.download { return (download, nil, false) }
+    let (download, callbacks, pause) = state.withLock {
+      state -> (DownloadTaskConsumer?, TaskCallbacks?, PauseState?) in
+      if let download = state.download { return (download, nil, nil) }
       copy.withLock { copy in
         if state.kept != nil { state.keep(copy) }
         guard state.callbacks != nil else { return }
@@ -68,29 +68,25 @@ final class DelegateConsumer: DeferredConsumer {
       }
       guard let callbacks = state.callbacks, callbacks.wants(.receivedData) else {
         state.gathered = []
-        return (nil, nil, false)
+        return (nil, nil, nil)
       }
-      let mustPause = state.gathered.count >= Self.highWatermark && !state.isPaused
-      if mustPause { state.isPaused = true }
+      let pause = state.gathered.count >= Self.highWatermark ? state.pause.change(to: true) : nil
       defer { state.isQueued = true }
-      return (nil, state.isQueued ? nil : callbacks, mustPause)
+      return (nil, state.isQueued ? nil : callbacks, pause)
     }
     if let download { return download.receive(body: bytes, from: source) }
-    if mustPause { source.pause() }
+    if let pause { source.setPaused(pause) }
     callbacks?.received { [self] in take() }
   }
 
   /// What has gathered, for the delegate's next call.
   private func take() -> Data {
-    let (bytes, toResume) = state.withLock { state -> ([UInt8], (any TransportExchange)?) in
-      defer {
-        state.gathered = []
-        state.isQueued = false
-        state.isPaused = false
-      }
-      return (state.gathered, state.isPaused ? state.source : nil)
+    let (bytes, source, pause) = state.withLock { state -> ([UInt8], (any TransportExchange)?, PauseState?) in
+      defer { state.gathered = [] }
+      state.isQueued = false
+      return (state.gathered, state.source, state.pause.change(to: false))
     }
-    toResume?.resume()
+    if let pause { source?.setPaused(pause) }
     return Data(bytes)
   }
 

@@ -25,7 +25,7 @@ extension DownloadConsumer {
   enum Taken {
     case nothing
     case cancel
-    case taken(total: Int64, expected: Int64?, mustPause: Bool)
+    case taken(total: Int64, expected: Int64?, pause: PauseState?)
   }
 }
 
@@ -50,9 +50,8 @@ extension DownloadConsumer.State {
     }
     gathered.withLock { $0.append(bytes) }
     gatheredCount += bytes.count
-    let mustPause = gatheredCount + underWay >= DownloadConsumer.highWatermark && !isPaused
-    if mustPause { isPaused = true }
-    return .taken(total: total, expected: expected, mustPause: mustPause)
+    let isFull = gatheredCount + underWay >= DownloadConsumer.highWatermark
+    return .taken(total: total, expected: expected, pause: isFull ? pause.change(to: true) : nil)
   }
 
   mutating func dropGathered() {

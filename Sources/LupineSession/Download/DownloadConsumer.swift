@@ -51,7 +51,7 @@ final class DownloadConsumer: ResponseConsumer {
     /// What is in the file is of no use: it is emptied before anything is written.
     var mustEmpty = false
     var isBusy = false
-    var isPaused = false
+    var pause = PauseState()
     /// The version whose beginning is in the file, if it can be gone on from.
     var version: DownloadVersion?
     /// What the download was resumed from, while the file is as it was then.
@@ -175,10 +175,10 @@ final class DownloadConsumer: ResponseConsumer {
     case .nothing: return
     case .cancel:
       // At once, so that what was read already is not decoded to its end for nobody.
-      exchange.pause()
+      exchange.setPaused(.final)
       exchange.cancel()
-    case .taken(let total, let expected, let mustPause):
-      if mustPause { exchange.pause() }
+    case .taken(let total, let expected, let pause):
+      if let pause { exchange.setPaused(pause) }
       hooks.received?(Int64(bytes.count), total, expected)
       startJob()
     }
@@ -222,7 +222,7 @@ final class DownloadConsumer: ResponseConsumer {
   }
 
   private func jobEnded(_ result: Result<PartialFile, IOError>) {
-    let (toResume, toCancel) = state.withLock { state -> ((any TransportExchange)?, (any TransportExchange)?) in
+    let (exchange, pause, mustCancel) = state.withLock { state -> ((any TransportExchange)?, PauseState?, Bool) in
       state.isBusy = false
       switch result {
       case .failure(let error):
@@ -232,20 +232,18 @@ final class DownloadConsumer: ResponseConsumer {
         state.gathered = Locked([])
         state.gatheredCount = 0
         state.underWay = 0
-        return (nil, state.exchange)
+        return (state.exchange, nil, true)
       case .success(let partial):
         state.partial = partial
         state.mustEmpty = false
         state.untouched = nil
         state.offset += Int64(state.underWay)
         state.underWay = 0
-        guard state.isPaused, state.gatheredCount <= Self.lowWatermark else { return (nil, nil) }
-        state.isPaused = false
-        return (state.exchange, nil)
+        return (state.exchange, state.gatheredCount <= Self.lowWatermark ? state.pause.change(to: false) : nil, false)
       }
     }
-    toResume?.resume()
-    toCancel?.cancel()
+    if let pause { exchange?.setPaused(pause) }
+    if mustCancel { exchange?.cancel() }
     startJob()
   }
 }

@@ -38,7 +38,7 @@ final class BufferConsumer: ResponseConsumer {
     }
     if isTooLarge {
       // At once, so that what was read already is not decoded to its end for nobody.
-      exchange.pause()
+      exchange.setPaused(.final)
       exchange.cancel()
     }
   }

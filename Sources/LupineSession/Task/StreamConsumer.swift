@@ -6,7 +6,7 @@ final class StreamConsumer: ResponseConsumer {
   private struct State {
     var chunks = RingBuffer<[UInt8]>()
     var bytes = 0
-    var isPaused = false
+    var pause = PauseState()
     var exchange: (any TransportExchange)?
     var result: Result<Response, SessionError>?
     var head: CheckedContinuation<Response, any Error>?
@@ -36,24 +36,22 @@ final class StreamConsumer: ResponseConsumer {
 
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
     let chunk = [UInt8](bytes)
-    let (reader, priority, mustPause) = state.withLock {
-      state -> (CheckedContinuation<[UInt8]?, any Error>?, TaskPriority, Bool) in
+    let (reader, priority, pause) = state.withLock {
+      state -> (CheckedContinuation<[UInt8]?, any Error>?, TaskPriority, PauseState?) in
       let priority = state.readerPriority
       if let reader = state.reader {
         state.reader = nil
-        return (reader, priority, false)
+        return (reader, priority, nil)
       }
       state.chunks.append(chunk)
       state.bytes += chunk.count
-      guard state.bytes >= Self.highWatermark, !state.isPaused else { return (nil, priority, false) }
-      state.isPaused = true
-      return (nil, priority, true)
+      return (nil, priority, state.bytes >= Self.highWatermark ? state.pause.change(to: true) : nil)
     }
     // At the end of the turn, so that a reader which is woken finds all that the turn has read.
     if let reader {
       exchange.atEndOfTurn(priority: priority) { reader.resume(returning: chunk) }
     }
-    if mustPause { exchange.pause() }
+    if let pause { exchange.setPaused(pause) }
   }
 
   func end(_ result: Result<Response, SessionError>) {
@@ -87,29 +85,29 @@ final class StreamConsumer: ResponseConsumer {
   func next() async throws -> [UInt8]? {
     let priority = Task.currentPriority
     return try await withCheckedThrowingContinuation { continuation in
-      let (answer, exchange) = state.withLock { state -> (Result<[UInt8]?, any Error>?, (any TransportExchange)?) in
+      let (answer, exchange, pause) = state.withLock {
+        state -> (Result<[UInt8]?, any Error>?, (any TransportExchange)?, PauseState?) in
         if let chunk = state.chunks.popFirst() {
           state.bytes -= chunk.count
-          guard state.isPaused, state.bytes <= Self.lowWatermark else { return (.success(chunk), nil) }
-          state.isPaused = false
-          return (.success(chunk), state.exchange)
+          guard state.bytes <= Self.lowWatermark else { return (.success(chunk), nil, nil) }
+          return (.success(chunk), state.exchange, state.pause.change(to: false))
         }
-        if state.isFinished { return (.success(nil), nil) }
+        if state.isFinished { return (.success(nil), nil, nil) }
         switch state.result {
         case .success:
           state.isFinished = true
-          return (.success(nil), nil)
+          return (.success(nil), nil, nil)
         case .failure(let error):
           state.isFinished = true
-          return (.failure(error), nil)
+          return (.failure(error), nil, nil)
         case nil:
           precondition(state.reader == nil, "a response body has one reader at a time")
           state.reader = continuation
           state.readerPriority = priority
-          return (nil, nil)
+          return (nil, nil, nil)
         }
       }
-      exchange?.resume()
+      if let pause { exchange?.setPaused(pause) }
       if let answer { continuation.resume(with: answer) }
     }
   }

@@ -45,14 +45,13 @@ extension TaskRun {
         return finish(error)
       }
       let exchange = session.transport.start(next, self)
-      let (cancelNow, pauseNow) = state.withLock { state -> (Bool, Bool) in
+      let (cancelNow, pauseNow) = state.withLock { state -> (Bool, PauseState?) in
         // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
-        guard state.ended < number, state.machine.state != .completed else { return (false, false) }
+        guard state.ended < number, state.machine.state != .completed else { return (false, nil) }
         state.exchange = exchange
-        state.isPaused = false
-        return (state.machine.state == .canceling, !state.pauses.isEmpty)
+        return (state.machine.state == .canceling, state.pause.isPaused ? state.pause : nil)
       }
-      if cancelNow { exchange.cancel() } else if pauseNow { applyPauses() }
+      if cancelNow { exchange.cancel() } else if let pauseNow { exchange.setPaused(pauseNow) }
     }
   }
 

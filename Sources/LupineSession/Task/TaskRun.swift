@@ -50,9 +50,10 @@ final class TaskRun: TransportReceiver, TransportExchange {
     var begun = 0
     var ended = 0
     var pauses: Pauses = []
-    /// What the exchange was told last.
-    var isPaused = false
-    var isApplyingPauses = false
+    /// What the reasons come to.
+    var pause = PauseState()
+    /// What the consumer wants.
+    var consumerPause = PauseState()
     /// The next exchange waits: for a delegate, for connectivity, for a date, or for `resume`.
     var wait: Wait?
     var questions = 0
@@ -177,30 +178,17 @@ final class TaskRun: TransportReceiver, TransportExchange {
     SessionError(.cancelled, phase: .prepare, message: "the task was cancelled", failingURL: request.urlString)
   }
 
-  func pause(_ reason: Pauses) {
-    state.withLock { _ = $0.pauses.insert(reason) }
-    applyPauses()
-  }
+  func pause(_ reason: Pauses) { changePauses { $0.pauses.insert(reason) } }
 
-  func unpause(_ reason: Pauses) {
-    state.withLock { _ = $0.pauses.remove(reason) }
-    applyPauses()
-  }
+  func unpause(_ reason: Pauses) { changePauses { $0.pauses.remove(reason) } }
 
-  /// Makes the exchange read or not, as the reasons say. One thread at a time, so that a pause and a resumption cannot overtake each other.
-  func applyPauses() {
-    while true {
-      let step = state.withLock { state -> (exchange: any TransportExchange, pauses: Bool)? in
-        let pauses = !state.pauses.isEmpty
-        guard !state.isApplyingPauses, state.isPaused != pauses, let exchange = state.exchange else { return nil }
-        state.isApplyingPauses = true
-        state.isPaused = pauses
-        return (exchange, pauses)
-      }
-      guard let step else { return }
-      if step.pauses { step.exchange.pause() } else { step.exchange.resume() }
-      state.withLock { $0.isApplyingPauses = false }
+  /// The exchange reads while there is no reason not to.
+  private func changePauses(_ change: (inout State) -> Void) {
+    let (exchange, pause) = state.withLock { state -> ((any TransportExchange)?, PauseState?) in
+      change(&state)
+      return (state.exchange, state.pause.change(to: !state.pauses.isEmpty))
     }
+    if let pause { exchange?.setPaused(pause) }
   }
 
   // MARK: The public face
@@ -261,8 +249,12 @@ final class TaskRun: TransportReceiver, TransportExchange {
   // MARK: For the consumer, which sees the exchange under way through the task
 
   var requestHead: [UInt8] { state.withLock { $0.exchange?.requestHead ?? $0.lastRequestHead } }
-  func pause() { pause(.consumer) }
-  func resume() { unpause(.consumer) }
+  func setPaused(_ pause: PauseState) {
+    changePauses { state in
+      guard state.consumerPause.update(to: pause) else { return }
+      if pause.isPaused { state.pauses.insert(.consumer) } else { state.pauses.remove(.consumer) }
+    }
+  }
   func discardBody() { state.withLock { $0.exchange }?.discardBody() }
 
   // MARK: The end

@@ -13,6 +13,7 @@ final class EngineExchange: TransferHandler, TransportExchange {
   private let url: ParsedURL
   private let method: String
   private let transfer = LockedStorage<TransferHandle?>(nil)
+  private let pause = LockedStorage(PauseState())
   let requestHead: [UInt8]
 
   init(
@@ -46,9 +47,13 @@ final class EngineExchange: TransferHandler, TransportExchange {
     pool.cancel(handle)
   }
 
-  func pause() { perform { $0.pause() } }
-
-  func resume() { perform { $0.resume() } }
+  func setPaused(_ state: PauseState) {
+    guard pause.withLock({ $0.update(to: state) }) else { return }
+    // What holds when the loop comes to it: commands from other threads arrive later than those of the loop itself.
+    perform { [self] transfer in
+      if pause.withLock({ $0.isPaused }) { transfer.pause() } else { transfer.resume() }
+    }
+  }
 
   func discardBody() { perform { $0.discardBody() } }
 

@@ -24,10 +24,8 @@ public protocol TransportExchange: AnyObject, Sendable {
   var requestHead: [UInt8] { get }
   /// Gives up; `end` follows with `.cancelled`.
   func cancel()
-  /// Stops reading from the socket, after what has been read already.
-  func pause()
-  /// Goes on.
-  func resume()
+  /// Stops reading from the socket, after what has been read already, or goes on. A state older than one that was given before is ignored.
+  func setPaused(_ state: PauseState)
   /// The body is of no interest: it is dropped, within limits, so that the connection can be kept.
   func discardBody()
 }

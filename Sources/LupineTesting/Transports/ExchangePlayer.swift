@@ -24,7 +24,7 @@ final class ExchangePlayer: TransportExchange {
   private struct State {
     var steps = RingBuffer<ExchangeStep>()
     var queuedBytes = 0
-    var isPaused = false
+    var pause = PauseState()
     var isDiscarding = false
     var isCancelled = false
     var isPlaying = false
@@ -40,7 +40,7 @@ final class ExchangePlayer: TransportExchange {
     var receiver: (any TransportReceiver)?
     /// The exchange of a wrapped transport that feeds this one.
     var source: (any TransportExchange)?
-    var sourceIsPaused = false
+    var sourcePause = PauseState()
     var onEnd: (@Sendable () -> Void)?
     var times = TransactionMetrics.Times()
     var counts = TransactionMetrics.Counts()
@@ -102,20 +102,17 @@ final class ExchangePlayer: TransportExchange {
   /// - Parameter isImmediate: their waits count from the start of the exchange, not from now.
   func append(_ steps: [ExchangeStep], isImmediate: Bool = false) {
     let now = thread.now
-    let toPause = state.withLock { state -> (any TransportExchange)? in
-      guard !state.hasEnded else { return nil }
+    let (source, pause) = state.withLock { state -> ((any TransportExchange)?, PauseState?) in
+      guard !state.hasEnded else { return (nil, nil) }
       if !isImmediate, state.steps.isEmpty, !state.isWaiting { state.position = max(state.position, now) }
       for step in steps {
         if case .body(let bytes) = step { state.queuedBytes += bytes.count }
         state.steps.append(step)
       }
-      guard state.queuedBytes >= Self.highWatermark, !state.sourceIsPaused, let source = state.source else {
-        return nil
-      }
-      state.sourceIsPaused = true
-      return source
+      guard state.queuedBytes >= Self.highWatermark, let source = state.source else { return (nil, nil) }
+      return (source, state.sourcePause.change(to: true))
     }
-    toPause?.pause()
+    if let pause { source?.setPaused(pause) }
     schedule()
   }
 
@@ -164,24 +161,21 @@ final class ExchangePlayer: TransportExchange {
     schedule()
   }
 
-  func pause() {
-    state.withLock { $0.isPaused = true }
-  }
-
-  func resume() {
+  func setPaused(_ pause: PauseState) {
     let now = thread.now
-    state.withLock { state in
-      state.isPaused = false
+    let goesOn = state.withLock { state -> Bool in
+      guard state.pause.update(to: pause), !pause.isPaused else { return false }
       state.lastActivity = now
       state.position = max(state.position, now)
+      return true
     }
-    schedule()
+    if goesOn { schedule() }
   }
 
   func discardBody() {
     let source = state.withLock { state in
       state.isDiscarding = true
-      state.isPaused = false
+      _ = state.pause.change(to: false)
       return state.source
     }
     source?.discardBody()
@@ -210,26 +204,25 @@ final class ExchangePlayer: TransportExchange {
 
   private func nextTurn() -> Turn {
     let now = thread.now
-    let (turn, toResume) = state.withLock { state -> (Turn, (any TransportExchange)?) in
-      guard !state.hasEnded, let receiver = state.receiver else { return (.stop, nil) }
+    let (turn, source, pause) = state.withLock { state -> (Turn, (any TransportExchange)?, PauseState?) in
+      guard !state.hasEnded, let receiver = state.receiver else { return (.stop, nil, nil) }
       if state.isCancelled {
-        return (.play(.end(Self.error(.cancelled, .total, "the task was cancelled", request)), receiver), nil)
+        return (.play(.end(Self.error(.cancelled, .total, "the task was cancelled", request)), receiver), nil, nil)
       }
-      guard !state.isWaiting, !state.isPaused, let step = state.steps.popFirst() else {
+      guard !state.isWaiting, !state.pause.isPaused, let step = state.steps.popFirst() else {
         state.isPlaying = false
-        return (.stop, nil)
+        return (.stop, nil, nil)
       }
       switch step {
       case .requestSent, .wait: break
       default: state.lastActivity = now
       }
-      guard case .body(let bytes) = step else { return (.play(step, receiver), nil) }
+      guard case .body(let bytes) = step else { return (.play(step, receiver), nil, nil) }
       state.queuedBytes -= bytes.count
-      guard state.sourceIsPaused, state.queuedBytes <= Self.lowWatermark else { return (.play(step, receiver), nil) }
-      state.sourceIsPaused = false
-      return (.play(step, receiver), state.source)
+      let pause = state.queuedBytes <= Self.lowWatermark ? state.sourcePause.change(to: false) : nil
+      return (.play(step, receiver), state.source, pause)
     }
-    toResume?.resume()
+    if let pause { source?.setPaused(pause) }
     return turn
   }
 
@@ -325,7 +318,8 @@ final class ExchangePlayer: TransportExchange {
       return overflow ? .max : sum
     }
     let total = later(start, request.totalTimeout)
-    let idle = state.isPaused || !state.limitsIdleTime ? Int64.max : later(state.lastActivity, request.idleTimeout)
+    let idle =
+      state.pause.isPaused || !state.limitsIdleTime ? Int64.max : later(state.lastActivity, request.idleTimeout)
     if total <= idle { return (total, .total) }
     return (idle, state.hasHead ? .receive : .firstByte)
   }
@@ -335,7 +329,7 @@ final class ExchangePlayer: TransportExchange {
     // A pause suspends the idle limit: whether it still lasts is looked at again after another one.
     let at = state.withLock { state in
       let (sum, overflow) = now.addingReportingOverflow(request.idleTimeout.nanoseconds)
-      let mayStart = state.isPaused && state.limitsIdleTime
+      let mayStart = state.pause.isPaused && state.limitsIdleTime
       return mayStart ? min(nextDeadline(state).at, overflow ? .max : sum) : nextDeadline(state).at
     }
     guard at != .max else { return }

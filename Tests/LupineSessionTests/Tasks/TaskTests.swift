@@ -255,8 +255,7 @@ import Testing
       guard fails else { return network.start(request, receiver) }
       final class Nothing: TransportExchange {
         func cancel() {}
-        func pause() {}
-        func resume() {}
+        func setPaused(_ state: PauseState) {}
         func discardBody() {}
       }
       let exchange = Nothing()

@@ -103,7 +103,6 @@ final class TeapotTransport: Transport {
 
 private final class TeapotExchange: TransportExchange {
   func cancel() {}
-  func pause() {}
-  func resume() {}
+  func setPaused(_ state: PauseState) {}
   func discardBody() {}
 }
