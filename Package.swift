@@ -51,6 +51,8 @@ let documentation: [Package.Dependency] =
 let package = Package(
   name: "Lupine",
   products: [
+    .library(name: "Lupine", targets: ["Lupine"]),
+    .library(name: "LupineXML", targets: ["LupineXML"]),
     .library(name: "LupineSession", targets: ["LupineSession"]),
     .library(name: "LupineWire", targets: ["LupineWire"]),
     .library(name: "LupineTesting", targets: ["LupineTesting"]),
@@ -91,6 +93,11 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ]),
 
+    // Managers: full Foundation from here up.
+    library("Lupine", ["LupineSession", "LupineRules", "LupineWire", "LupineIO", "LupineBase"]),
+    // Apart, because FoundationXML links libxml2.
+    library("LupineXML", ["Lupine"]),
+
     // Support for tests, demo and users' tests; no library target depends on it.
     library(
       "LupineTesting",
@@ -99,7 +106,7 @@ let package = Package(
     .executableTarget(
       name: "lupine",
       dependencies: [
-        "LupineSession", "LupineTesting", "LupineRules", "LupineWire", "LupineBase",
+        "Lupine", "LupineSession", "LupineTesting", "LupineRules", "LupineWire", "LupineBase",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
@@ -137,6 +144,13 @@ let package = Package(
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ]),
+    tests(
+      "LupineTests",
+      [
+        "Lupine", "LupineSession", "LupineRules", "LupineIO", "LupineTLS", "LupineWire", "LupineBase", "LupineTesting",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+      ], resources: [.copy("Cases")]),
+    tests("LupineXMLTests", ["LupineXML", "LupineTesting"]),
     tests("FuzzReplayTests", ["LupineFuzzBodies"]),
   ] + fuzzRunners
 )

@@ -5,11 +5,8 @@ import Testing
 @Suite struct PauseStateTests {
   @Test func aChangeIsNewsOnce() {
     var state = PauseState()
-    #expect(state.change(to: false) == nil)
-    let paused = state.change(to: true)
-    #expect(paused == state && state.isPaused)
-    #expect(state.change(to: true) == nil)
-    #expect(state.change(to: false)?.isPaused == false)
+    let changes = [false, true, true, false].map { state.change(to: $0)?.isPaused }
+    #expect(changes == [nil, true, nil, false])
     #expect(state.number == 2)
   }
 
@@ -27,12 +24,11 @@ import Testing
 
   @Test func anOlderStateIsRefused() throws {
     var reader = PauseState()
-    let paused = try #require(reader.change(to: true))
-    let resumed = try #require(reader.change(to: false))
+    let (first, second) = (reader.change(to: true), reader.change(to: false))
+    let (paused, resumed) = (try #require(first), try #require(second))
     var socket = PauseState()
-    #expect(socket.update(to: resumed) == true)
-    #expect(socket.update(to: paused) == false)
-    #expect(socket.update(to: resumed) == false)
+    let taken = [resumed, paused, resumed].map { socket.update(to: $0) }
+    #expect(taken == [true, false, false])
     #expect(!socket.isPaused)
   }
 

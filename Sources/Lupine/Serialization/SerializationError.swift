@@ -1,0 +1,64 @@
+public import Foundation
+public import LupineSession
+
+/// Parameters that cannot be sent, or a response that is not what was asked for.
+///
+/// Source: the domains `com.alamofire.error.serialization.request` and `.response`; design: errors carry response, body and value.
+public struct SerializationError: Error, Sendable {
+  /// What is wrong. More may come: compare, do not switch over all.
+  public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// The name of the code.
+    public var rawValue: String
+
+    /// A code of this name.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// The name.
+    public var description: String { rawValue }
+
+    /// Parameters that the serializer cannot express.
+    public static let requestSerializationFailed = Code(rawValue: "requestSerializationFailed")
+    /// The status is not among the acceptable ones. Source: `NSURLErrorBadServerResponse` of AFNetworking's response domain.
+    public static let unacceptableStatusCode = Code(rawValue: "unacceptableStatusCode")
+    /// The media type is not among the acceptable ones. Source: `NSURLErrorCannotDecodeContentData` of AFNetworking's response domain.
+    public static let unacceptableContentType = Code(rawValue: "unacceptableContentType")
+    /// The body is not what its type promises.
+    public static let cannotParseResponse = Code(rawValue: "cannotParseResponse")
+  }
+
+  /// What is wrong.
+  public var code: Code
+  /// The same in a sentence, with what was expected.
+  public var message: String
+  /// The URL of the request, without its secrets; nil if there is none.
+  public var failingURL: String?
+  /// The head of the response, if one came.
+  public var response: Response?
+  /// The body of the response, as far as it came.
+  public var data: Data?
+  /// What could be made of the body in spite of the error: of an error page in JSON, its value.
+  public var value: (any Sendable)?
+  /// Another error behind this one: of the parser, or of an earlier step of validation.
+  public var underlying: (any Error)?
+
+  /// An error with what is known of it.
+  public init(
+    _ code: Code, message: String, failingURL: String? = nil, response: Response? = nil, data: Data? = nil,
+    value: (any Sendable)? = nil, underlying: (any Error)? = nil
+  ) {
+    self.code = code
+    self.message = message
+    self.failingURL = failingURL ?? response?.urlString
+    self.response = response
+    self.data = data
+    self.value = value
+    self.underlying = underlying
+  }
+}
+
+extension SerializationError: LocalizedError, CustomStringConvertible {
+  /// The message.
+  public var errorDescription: String? { message }
+  /// Code and message.
+  public var description: String { "\(code): \(message)" }
+}
