@@ -118,11 +118,16 @@ let package = Package(
       dependencies: ["LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineEngine", "LupineSession"],
       path: "Fuzz/Bodies", swiftSettings: settings),
 
+    // What several test targets need and users do not.
+    .target(name: "LupineTestSupport", path: "Tests/Support", swiftSettings: settings),
+
     tests("LupineBaseTests", ["LupineBase"]),
-    tests("LupineWireTests", ["LupineWire", "LupineBase"], resources: [.copy("Cases")]),
-    tests("LupineRulesTests", ["LupineRules", "LupineWire", "LupineTLS", "LupineBase"], resources: [.copy("Cases")]),
+    tests("LupineWireTests", ["LupineWire", "LupineBase", "LupineTestSupport"], resources: [.copy("Cases")]),
+    tests(
+      "LupineRulesTests", ["LupineRules", "LupineWire", "LupineTLS", "LupineBase", "LupineTestSupport"],
+      resources: [.copy("Cases")]),
     tests("LupineIOTests", ["LupineIO", "LupineBase", "CLupineLinux"]),
-    tests("LupineTLSTests", ["LupineTLS", "LupineBase", "LupineTesting", "CLupineOpenSSL"]),
+    tests("LupineTLSTests", ["LupineTLS", "LupineBase", "LupineTesting", "LupineTestSupport", "CLupineOpenSSL"]),
     tests(
       "LupineTestingTests",
       [
@@ -140,7 +145,7 @@ let package = Package(
       "LupineSessionTests",
       [
         "LupineSession", "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase",
-        "LupineTesting",
+        "LupineTesting", "LupineTestSupport",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -148,6 +153,7 @@ let package = Package(
       "LupineTests",
       [
         "Lupine", "LupineSession", "LupineRules", "LupineIO", "LupineTLS", "LupineWire", "LupineBase", "LupineTesting",
+        "LupineTestSupport",
         .product(name: "HTTPTypes", package: "swift-http-types"),
       ], resources: [.copy("Cases")]),
     tests("LupineXMLTests", ["LupineXML", "LupineTesting"]),

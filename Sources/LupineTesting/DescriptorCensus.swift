@@ -71,8 +71,8 @@ public struct DescriptorCensus: Equatable, Sendable {
 }
 
 /// Names in a directory, without `.` and `..`; empty when it cannot be read.
-enum DirectoryListing {
-  static func names(_ directory: String) -> [String] {
+package enum DirectoryListing {
+  package static func names(_ directory: String) -> [String] {
     guard let stream = unsafe opendir(directory) else { return [] }
     defer { unsafe closedir(stream) }
     var names: [String] = []

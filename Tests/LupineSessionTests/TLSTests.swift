@@ -3,6 +3,7 @@ import Glibc
 import LupineEngine
 import LupineSession
 import LupineTLS
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -171,15 +171,27 @@ private func withDecider(
     }
   }
 
-  @Test func cancelledWhilePending() async throws {
+  /// A request whose server's certificate is being looked at, given up by `giveUp`; it ends with `.cancelled`.
+  private func whilePending(
+    _ giveUp: (_ session: Session, _ cancelTask: () -> Void) -> Void,
+    then body: (Session, LoopbackServer, Decider) async throws -> Void
+  ) async throws {
     let (_, server) = try Self.selfSigned()
     defer { server.shutdown() }
     let decider = Decider { _ in nil }
     try await withDecider(decider, ports: [server.port]) { session, _ in
       let task = Task { try await session.data(from: server.url("/hello")) }
       #expect(await eventually { decider.questions.count == 1 })
-      task.cancel()
+      giveUp(session) { task.cancel() }
       try await expectFailure(.cancelled) { try await task.value }
+      try await body(session, server, decider)
+    }
+  }
+
+  @Test func cancelledWhilePending() async throws {
+    try await whilePending { _, cancelTask in
+      cancelTask()
+    } then: { session, server, decider in
       // The connection still waits for its answer, and serves whoever comes next.
       let next = Task { try await session.text(server.url("/hello")).0 }
       #expect(await eventually { await session.poolStatistics().waits == 2 })
@@ -190,18 +202,13 @@ private func withDecider(
   }
 
   @Test func invalidatedWhilePending() async throws {
-    let (_, server) = try Self.selfSigned()
-    defer { server.shutdown() }
-    let decider = Decider { _ in nil }
-    try await withDecider(decider, ports: [server.port]) { session, _ in
-      let task = Task { try await session.data(from: server.url("/hello")) }
-      #expect(await eventually { decider.questions.count == 1 })
+    try await whilePending { session, _ in
       session.invalidateAndCancel()
-      try await expectFailure(.cancelled) { try await task.value }
+    } then: { _, server, decider in
       decider.answer(.accept)
       #expect(await eventually { ClientSockets.count(to: server.port) == 0 })
+      #expect(server.requestCount == 0)
     }
-    #expect(server.requestCount == 0)
   }
 
   /// Six connections to a new host stop at the same question.

@@ -1,4 +1,5 @@
 import LupineTLS
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -78,7 +79,7 @@ struct ClientCertificateTests {
     let files = try own.write()
     defer { files.remove() }
     let path = files.directory + "/encrypted.pem"
-    try encryptKey(files.privateKeyPath, to: path, passphrase: "open sesame")
+    try EncryptedKey.write(files.privateKeyPath, to: path, passphrase: "open sesame")
     let sources: [TLSIdentity.Source] = [
       .files(chain: files.chainPath, privateKey: path),
       .pem(chain: Array(own.chainPEM.utf8), privateKey: Array(try text(of: path).utf8)),

@@ -46,18 +46,6 @@ func rehash(_ directory: String) throws {
   process.waitUntilExit()
 }
 
-/// Writes a private key encrypted with a passphrase.
-func encryptKey(_ path: String, to target: String, passphrase: String) throws {
-  let process = Process()
-  process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
-  process.arguments = [
-    "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", "pass:" + passphrase, "-in", path, "-out", target,
-  ]
-  process.standardError = FileHandle.nullDevice
-  try process.run()
-  process.waitUntilExit()
-}
-
 func permissions(of path: String) throws -> Int {
   let attributes = try FileManager.default.attributesOfItem(atPath: path)
   return (attributes[.posixPermissions] as? NSNumber)?.intValue ?? -1

@@ -1,4 +1,5 @@
 import Foundation
+import LupineTestSupport
 import LupineWire
 
 /// One case of a case file: what the peer sends, and what the parser must say, event by event.
@@ -22,18 +23,13 @@ struct WireCase: CustomStringConvertible, Sendable {
   var description: String { "\(file): \(name)" }
 }
 
-struct CaseFileError: Error, CustomStringConvertible {
-  var description: String
-}
-
 extension WireCase {
   /// Every case of every file, in order.
   static func all() throws -> [WireCase] {
-    guard let folder = Bundle.module.url(forResource: "Cases", withExtension: nil) else {
-      throw CaseFileError(description: "no Cases folder beside the tests")
-    }
-    let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
-      .filter { $0.pathExtension == "md" }.sorted { $0.path < $1.path }
+    let files = try FileManager.default.contentsOfDirectory(
+      at: CaseText.folder(in: .module), includingPropertiesForKeys: nil
+    )
+    .filter { $0.pathExtension == "md" }.sorted { $0.path < $1.path }
     return try files.flatMap { try read(String(contentsOf: $0, encoding: .utf8), file: $0.lastPathComponent) }
   }
 
@@ -46,7 +42,7 @@ extension WireCase {
       }
       guard var last = cases.popLast() else { continue }
       if line.hasPrefix("> ") {
-        last.input += try unescape(line.dropFirst(2), in: last)
+        last.input += try CaseText.unescape(line.dropFirst(2))
       } else if line.hasPrefix("= ") {
         last.expected.append(String(line.dropFirst(2)))
       } else if line.hasPrefix("? ") {
@@ -97,39 +93,5 @@ extension WireCase {
       "informationalHeads": \.informationalHeads, "chunkLine": \.chunkLine, "chunkExtensions": \.chunkExtensions,
       "trailers": \.trailers, "trailerFields": \.trailerFields,
     ]
-  }
-
-  private static func unescape(_ line: Substring, in one: WireCase) throws -> [UInt8] {
-    var result: [UInt8] = []
-    var rest = Array(line.utf8)[...]
-    while let byte = rest.popFirst() {
-      if byte == UInt8(ascii: "{"), let end = rest.firstIndex(of: UInt8(ascii: "}")),
-        let star = rest[..<end].lastIndex(of: UInt8(ascii: "*")),
-        let count = Int(String(decoding: rest[(star + 1)..<end], as: UTF8.self))
-      {
-        let unit = try unescape(Substring(String(decoding: rest[..<star], as: UTF8.self)), in: one)
-        for _ in 0..<count { result += unit }
-        rest = rest[(end + 1)...]
-        continue
-      }
-      guard byte == UInt8(ascii: "\\") else {
-        result.append(byte)
-        continue
-      }
-      switch rest.popFirst() {
-      case UInt8(ascii: "r"): result.append(0x0D)
-      case UInt8(ascii: "n"): result.append(0x0A)
-      case UInt8(ascii: "t"): result.append(0x09)
-      case UInt8(ascii: "\\"): result.append(0x5C)
-      case UInt8(ascii: "x"):
-        guard let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16) else {
-          throw CaseFileError(description: "\(one): escape in \(line)")
-        }
-        result.append(value)
-        rest = rest.dropFirst(2)
-      default: throw CaseFileError(description: "\(one): escape in \(line)")
-      }
-    }
-    return result
   }
 }

@@ -19,13 +19,25 @@ final class DelegateConsumer: DeferredConsumer {
     var kept: [UInt8]?
     var request: Request?
 
+    /// Gathers bytes; says who goes on with them, whom to call, and whether the reader is behind now.
+    mutating func take(
+      _ bytes: Span<UInt8>
+    ) -> (download: DownloadTaskConsumer?, callbacks: TaskCallbacks?, pause: PauseState?) {
+      if let download { return (download, nil, nil) }
+      keep(bytes)
+      guard let callbacks, callbacks.wants(.receivedData) else { return (nil, nil, nil) }
+      gathered.append(bytes)
+      defer { isQueued = true }
+      return (
+        nil, isQueued ? nil : callbacks,
+        gathered.count >= DelegateConsumer.highWatermark ? pause.change(to: true) : nil
+      )
+    }
+
     /// Past the limit nothing is kept.
-    mutating func keep(_ bytes: [UInt8]) {
-      guard let count = kept?.count, count + bytes.count <= CachedResponse.maximumSize else {
-        kept = nil
-        return
-      }
-      kept?.append(contentsOf: bytes)
+    private mutating func keep(_ bytes: Span<UInt8>) {
+      guard let count = kept?.count else { return }
+      if count + bytes.count <= CachedResponse.maximumSize { kept?.append(bytes) } else { kept = nil }
     }
   }
 
@@ -57,26 +69,10 @@ final class DelegateConsumer: DeferredConsumer {
   }
 
   func receive(body bytes: Span<UInt8>, from source: any TransportExchange) {
-    let copy = Locked([UInt8](bytes))
-    let (download, callbacks, pause) = state.withLock {
-      state -> (DownloadTaskConsumer?, TaskCallbacks?, PauseState?) in
-      if let download = state.download { return (download, nil, nil) }
-      copy.withLock { copy in
-        if state.kept != nil { state.keep(copy) }
-        guard state.callbacks != nil else { return }
-        state.gathered.append(contentsOf: copy)
-      }
-      guard let callbacks = state.callbacks, callbacks.wants(.receivedData) else {
-        state.gathered = []
-        return (nil, nil, nil)
-      }
-      let pause = state.gathered.count >= Self.highWatermark ? state.pause.change(to: true) : nil
-      defer { state.isQueued = true }
-      return (nil, state.isQueued ? nil : callbacks, pause)
-    }
-    if let download { return download.receive(body: bytes, from: source) }
-    if let pause { source.setPaused(pause) }
-    callbacks?.received { [self] in take() }
+    let taken = state.withLock { $0.take(bytes) }
+    if let download = taken.download { return download.receive(body: bytes, from: source) }
+    if let pause = taken.pause { source.setPaused(pause) }
+    taken.callbacks?.received { [self] in take() }
   }
 
   /// What has gathered, for the delegate's next call.

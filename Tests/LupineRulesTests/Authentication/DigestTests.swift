@@ -1,6 +1,7 @@
 import Foundation
 import LupineRules
 import LupineTLS
+import LupineTestSupport
 import Testing
 
 extension DigestHash {
@@ -31,8 +32,8 @@ struct DigestCase: Sendable, CustomStringConvertible {
         continue
       }
       guard var last = cases.popLast() else { continue }
-      let rest = String(decoding: try CaseFile.unescape(line.dropFirst(2)), as: UTF8.self)
-      if line.hasPrefix("> ") { last.challenge = try CaseFile.unescape(line.dropFirst(2)) }
+      let rest = String(decoding: try CaseText.unescape(line.dropFirst(2)), as: UTF8.self)
+      if line.hasPrefix("> ") { last.challenge = try CaseText.unescape(line.dropFirst(2)) }
       if line.hasPrefix("= ") { last.expected = rest }
       if line.hasPrefix("! ") { last.refusal = rest }
       if line.hasPrefix("? ") {

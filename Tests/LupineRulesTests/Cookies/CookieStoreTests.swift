@@ -1,4 +1,5 @@
 import LupineRules
+import LupineTestSupport
 import Testing
 
 /// One case of `Cases/cookie-store.md`; the file says how it is written.
@@ -30,7 +31,7 @@ struct CookieStoreCase: Sendable, CustomStringConvertible {
     var acceptance = CookieAcceptance.onlyFromMainDocumentDomain
 
     mutating func carryOut(_ step: String) throws {
-      let text = String(decoding: try CaseFile.unescape(Substring(step)), as: UTF8.self)
+      let text = String(decoding: try CaseText.unescape(Substring(step)), as: UTF8.self)
       let parts = text.split(separator: "|", maxSplits: 1, omittingEmptySubsequences: false)
       let words = parts[0].split(separator: " ").map(String.init)
       let rest = parts.count == 2 ? String(parts[1].drop { $0 == " " }) : ""

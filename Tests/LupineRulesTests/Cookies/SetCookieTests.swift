@@ -1,4 +1,5 @@
 import LupineRules
+import LupineTestSupport
 import Testing
 
 /// Every case that is dated from now on begins here.
@@ -21,7 +22,7 @@ struct SetCookieCase: Sendable, CustomStringConvertible {
       }
       guard var last = cases.popLast() else { continue }
       if line.hasPrefix("> ") {
-        last.input = try CaseFile.unescape(line.dropFirst(2))
+        last.input = try CaseText.unescape(line.dropFirst(2))
       } else if line.hasPrefix("= ") || line.hasPrefix("! ") {
         last.expected = String(line)
       }

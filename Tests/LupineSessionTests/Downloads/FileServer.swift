@@ -177,21 +177,6 @@ final class DownloadFolder: Sendable {
   func partial(_ name: String) -> String { temporary + "/" + name }
 }
 
-enum DirectoryListing {
-  static func names(_ path: String) -> [String] {
-    guard let stream = unsafe opendir(path) else { return [] }
-    defer { unsafe closedir(stream) }
-    var names: [String] = []
-    while let entry = unsafe readdir(stream) {
-      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-      }
-      if name != ".", name != ".." { names.append(name) }
-    }
-    return names
-  }
-}
-
 /// Runs `body` with a server of one file, a session and its folders. Afterwards there is no partial file but those named.
 func withFileServer(
   _ server: FileServer, leaves: Int = 0, configure: (inout SessionConfiguration) -> Void = { _ in },

@@ -60,18 +60,7 @@ final class ScratchDirectory: Sendable {
   }
 
   /// What is in it.
-  var names: [String] {
-    guard let stream = unsafe opendir(path) else { return [] }
-    defer { unsafe closedir(stream) }
-    var names: [String] = []
-    while let entry = unsafe readdir(stream) {
-      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-      }
-      if name != ".", name != ".." { names.append(name) }
-    }
-    return names
-  }
+  var names: [String] { DirectoryListing.names(path) }
 
   /// Writes a file and returns its path.
   func write(_ bytes: [UInt8], to name: String) throws -> String {

@@ -32,6 +32,15 @@ import Testing
 
   private var body: [UInt8] { (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) } }
 
+  /// A delegate that keeps the bytes of the finished file, which is gone afterwards.
+  private func keeping(_ content: Locked<[UInt8]>) -> RecordingDelegate.Answers {
+    var answers = RecordingDelegate.Answers()
+    answers.finished = { path in
+      content.withLock { $0 = [UInt8]((try? Data(contentsOf: URL(filePath: path))) ?? Data()) }
+    }
+    return answers
+  }
+
   @Test func delegateHearsOfBytesAndFile() async throws {
     let body = body
     let latch = try Latch()
@@ -39,10 +48,7 @@ import Testing
     let server = try LoopbackServer(routes: [resource(body, cut: 1_000, latch)])
     defer { server.shutdown() }
     let content = Locked<[UInt8]>([])
-    var answers = RecordingDelegate.Answers()
-    answers.finished = { path in
-      content.withLock { $0 = [UInt8]((try? Data(contentsOf: URL(filePath: path))) ?? Data()) }
-    }
+    let answers = keeping(content)
     try await withDelegate(.all, answers) { session, delegate in
       let task = session.downloadTask(with: try Request(server.url("/file")))
       task.resume()
@@ -64,10 +70,7 @@ import Testing
       server.shutdown()
     }
     let content = Locked<[UInt8]>([])
-    var answers = RecordingDelegate.Answers()
-    answers.finished = { path in
-      content.withLock { $0 = [UInt8]((try? Data(contentsOf: URL(filePath: path))) ?? Data()) }
-    }
+    let answers = keeping(content)
     try await withDelegate(.all, answers) { session, delegate in
       let task = session.downloadTask(with: try Request(server.url("/file")))
       task.resume()

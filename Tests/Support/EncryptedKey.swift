@@ -1,8 +1,9 @@
 import Foundation
 
 /// Encrypts private keys with the `openssl` tool.
-enum EncryptedKey {
-  static func write(_ path: String, to target: String, passphrase: String) throws {
+package enum EncryptedKey {
+  /// Writes the key in the file `path`, encrypted, into the file `target`.
+  package static func write(_ path: String, to target: String, passphrase: String) throws {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
     process.arguments = [
