@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import LupineBase
 import LupineSession
@@ -69,5 +70,93 @@ import Testing
     try await first.expect("Hello, world!", from: server.url("/hello"))
     #expect(accepting.questions.withLock { $0.count } == 2)
     #expect(await first.poolStatistics().opened == 2)
+  }
+
+  // MARK: Client certificates
+
+  private final class Bearer: SessionDelegate {
+    let handledCallbacks: CallbackSet = .sessionChallenge
+    /// Names of the authorities in each question about a client certificate.
+    let questions = Locked<[[[UInt8]]]>([])
+    let answer: ConnectionChallengeDisposition
+
+    init(_ answer: ConnectionChallengeDisposition) { self.answer = answer }
+
+    func session(
+      _ session: Session, didReceive challenge: ConnectionChallenge,
+      completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
+    ) {
+      dispatchPrecondition(condition: .onQueue(session.delegateQueue))
+      guard case .clientCertificate(let authorities) = challenge.kind else {
+        return completionHandler(.performDefaultHandling)
+      }
+      questions.withLock { $0.append(authorities) }
+      // Not necessarily on the delegate's queue.
+      DispatchQueue.global().async { [answer] in completionHandler(answer) }
+    }
+  }
+
+  /// The server asks for a certificate; what the delegate says goes, and without it what the configuration says.
+  @Test(arguments: [TLSConfiguration.Version.tls12, .tls13]) func clientCertificates(
+    _ version: TLSConfiguration.Version
+  ) async throws {
+    let authority = try TestIdentity.authority.get()
+    var tls = try TestIdentity.server()
+    tls.clientAuthorities = authority.rootPEM
+    tls.requiresClientCertificate = false
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    defer { server.shutdown() }
+    let (chosen, configured) = (
+      try authority.issue(CertificateOrder(commonName: "chosen", usage: .client)).write(),
+      try authority.issue(CertificateOrder(commonName: "configured", usage: .client)).write()
+    )
+    defer {
+      chosen.remove()
+      configured.remove()
+    }
+    let rows: [(answer: ConnectionChallengeDisposition, subject: String?)] = [
+      (
+        .useIdentity(.init(certificatePath: chosen.chainPath, privateKeyPath: chosen.privateKeyPath)), "chosen"
+      ), (.performDefaultHandling, "configured"), (.trustServer, "configured"), (.reject, nil),
+    ]
+    for row in rows {
+      let bearer = Bearer(row.answer)
+      var configuration = SessionConfiguration()
+      configuration.engine = .own
+      configuration.tls.roots = .certificates([authority.rootDER])
+      configuration.tls.minimumVersion = version
+      configuration.tls.maximumVersion = version
+      configuration.tls.clientIdentity = .init(
+        certificatePath: configured.chainPath, privateKeyPath: configured.privateKeyPath)
+      let session = try Session(configuration, delegate: bearer)
+      defer { session.invalidateAndCancel() }
+      for _ in 0..<2 { try await session.expect("Hello, world!", from: server.url("/hello")) }
+      #expect(bearer.questions.withLock { $0.count } == 1, "asked once a connection")
+      #expect(bearer.questions.withLock { $0.first?.count } == 1, "the server names its authority")
+      let subject = server.tlsSummaries.max { $0.key < $1.key }?.value.clientSubject
+      if let expected = row.subject {
+        #expect(subject?.contains(expected) == true, "\(row)")
+      } else {
+        #expect(subject == nil, "\(row)")
+      }
+    }
+    #expect(server.connectionCount == rows.count)
+  }
+
+  /// An identity that cannot be read is an error of the request, and no other one is shown.
+  @Test func anIdentityThatIsNone() async throws {
+    var tls = try TestIdentity.server()
+    tls.clientAuthorities = try TestIdentity.authority.get().rootPEM
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    defer { server.shutdown() }
+    let bearer = Bearer(.useIdentity(.init(certificatePath: "/nonexistent.pem", privateKeyPath: "/nonexistent.pem")))
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
+    let session = try Session(configuration, delegate: bearer)
+    defer { session.invalidateAndCancel() }
+    let error = try await failure { try await session.data(from: server.url("/hello")) }
+    #expect(error.code == .secureConnectionFailed, "\(error)")
+    #expect(server.requestCount == 0)
   }
 }
