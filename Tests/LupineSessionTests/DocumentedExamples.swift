@@ -1,0 +1,40 @@
+import FoundationEssentials
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// The examples of Docs/Tasks.md and Docs/ResumeData.md, word for word: `.ci/check-examples` looks for them here.
+@Suite(.timeLimit(.minutes(5))) struct DocumentedExamples {
+  @Test func tasks() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let delegate = RecordingDelegate()
+    let url = server.url("/hello")
+    let session = try Session(SessionConfiguration(), delegate: delegate)
+    let task = session.dataTask(with: try Request(url))
+    task.resume()
+    #expect(await delegate.hasEnded())
+    #expect(delegate.data == Array("Hello, world!".utf8))
+    session.invalidateAndCancel()
+  }
+
+  @Test func resumedDownload() async throws {
+    let size = 300_000
+    let file = FileServer(.init(size: size))
+    try await withFileServer(file) { session, server, folder in
+      file.next(.init(cut: size / 2, resets: true))
+      let request = try Request(server.url("/file"))
+      let destination = DownloadDestination(path: folder.target)
+      do {
+        _ = try await session.download(for: request, to: destination)
+      } catch let error as SessionError {
+        guard let data = error.resumeData else { throw error }
+        // data.bytes can be kept anywhere. Later:
+        _ = try await session.download(resumeFrom: data, to: destination)
+      }
+      #expect(Pattern.matches(folder.target, size))
+      #expect(server.requestCount == 2)
+    }
+  }
+}
