@@ -1,10 +1,11 @@
 # The two commands of a newcomer are `make demo` and `make test`; the rest is for those who change Lupine.
-.PHONY: help demo test fuzz bench docs format nightly ci clean
+.PHONY: help demo test fuzz fuzz-minimise bench docs format nightly ci clean
 
 help:
 	@echo 'make demo     build the command-line tool, and let it show what Lupine does'
 	@echo 'make test     build and run every test'
-	@echo 'make fuzz     fuzz every parser: SECONDS=60 each, TARGETS="URLReader ..." for some only'
+	@echo 'make fuzz     fuzz whatever reads bytes from outside: FUZZ_SECONDS=30 each, TARGET=multipart for one'
+	@echo 'make fuzz-minimise  keep the fewest inputs found by fuzzing that cover as much'
 	@echo 'make bench    measure beside libcurl; prints ratios'
 	@echo 'make docs     build the documentation into Docs/.docc-build'
 	@echo 'make format   format every Swift file'
@@ -18,7 +19,10 @@ test:
 	@.ci/test
 
 fuzz:
-	@.ci/fuzz $(or $(SECONDS),60) $(TARGETS)
+	@.ci/fuzz --seconds $(or $(FUZZ_SECONDS),30) $(TARGET)
+
+fuzz-minimise:
+	@.ci/fuzz --minimise $(TARGET)
 
 bench:
 	@.ci/bench
