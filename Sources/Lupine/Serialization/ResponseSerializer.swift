@@ -17,4 +17,38 @@ public protocol ResponseSerializer<Output>: Sendable {
   ///
   /// Any thread; the managers call it on their processing queue.
   func serialize(_ response: Response?, data: Data?) throws -> Output
+
+  /// The value of a response where its type does not matter, as in the completion handlers of the managers: nil if there is none.
+  ///
+  /// The default is `serialize(_:data:)`; a serializer with an optional `Output` gives what is in it.
+  func anyValue(_ response: Response?, data: Data?) throws -> (any Sendable)?
+}
+
+extension ResponseSerializer {
+  /// The value of `serialize(_:data:)`.
+  public func anyValue(_ response: Response?, data: Data?) throws -> (any Sendable)? {
+    try serialize(response, data: data)
+  }
+}
+
+/// A response serializer with the rules of HTTP: what the serializers of this module are.
+///
+/// Source: the superclass that AFNetworking's response serializers share.
+public protocol HTTPResponseSerializing<Output>: ResponseSerializer {
+  /// Which status codes and media types are acceptable.
+  var validation: ResponseValidation { get set }
+}
+
+extension HTTPResponseSerializing {
+  /// Status codes that are no error; nil: any. Default 200 to 299.
+  public var acceptableStatusCodes: Set<Int>? {
+    get { validation.acceptableStatusCodes }
+    set { validation.acceptableStatusCodes = newValue }
+  }
+
+  /// Media types in lower case without parameters that a body may have; nil: any.
+  public var acceptableContentTypes: Set<String>? {
+    get { validation.acceptableContentTypes }
+    set { validation.acceptableContentTypes = newValue }
+  }
 }

@@ -1,0 +1,101 @@
+internal import Foundation
+internal import LupineRules
+
+/// Makes of a caller's values what a form can hold.
+struct ParameterTreeBuilder {
+  let booleans: QueryEncoding.BooleanStyle
+  /// Whether `Data` stays as it is, for a multipart body, instead of being described.
+  var keepsData = false
+
+  static var tooDeep: SerializationError {
+    SerializationError(
+      .requestSerializationFailed,
+      message: "The parameters are nested deeper than \(ParameterTree.depthLimit) levels.")
+  }
+
+  func tree(_ value: Any, depth: Int) throws(SerializationError) -> ParameterTree {
+    let shape = ParameterShape(value)
+    switch shape {
+    case .list, .set, .dictionary: guard depth < ParameterTree.depthLimit else { throw Self.tooDeep }
+    default: break
+    }
+    switch shape {
+    case .null: return .null
+    case .boolean(let flag): return .value(text(flag))
+    case .integer(let number): return .value(String(number))
+    case .unsigned(let number): return .value(String(number))
+    case .number(let number): return .value(Self.text(number))
+    case .text(let text): return .value(text)
+    case .list(let elements): return .list(try trees(elements, depth))
+    case .set(let elements):
+      let sorted = elements.map { (key: Self.description($0), value: $0) }
+        .sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+      return .group(try trees(sorted.map(\.value), depth))
+    case .dictionary(let members):
+      var children: [ParameterTree.Member] = []
+      children.reserveCapacity(members.count)
+      for (key, value) in members { children.append(.init(Self.description(key), try tree(value, depth: depth + 1))) }
+      return .dictionary(children)
+    case .json(let value): return try tree(value, depth)
+    case .other(let value): return try other(value, depth)
+    }
+  }
+
+  private func trees(_ elements: [Any], _ depth: Int) throws(SerializationError) -> [ParameterTree] {
+    var trees: [ParameterTree] = []
+    trees.reserveCapacity(elements.count)
+    for element in elements { trees.append(try tree(element, depth: depth + 1)) }
+    return trees
+  }
+
+  private func tree(_ value: JSONValue, _ depth: Int) throws(SerializationError) -> ParameterTree {
+    guard depth < ParameterTree.depthLimit else { throw Self.tooDeep }
+    switch value {
+    case .null: return .null
+    case .bool(let flag): return .value(text(flag))
+    case .integer(let number): return .value(String(number))
+    case .number(let number): return .value(Self.text(number))
+    case .string(let text): return .value(text)
+    case .array(let elements):
+      var children: [ParameterTree] = []
+      for element in elements { children.append(try tree(element, depth + 1)) }
+      return .list(children)
+    case .object(let members):
+      var children: [ParameterTree.Member] = []
+      for (name, value) in members { children.append(.init(name, try tree(value, depth + 1))) }
+      return .dictionary(children)
+    }
+  }
+
+  private func other(_ value: Any, _ depth: Int) throws(SerializationError) -> ParameterTree {
+    if keepsData, let data = value as? Data { return .bytes([UInt8](data)) }
+    guard !(value is any CustomStringConvertible), let encodable = value as? any Encodable else {
+      return .value(String(describing: value))
+    }
+    return try tree(JSONValue(encoding: encodable), depth)
+  }
+
+  private func text(_ flag: Bool) -> String {
+    switch booleans {
+    case .numeric: flag ? "1" : "0"
+    case .literal: flag ? "true" : "false"
+    }
+  }
+
+  /// As `NSNumber` describes it on Apple's systems: without a fraction of nothing.
+  static func text(_ number: Double) -> String {
+    let text = number.description
+    return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+  }
+
+  /// What keys and elements of sets are sorted by, and keys written as.
+  private static func description(_ value: Any) -> String {
+    switch ParameterShape(value) {
+    case .text(let text): text
+    case .boolean(let flag): flag ? "1" : "0"
+    case .number(let number): text(number)
+    case .integer(let number): String(number)
+    default: String(describing: value)
+    }
+  }
+}

@@ -1,0 +1,96 @@
+public import Foundation
+public import LupineSession
+internal import LupineWire
+
+/// What a response has to be before its body is looked at.
+///
+/// Source: `validateResponse:data:error:` of `AFHTTPResponseSerializer`.
+public struct ResponseValidation: Sendable, Hashable {
+  /// Status codes that are no error; nil: any. Default 200 to 299.
+  public var acceptableStatusCodes: Set<Int>?
+  /// Media types in lower case without parameters, `text/html`, that the body may have; nil: any.
+  public var acceptableContentTypes: Set<String>?
+
+  /// Rules of these codes and types.
+  public init(
+    acceptableStatusCodes: Set<Int>? = ResponseValidation.successfulStatusCodes,
+    acceptableContentTypes: Set<String>? = nil
+  ) {
+    self.acceptableStatusCodes = acceptableStatusCodes
+    self.acceptableContentTypes = acceptableContentTypes
+  }
+
+  /// 200 to 299.
+  public static let successfulStatusCodes = Set(200...299)
+
+  /// What is wrong with a response; nil if nothing is.
+  ///
+  /// - No response: nothing to check.
+  /// - Its media type is not among the acceptable ones and there is a body: `.unacceptableContentType`. Without a body the type means nothing, as
+  ///   with 204 and 205.
+  /// - Its status is not: `.unacceptableStatusCode`; an error about the media type is then its `underlying`.
+  ///
+  /// The error carries response and body.
+  public func validate(_ response: Response?, data: Data?) -> SerializationError? {
+    guard let response else { return nil }
+    let typeError = acceptableContentTypes.flatMap { validate(response, data, types: $0) }
+    guard let codes = acceptableStatusCodes, !codes.contains(response.statusCode) else { return typeError }
+    return SerializationError(
+      .unacceptableStatusCode,
+      message: "Request failed: \(StatusText.of(response.statusCode)) (\(response.statusCode))", response: response,
+      data: data, underlying: typeError)
+  }
+
+  private func validate(_ response: Response, _ data: Data?, types: Set<String>) -> SerializationError? {
+    guard let data, !data.isEmpty else { return nil }
+    // Most responses name the type and nothing else, in lower case.
+    if let value = response.head.fields.first(.contentType), types.contains(value) { return nil }
+    let type = response.mimeType
+    if let type, types.contains(type) { return nil }
+    let accepted = types.sorted().joined(separator: ", ")
+    return SerializationError(
+      .unacceptableContentType,
+      message: "Request failed: unacceptable content-type: \(type ?? "none") (acceptable: \(accepted))",
+      response: response, data: data)
+  }
+}
+
+extension SerializationError {
+  /// Whether this error or one behind it has the code: a page that is neither of the right status nor of the right type is both.
+  ///
+  /// Source: the "has code in domain" test of AFNetworking's serializers.
+  public func contains(_ code: Code) -> Bool {
+    if self.code == code { return true }
+    return (underlying as? SerializationError)?.contains(code) ?? false
+  }
+}
+
+extension ResponseValidation {
+  /// The steps that serializers share: validates; parses unless the media type is wrong; throws the error with what was parsed.
+  ///
+  /// - Throws: an error of the media type, at once; an error of the status, with the value of the body if it has one; what the parser throws,
+  ///   with the error of the status behind it.
+  func serialize<Value: Sendable>(
+    _ response: Response?, _ data: Data?, parse: (Data) throws -> Value,
+    attached: (Value) -> (any Sendable)? = { $0 }
+  ) throws -> Value {
+    let error = validate(response, data: data)
+    if let error, error.contains(.unacceptableContentType) { throw error }
+    let value: Value
+    do {
+      value = try parse(data ?? Data())
+    } catch var failure as SerializationError {
+      failure.response = response
+      failure.failingURL = response?.urlString
+      failure.data = data
+      if var error {
+        error.underlying = failure.underlying
+        failure.underlying = error
+      }
+      throw failure
+    }
+    guard var error else { return value }
+    error.value = attached(value)
+    throw error
+  }
+}
