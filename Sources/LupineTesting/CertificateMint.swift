@@ -24,6 +24,8 @@ public enum MintedKeyKind: Sendable, Hashable, CaseIterable {
   case rsa2048
   /// RSA with 1024 bits: below OpenSSL's security level 2, so a client must refuse it.
   case rsa1024
+  /// Ed25519 (RFC 8410).
+  case ed25519
 }
 
 /// What a leaf may be used for (RFC 5280, 4.2.1.12).
@@ -89,6 +91,12 @@ public struct CertificateOrder: Sendable, Hashable {
   public var pathLength: Int?
   /// The kind of key.
   public var key: MintedKeyKind
+  /// Name constraints of an authority (RFC 5280, 4.2.1.10): DNS names that it may vouch for, with all below them; empty: any.
+  public var permittedDNSNames: [String] = []
+  /// The same: DNS names that it may not vouch for.
+  public var excludedDNSNames: [String] = []
+  /// Leave out the authority key identifier: then the issuer's name alone says whose key should verify the signature.
+  public var omitsAuthorityKeyIdentifier = false
 
   /// Makes an order for a server certificate unless told otherwise.
   public init(
@@ -195,15 +203,21 @@ public struct CertificateAuthority: Sendable, Hashable {
 
   /// Makes an authority below this one.
   ///
-  /// - Parameter isAuthority: false makes an impostor: a plain certificate whose key signs anyway.
+  /// - Parameters:
+  ///   - isAuthority: false makes an impostor: a plain certificate whose key signs anyway.
+  ///   - permittedDNSNames: a name constraint; empty: none.
+  ///   - excludedDNSNames: the same.
   /// - Throws: `MintError` when OpenSSL refuses.
   public func issueAuthority(
     commonName: String = "Lupine test intermediate", key: MintedKeyKind = .p256,
-    validity: MintedValidity = .current, pathLength: Int? = nil, isAuthority: Bool = true
+    validity: MintedValidity = .current, pathLength: Int? = nil, isAuthority: Bool = true,
+    permittedDNSNames: [String] = [], excludedDNSNames: [String] = []
   ) throws(MintError) -> CertificateAuthority {
-    let order = CertificateOrder(
+    var order = CertificateOrder(
       commonName: commonName, validity: validity, usage: .unrestricted, isAuthority: isAuthority,
       pathLength: pathLength, key: key)
+    order.permittedDNSNames = permittedDNSNames
+    order.excludedDNSNames = excludedDNSNames
     return CertificateAuthority(identity: try issue(order), rootDER: rootDER)
   }
 

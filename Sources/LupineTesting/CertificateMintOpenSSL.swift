@@ -37,11 +37,13 @@ enum Mint {
       let signingKey = try readKey(signer.privateKeyDER)
       try check(unsafe X509_set_issuer_name(pointer, X509_get_subject_name(issuer.pointer)), "set issuer")
       try unsafe addExtensions(order, to: pointer, issuer: unsafe issuer.pointer)
-      guard unsafe X509_sign(pointer, signingKey.pointer, EVP_sha256()) > 0 else { throw failure("sign certificate") }
+      guard unsafe X509_sign(pointer, signingKey.pointer, digest(signingKey)) > 0 else {
+        throw failure("sign certificate")
+      }
     } else {
       try check(unsafe X509_set_issuer_name(pointer, X509_get_subject_name(pointer)), "set issuer")
       try unsafe addExtensions(order, to: pointer, issuer: pointer)
-      guard unsafe X509_sign(pointer, key.pointer, EVP_sha256()) > 0 else { throw failure("sign certificate") }
+      guard unsafe X509_sign(pointer, key.pointer, digest(key)) > 0 else { throw failure("sign certificate") }
     }
     return unsafe MintedCertificate(
       certificateDER: try encode("encode certificate") { unsafe i2d_X509(pointer, $0) },
@@ -75,7 +77,7 @@ enum Mint {
       try check(unsafe X509_CRL_add0_revoked(list.pointer, entry), "add revoked")
     }
     try check(unsafe X509_CRL_sort(list.pointer), "sort CRL")
-    guard unsafe X509_CRL_sign(list.pointer, key.pointer, EVP_sha256()) > 0 else { throw failure("sign CRL") }
+    guard unsafe X509_CRL_sign(list.pointer, key.pointer, digest(key)) > 0 else { throw failure("sign CRL") }
     let pointer = unsafe list.pointer
     return try unsafe encode("encode CRL") { unsafe i2d_X509_CRL(pointer, $0) }
   }
@@ -103,10 +105,16 @@ enum Mint {
     guard result == 1 else { throw failure(operation) }
   }
 
+  /// The hash that a signature of this key is made over: none of our choosing for Ed25519 (RFC 8410, 3).
+  private static func digest(_ key: borrowing Handle) -> OpaquePointer? {
+    unsafe EVP_PKEY_get_id(key.pointer) == EVP_PKEY_ED25519 ? nil : EVP_sha256()
+  }
+
   private static func makeKey(_ kind: MintedKeyKind) throws(MintError) -> Handle {
     switch kind {
     case .p256: try unsafe Handle(unsafe lupine_key_ec("P-256"), "make EC key", free: EVP_PKEY_free)
     case .rsa2048: try unsafe Handle(unsafe lupine_key_rsa(2048), "make RSA key", free: EVP_PKEY_free)
+    case .ed25519: try unsafe Handle(unsafe lupine_key_ed25519(), "make Ed25519 key", free: EVP_PKEY_free)
     case .rsa1024: try unsafe Handle(unsafe lupine_key_rsa(1024), "make RSA key", free: EVP_PKEY_free)
     }
   }
@@ -180,10 +188,17 @@ enum Mint {
       extensions.append((NID_key_usage, "critical,digitalSignature,keyEncipherment"))
     }
     extensions.append((NID_subject_key_identifier, "hash"))
-    if unsafe issuer != certificate { extensions.append((NID_authority_key_identifier, "keyid")) }
+    if unsafe issuer != certificate, !order.omitsAuthorityKeyIdentifier {
+      extensions.append((NID_authority_key_identifier, "keyid"))
+    }
     if let usage = order.usage.configuration { extensions.append((NID_ext_key_usage, usage)) }
     let names = order.dnsNames.map { "DNS:" + $0 } + order.ipAddresses.map { "IP:" + $0 }
     if !names.isEmpty { extensions.append((NID_subject_alt_name, names.joined(separator: ","))) }
+    let constraints =
+      order.permittedDNSNames.map { "permitted;DNS:" + $0 } + order.excludedDNSNames.map { "excluded;DNS:" + $0 }
+    if !constraints.isEmpty {
+      extensions.append((NID_name_constraints, "critical," + constraints.joined(separator: ",")))
+    }
     for (identifier, value) in extensions {
       var context = unsafe X509V3_CTX()
       unsafe lupine_x509v3_context(&context, issuer, certificate, nil)

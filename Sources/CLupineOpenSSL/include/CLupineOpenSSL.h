@@ -62,6 +62,7 @@ static inline GENERAL_NAME *lupine_names_at(const GENERAL_NAMES *names, int inde
 
 // Keys (variadic in OpenSSL)
 static inline EVP_PKEY *lupine_key_ec(const char *curve) { return EVP_EC_gen(curve); }
+static inline EVP_PKEY *lupine_key_ed25519(void) { return EVP_PKEY_Q_keygen(NULL, NULL, "ED25519"); }
 static inline EVP_PKEY *lupine_key_rsa(size_t bits) { return EVP_RSA_gen(bits); }
 
 // X509V3
