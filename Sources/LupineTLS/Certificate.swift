@@ -84,3 +84,12 @@ enum CertificateReader {
     return unsafe Array(UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(string))))
   }
 }
+
+/// SHA-256 of the DER SubjectPublicKeyInfo of a DER certificate; nil: these bytes are no certificate.
+package func publicKeyDigest(ofCertificate der: [UInt8]) -> [UInt8]? {
+  OpenSSLLibrary.start()
+  guard let certificate = Certificate(der: der) else { return nil }
+  let digest = unsafe CertificateReader.publicKeyDigest(certificate.pointer)
+  OpenSSLError.clear()
+  return digest.isEmpty ? nil : digest
+}

@@ -59,8 +59,8 @@ extension TLSConnection {
       report.pins = .missing
       return report
     }
-    let isPinned = unsafe context.policy.pins.contains(CertificateReader.publicKeyDigest(leaf))
-    report.pins = isPinned ? nil : .pinMismatch
+    let digest = unsafe CertificateReader.publicKeyDigest(leaf)
+    report.pins = context.policy.pins.contains(digest) ? nil : .pinMismatch(found: [digest])
     return report
   }
 

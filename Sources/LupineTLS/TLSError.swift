@@ -26,16 +26,38 @@ package enum TrustProblem: Error, Hashable, Sendable {
   case chainTooLong(limit: Int)
   /// None of the subject alternative names is the host. At most 16 of the names are told.
   case hostMismatch(host: String, names: [String])
-  /// No certificate of the chain has a pinned public key.
-  case pinMismatch
+  /// No certificate of the chain has a pinned public key. `found`: the SHA-256 digests of the keys that it has, the leaf's first.
+  case pinMismatch(found: [[UInt8]])
   /// The peer showed no certificate.
   case missing
   /// Whoever was asked to decide said no.
-  case rejected(String)
+  case rejected(TrustRejection)
   /// Not a certificate, or one with contents that nobody here understands.
   case malformed
   /// Another verdict of OpenSSL's, `X509_V_ERR_…`.
   case other(code: Int32)
+}
+
+/// Why somebody who was asked about trust said no. Compared by the reason.
+package struct TrustRejection: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+  package let reason: String
+  /// The error to report, if there is more to it than the reason.
+  package let cause: (any Error)?
+
+  package init(reason: String, cause: (any Error)? = nil) {
+    self.reason = reason
+    self.cause = cause
+  }
+
+  package init(stringLiteral reason: String) {
+    self.init(reason: reason)
+  }
+
+  package static func == (left: TrustRejection, right: TrustRejection) -> Bool { left.reason == right.reason }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(reason) }
+
+  package var description: String { reason }
 }
 
 /// An alert of RFC 8446, 6.

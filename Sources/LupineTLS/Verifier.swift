@@ -72,11 +72,14 @@ final class Verifier {
   }
 
   static func pinProblem(chain: OpaquePointer?, pins: Set<[UInt8]>) -> TrustProblem? {
+    var found: [[UInt8]] = []
     for index in 0..<max(0, unsafe lupine_certificates_count(chain)) {
       guard let certificate = unsafe lupine_certificates_at(chain, index) else { continue }
-      if unsafe pins.contains(CertificateReader.publicKeyDigest(certificate)) { return nil }
+      let digest = unsafe CertificateReader.publicKeyDigest(certificate)
+      if pins.contains(digest) { return nil }
+      found.append(digest)
     }
-    return .pinMismatch
+    return .pinMismatch(found: found)
   }
 
   static func problem(for code: Int32) -> TrustProblem {
@@ -189,7 +192,9 @@ package func verify(
     unsafe X509_STORE_CTX_free(store)
     unsafe lupine_certificates_free(stack)
   }
-  for certificate in certificates {
+  // OpenSSL tries every other path before it sees that the leaf itself is trusted, and then judges what is above it too.
+  let isLeafTrusted = if case .certificates(let trusted) = anchors { trusted.contains(chain[0]) } else { false }
+  for certificate in isLeafTrusted ? certificates.prefix(1) : certificates[...] {
     unsafe X509_up_ref(certificate.pointer)
     unsafe lupine_certificates_push(stack, certificate.pointer)
   }

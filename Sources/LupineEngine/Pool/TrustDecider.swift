@@ -44,8 +44,8 @@ package enum TrustAnswer: Sendable {
   case useDefault
   /// Trusted, whatever the policy says.
   case accept
-  /// Not trusted, whatever the policy says: the handshake fails with `TrustProblem.rejected` and this reason.
-  case reject(reason: String)
+  /// Not trusted, whatever the policy says: the handshake fails with `TrustProblem.rejected` and this reason. `cause`: the error to report.
+  case reject(reason: String, cause: (any Error)? = nil)
 }
 
 /// What to show to this server.

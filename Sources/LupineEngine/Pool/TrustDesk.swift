@@ -45,7 +45,7 @@ final class TrustDesk {
           switch answer {
           case .useDefault: report.verdict.map(TrustDecision.reject) ?? .accept
           case .accept: .accept
-          case .reject(let reason): .reject(.rejected(reason))
+          case .reject(let reason, let cause): .reject(.rejected(TrustRejection(reason: reason, cause: cause)))
           }
         for connection in desk.onLoop.leave(confined.onLoop.item, number) { connection.trustDecided(decision) }
       }

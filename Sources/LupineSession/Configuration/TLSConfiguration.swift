@@ -83,12 +83,7 @@ public struct TLSConfiguration: Hashable, Sendable {
       throw SessionError(.badRequest, phase: .prepare, message: "a public key pin is a SHA-256 digest of 32 bytes")
     }
     var policy = TLSPolicy()
-    switch roots {
-    case .system: policy.roots = .system
-    case .file(let path): policy.roots = .file(path)
-    case .directory(let path): policy.roots = .directory(path)
-    case .certificates(let certificates): policy.roots = .certificates(certificates)
-    }
+    policy.roots = TLSPolicy.Roots(roots)
     policy.verification = verifiesServer ? .full : .none
     policy.minimumVersion = minimumVersion == .tls12 ? .tls12 : .tls13
     policy.maximumVersion = maximumVersion == .tls12 ? .tls12 : .tls13

@@ -25,32 +25,6 @@ public struct ConnectionChallenge: Sendable {
   public let kind: Kind
 }
 
-/// What a server has shown, and what the session's own check says of it.
-public struct ServerTrust: Sendable {
-  /// DER certificates as they were sent, the server's own first.
-  public let certificateChain: [[UInt8]]
-  /// DER certificates of the path that was built towards a root, as far as it goes.
-  public let builtChain: [[UInt8]]
-  /// What is wrong with the path, dates and names aside; nil: it leads to a trusted root.
-  public let pathProblem: String?
-  /// What is wrong with the dates.
-  public let dateProblem: String?
-  /// What is wrong with the names.
-  public let hostProblem: String?
-  /// Whether the session trusts the server by itself.
-  public var isTrusted: Bool { pathProblem == nil && dateProblem == nil && hostProblem == nil && !isRefused }
-  private let isRefused: Bool
-
-  init(_ report: TrustReport) {
-    certificateChain = report.chainSent
-    builtChain = report.chainBuilt
-    pathProblem = report.path.map { "\($0)" }
-    dateProblem = report.time.map { "\($0)" }
-    hostProblem = report.host.map { "\($0)" }
-    isRefused = report.verdict != nil
-  }
-}
-
 /// The answer to a `ConnectionChallenge`.
 public enum ConnectionChallengeDisposition: Sendable {
   /// What the session would do without a delegate.
@@ -61,6 +35,8 @@ public enum ConnectionChallengeDisposition: Sendable {
   case useIdentity(TLSConfiguration.ClientIdentity)
   /// Do not trust the server: its requests fail with `.serverCertificateUntrusted`. Of a question about a client certificate: show none.
   case reject
+  /// The same, and the requests' `SessionError` has this error as `underlying`.
+  case rejectWithError(any Error)
 }
 
 /// Takes the questions of connections to the session's delegate.
@@ -86,10 +62,13 @@ final class DelegateTrustDecider: TrustDecider {
   var choosesIdentity: Bool { wantsChallenges }
 
   func decideTrust(_ question: TrustQuestion, _ answer: @escaping @Sendable (TrustAnswer) -> Void) {
-    ask(question.host, question.port, .serverTrust(ServerTrust(question.report))) { disposition in
+    let trust = ServerTrust(
+      question.report, roots: session?.configuration.tls.roots ?? .certificates([]), host: question.host)
+    ask(question.host, question.port, .serverTrust(trust)) { disposition in
       switch disposition {
       case .trustServer: answer(.accept)
       case .reject: answer(.reject(reason: "the session's delegate rejected it"))
+      case .rejectWithError(let error): answer(.reject(reason: "\(error)", cause: error))
       case .performDefaultHandling, .useIdentity: answer(.useDefault)
       }
     }
@@ -100,7 +79,7 @@ final class DelegateTrustDecider: TrustDecider {
       disposition in
       switch disposition {
       case .useIdentity(let identity): answer(.identity(TLSIdentity(identity)))
-      case .reject: answer(.none)
+      case .reject, .rejectWithError: answer(.none)
       case .performDefaultHandling, .trustServer: answer(.useDefault)
       }
     }

@@ -10,7 +10,12 @@ extension SessionError {
     let (code, message) = Self.translate(failure.error)
     self.init(
       code, phase: Phase(rawValue: failure.phase.rawValue), message: message, failingURL: url.requestString,
-      requestBytesSent: failure.requestBytesSent, underlying: failure.error)
+      requestBytesSent: failure.requestBytesSent, underlying: Self.rejection(failure.error) ?? failure.error)
+  }
+
+  /// What the delegate gave as the reason why it does not trust a server.
+  private static func rejection(_ error: EngineError) -> (any Error)? {
+    if case .tls(.untrusted(.rejected(let rejection))) = error { rejection.cause } else { nil }
   }
 
   private static func translate(_ error: EngineError) -> (Code, String) {
@@ -55,7 +60,13 @@ extension SessionError {
 
   private static func translate(_ error: TLSError) -> (Code, String) {
     switch error {
-    case .untrusted(.rejected(let reason)): (.serverCertificateUntrusted, "the server was not trusted: \(reason)")
+    case .untrusted(.rejected(let rejection)):
+      (.serverCertificateUntrusted, "the server was not trusted: \(rejection.reason)")
+    case .untrusted(.pinMismatch(let found)):
+      (
+        .serverCertificateUntrusted,
+        "none of the server's public keys is pinned; it has \(ServerTrust.describe(keys: found))"
+      )
     case .untrusted(let problem): (.serverCertificateUntrusted, "the server's certificate is not trusted: \(problem)")
     case .truncated: (.truncatedResponse, "the TLS connection was cut without close_notify")
     case .notTLS(let byte):
