@@ -126,5 +126,9 @@ public struct WireError: Error, Equatable, Sendable {
     case invalidTrailerField
     /// The chunk or body would be longer than announced, or a length is negative.
     case lengthMismatch
+    /// The boundary of a multipart body is empty, too long or holds what it must not (RFC 2046 section 5.1.1).
+    case invalidBoundary
+    /// The lengths of parts add up to more than 63 bits.
+    case lengthTooLarge
   }
 }
