@@ -26,6 +26,8 @@ package enum EngineError: Error, Sendable {
   /// A file that was to be sent could not be read or was shorter than said.
   case file(IOError)
   case fileShrank(expected: Int64, actual: Int64)
+  /// A file that was to be sent has another size than it must have.
+  case fileChanged(expected: Int64, actual: Int64)
   // The caller misused us, or stopped.
   case bodyProducer(any Error)
   case bodyLength(expected: Int64, actual: Int64)

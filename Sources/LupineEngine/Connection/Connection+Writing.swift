@@ -3,23 +3,6 @@ internal import LupineIO
 internal import LupineTLS
 internal import LupineWire
 
-/// How far the body of the request under way has been sent.
-enum BodyCursor {
-  case none
-  case bytes([UInt8], offset: Int)
-  case file(FileSender)
-  case stream(BodyChannel, remaining: Int64?, length: Int64?)
-
-  /// The body is not wanted any more: whoever produces it is told.
-  func abandon() {
-    switch self {
-    case .none, .bytes: break
-    case .file(let sender): sender.abandon()
-    case .stream(let channel, _, _): channel.close()
-    }
-  }
-}
-
 extension Connection {
   /// Bytes given to one `send` at most; TLS records are made of the same.
   private static let pieceSize = 256 * 1024
@@ -31,7 +14,9 @@ extension Connection {
 
   func sendHead(_ transfer: Transfer) {
     let step = exchange.headSent()
-    if step == .startBody, tls == nil, case .bytes(let bytes) = transfer.request.body {
+    nextSegment = 0
+    if step == .startBody, tls == nil, let bytes = transfer.request.body.leadingBytes {
+      nextSegment = 1
       sendTogether(transfer.head, bytes)
       return
     }
@@ -68,38 +53,6 @@ extension Connection {
 
   // MARK: The body
 
-  /// The body may go now.
-  func startBody() {
-    guard let transfer, state == .busy else { return }
-    switch transfer.request.body {
-    case .none: sendDone()
-    case .bytes(let bytes): body = .bytes(bytes, offset: 0)
-    case .file(let file): body = .file(FileSender(file, connection: self))
-    case .stream(let stream):
-      let channel = BodyChannel()
-      body = .stream(channel, remaining: stream.length, length: stream.length)
-      let wake = pool.core.wake(for: self)
-      channel.listen { wake() }
-      stream.start(channel)
-    }
-    pumpWrites()
-  }
-
-  /// The rest of the body will not be sent.
-  func stopBody() {
-    body.abandon()
-    body = .none
-  }
-
-  func sendDone() {
-    body = .none
-    exchange.bodySent()
-    guard let transfer else { return }
-    transfer.clock.sendEndedAt = context.now
-    transfer.record.sendEnd = context.now
-    if transfer.clock.limits.firstByte != nil { armForTransfer() }
-  }
-
   /// Sends what waits, then as much of the body as the socket takes.
   func pumpWrites() {
     var pieces = 0
@@ -119,10 +72,7 @@ extension Connection {
     switch body {
     case .none: return false
     case .bytes(let bytes, let offset):
-      guard offset < bytes.count else {
-        sendDone()
-        return false
-      }
+      guard offset < bytes.count else { return cursorDone() }
       let end = min(bytes.count, offset + (tls == nil ? Self.pieceSize : Self.tlsPieceSize))
       let sent = emitPiece(bytes.span.extracting(offset..<end))
       guard sent > 0, state == .busy else { return false }
@@ -182,8 +132,7 @@ extension Connection {
           return false
         }
       }
-      sendDone()
-      return false
+      return cursorDone()
     }
   }
 

@@ -75,6 +75,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// How often the socket was reported writable.
   var writableEdges: UInt64 = 0
   var body = BodyCursor.none
+  /// Of a body of several pieces: which comes after the one that `body` is in.
+  var nextSegment = 0
   /// A write failed; an early response may explain why, and is read first.
   var writeError: IOError?
 

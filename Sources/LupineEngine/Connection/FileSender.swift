@@ -14,6 +14,8 @@ final class FileSender {
   private var sent: Int64 = 0
   private var isBusy = false
   private var isAbandoned = false
+  /// The size has been looked at for the last time.
+  private var isChecked = false
   private var chunk: [UInt8] = []
   private var chunkOffset = 0
 
@@ -33,10 +35,8 @@ final class FileSender {
   /// Sends the next piece. True: a piece was sent, ask again; false: wait for a job or for the socket.
   func advance() -> Bool {
     guard !isBusy, !isAbandoned, let connection else { return false }
-    guard sent < body.length else {
-      connection.sendDone()
-      return false
-    }
+    // An empty file is opened for its size alone.
+    guard sent < body.length || file == nil && body.fileSize != nil else { return connection.cursorDone() }
     guard let file else {
       open()
       return false
@@ -49,12 +49,22 @@ final class FileSender {
   }
 
   private func open() {
-    let path = body.path
+    let (path, fileSize) = (body.path, body.fileSize)
     run { () throws(IOError) in
-      try File.open(path)
-    } then: { sender, file in
-      sender.file = file
+      let file = try File.open(path)
+      return (file, try fileSize == nil ? nil : file.size() ?? -1)
+    } then: { sender, opened in
+      sender.file = opened.0
+      if let size = opened.1 { sender.check(size) }
     }
+  }
+
+  /// Whether the file has the size that it must have; if not, the request fails.
+  @discardableResult
+  private func check(_ size: Int64) -> Bool {
+    guard let expected = body.fileSize, size != expected else { return true }
+    connection?.fail(.fileChanged(expected: expected, actual: size), .send)
+    return false
   }
 
   // MARK: Plaintext
@@ -63,7 +73,8 @@ final class FileSender {
     guard let socket = connection.socket else { return }
     let offset = body.offset + sent
     let count = Int(min(body.length - sent, Int64(Self.turn)))
-    let slice = FileSlice(offset: offset, count: count)
+    let isLast = Int64(count) == body.length - sent
+    let slice = FileSlice(offset: offset, count: count, fileSize: isLast ? body.fileSize : nil)
     let edges = connection.writableEdges
     run { () throws(IOError) in
       try slice.send(file, into: socket)
@@ -72,7 +83,7 @@ final class FileSender {
       sender.sent += Int64(outcome.sent)
       // The socket may have become writable between the refusal and now; that event will not come again.
       connection.fileSent(outcome.sent, wouldBlock: outcome.wouldBlock && connection.writableEdges == edges)
-      if outcome.atEnd { sender.shrank() }
+      if let size = outcome.otherSize { sender.check(size) } else if outcome.atEnd { sender.shrank() }
     }
   }
 
@@ -84,6 +95,15 @@ final class FileSender {
   private func sendChunk(_ file: File, _ connection: Connection) -> Bool {
     guard chunkOffset < chunk.count else {
       readChunk(file)
+      return false
+    }
+    // The last chunk of the file waits until its size has been looked at.
+    if body.fileSize != nil, !isChecked, Int64(chunk.count - chunkOffset) == body.length - sent {
+      run { () throws(IOError) in
+        try file.size() ?? -1
+      } then: { sender, size in
+        sender.isChecked = sender.check(size)
+      }
       return false
     }
     let end = min(chunk.count, chunkOffset + Connection.tlsPieceSize)
@@ -121,6 +141,10 @@ final class FileSender {
   // MARK: Jobs
 
   private func shrank() {
+    if let expected = body.fileSize {
+      connection?.fail(.fileChanged(expected: expected, actual: body.offset + sent), .send)
+      return
+    }
     connection?.fail(.fileShrank(expected: body.length, actual: sent), .send)
   }
 
@@ -147,16 +171,27 @@ final class FileSender {
 private struct FileSlice: Sendable {
   let offset: Int64
   let count: Int
+  /// What the file must have now; nil: it does not matter.
+  let fileSize: Int64?
 
   struct Outcome: Sendable {
     var sent = 0
     var wouldBlock = false
     var atEnd = false
+    /// The file has this size and not the one it must have: nothing was sent.
+    var otherSize: Int64?
   }
 
   /// Sends until the socket is full, the slice is sent or the file ends. Blocks on the disk.
   func send(_ file: File, into socket: Socket) throws(IOError) -> Outcome {
     var outcome = Outcome()
+    if let fileSize {
+      let size = try file.size() ?? -1
+      guard size == fileSize else {
+        outcome.otherSize = size
+        return outcome
+      }
+    }
     while outcome.sent < count {
       switch try SystemCalls.sendFile(
         socket.descriptor, file.descriptor, offset: offset + Int64(outcome.sent), count: count - outcome.sent)

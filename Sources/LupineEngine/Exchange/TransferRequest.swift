@@ -6,13 +6,27 @@ package enum RequestBody: Sendable {
   case bytes([UInt8])
   case file(FileBody)
   case stream(StreamBody)
+  /// Pieces, one after another, of so many bytes in all: each has a length.
+  case segments([BodySegment], length: Int64)
 
   /// Whether a second attempt can send the same bytes again.
   package var isReplayable: Bool {
     switch self {
     case .none, .bytes, .file: true
     case .stream(let stream): stream.isReplayable
+    case .segments(let segments, _): segments.allSatisfy(\.isReplayable)
     }
+  }
+}
+
+/// A piece of a body that has several.
+package enum BodySegment: Sendable {
+  case bytes([UInt8])
+  case file(FileBody)
+  case stream(StreamBody)
+
+  var isReplayable: Bool {
+    if case .stream(let stream) = self { stream.isReplayable } else { true }
   }
 }
 
@@ -21,11 +35,15 @@ package struct FileBody: Sendable, Equatable {
   package var path: String
   package var offset: Int64
   package var length: Int64
+  /// What the whole file must have while it is sent; nil: it may grow. Looked at when the file is opened, and again before its last bytes go,
+  /// so that no request is complete whose file changed on the way.
+  package var fileSize: Int64?
 
-  package init(path: String, offset: Int64 = 0, length: Int64) {
+  package init(path: String, offset: Int64 = 0, length: Int64, fileSize: Int64? = nil) {
     self.path = path
     self.offset = offset
     self.length = length
+    self.fileSize = fileSize
   }
 }
 

@@ -141,6 +141,7 @@ private struct CurlCommand {
     case .bytes(let bytes): addBytes(bytes)
     case .file(let path, let offset, let length): addFile(path, offset, length)
     case .stream(let length, _, _): addStream(length)
+    case .segments(let segments): addSegments(segments)
     }
   }
 
@@ -157,8 +158,28 @@ private struct CurlCommand {
     // A file of the name "-" is not standard input.
     let path = path.hasPrefix("-") ? "./\(path)" : path
     guard offset > 0 || length != nil else { return add("--data-binary", "@\(path)") }
+    source = Self.part(of: path, offset, length)
+    add("--data-binary", "@-")
+  }
+
+  private static func part(of path: String, _ offset: Int64, _ length: Int64?) -> String {
     let tail = "tail -c +\(max(0, offset).addingReportingOverflow(1).partialValue) \(ShellQuoting.argument(path))"
-    source = tail + (length.map { " | head -c \($0)" } ?? "")
+    return tail + (length.map { " | head -c \($0)" } ?? "")
+  }
+
+  /// Pieces in memory and files are put together by the shell.
+  private mutating func addSegments(_ segments: [Request.Body.Segment]) {
+    guard !request.body.hasStream else { return addStream(request.body.knownLength) }
+    let commands = segments.compactMap { segment -> String? in
+      switch segment {
+      case .bytes(let bytes): "printf \(ShellQuoting.printfFormat(bytes))"
+      case .file(let path, let offset, let length, _):
+        Self.part(of: path.hasPrefix("-") ? "./\(path)" : path, offset, length)
+      case .stream: nil
+      }
+    }
+    guard !commands.isEmpty else { return add("--data-binary", "") }
+    source = "{ " + commands.joined(separator: "; ") + "; }"
     add("--data-binary", "@-")
   }
 

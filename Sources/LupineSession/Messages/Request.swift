@@ -17,6 +17,20 @@ public struct Request: Sendable {
     /// A sequence of chunks. Without a length the body is chunked; with one it must have exactly that many bytes.
     /// `makeStream` is called once for each attempt; `isReplayable` says whether it may be called more than once.
     case stream(length: Int64?, isReplayable: Bool, makeStream: @Sendable () -> BodyStream)
+    /// Pieces, one after another, as the parts of a form. The length is announced if that of every piece is known, else the body is chunked;
+    /// it can be replayed if every piece can.
+    case segments([Segment])
+
+    /// A piece of a body that has several.
+    public enum Segment: Sendable {
+      /// Bytes in memory.
+      case bytes([UInt8])
+      /// Part of a file, read while it is sent, as `Body.file`. `fileSize` is what the whole file must have, before and while it is sent:
+      /// anything else fails the request with `SessionError.Code.fileChanged` before it is complete. Nil: it may grow.
+      case file(path: String, offset: Int64 = 0, length: Int64? = nil, fileSize: Int64? = nil)
+      /// A sequence of chunks, as `Body.stream`.
+      case stream(length: Int64?, isReplayable: Bool, makeStream: @Sendable () -> BodyStream)
+    }
 
     /// Foundation's bytes.
     public static func data(_ data: Data) -> Body { .bytes([UInt8](data)) }
@@ -110,7 +124,7 @@ public struct Request: Sendable {
 public struct BodyStream: Sendable {
   let run: @Sendable (_ write: @escaping @Sendable ([UInt8]) async -> Bool) async throws -> Void
 
-  init(run: @escaping @Sendable (_ write: @escaping @Sendable ([UInt8]) async -> Bool) async throws -> Void) {
+  package init(run: @escaping @Sendable (_ write: @escaping @Sendable ([UInt8]) async -> Bool) async throws -> Void) {
     self.run = run
   }
 

@@ -20,6 +20,29 @@ extension BodyStream {
       }
     })
   }
+
+  /// The same stream, in chunks of at most `packetSize` bytes with a pause of `delay` after each: an upload that leaves a slow line to others.
+  public func paced(packetSize: Int, delay: Duration) -> BodyStream {
+    let size = max(1, packetSize)
+    return BodyStream(run: { write in
+      let failure = Locked<(any Error)?>(nil)
+      try await run { chunk in
+        var rest = chunk[...]
+        while !rest.isEmpty {
+          guard await write(Array(rest.prefix(size))) else { return false }
+          rest = rest.dropFirst(size)
+          do {
+            if delay > .zero { try await Task.sleep(for: delay) }
+          } catch {
+            failure.withLock { $0 = error }
+            return false
+          }
+        }
+        return true
+      }
+      if let error = failure.withLock({ $0 }) { throw error }
+    })
+  }
 }
 
 extension Request.Body {
@@ -33,14 +56,50 @@ extension Request.Body {
     case .bytes(let bytes): Int64(bytes.count)
     case .file(_, _, let length): length
     case .stream(let length, _, _): length
+    case .segments(let segments): Self.sum(segments)
     }
+  }
+
+  private static func sum(_ segments: [Segment]) -> Int64? {
+    var total: Int64 = 0
+    for segment in segments {
+      guard let length = segment.body.knownLength else { return nil }
+      let (sum, isTooLarge) = total.addingReportingOverflow(length)
+      guard !isTooLarge else { return nil }
+      total = sum
+    }
+    return total
+  }
+
+  /// Whether a second request can carry it: anything but a stream that can be made only once.
+  public var isReplayable: Bool {
+    switch self {
+    case .none, .bytes, .file: true
+    case .stream(_, let isReplayable, _): isReplayable
+    case .segments(let segments): segments.allSatisfy(\.body.isReplayable)
+    }
+  }
+
+  /// Whether a stream is in it: then only the transport sees its bytes.
+  package var hasStream: Bool {
+    switch self {
+    case .none, .bytes, .file: false
+    case .stream: true
+    case .segments(let segments): segments.contains { $0.body.hasStream }
+    }
+  }
+
+  /// The body as a stream, whatever it is. One that is not replayable is used up by reading it.
+  public func makeStream() -> BodyStream {
+    if case .stream(let length, _, let makeStream) = self, length == nil { return makeStream() }
+    return BodyStream(run: { write in try await forEachChunk(write) })
   }
 
   /// Reads the body, whatever it is: `take` is given one chunk after another, none of them empty, and says whether it wants more. For
   /// transports and recorders; a stream that is not replayable is used up.
   ///
-  /// - Throws: `SessionError`: `.fileFailed` when the file cannot be read or is shorter than it was announced to be,
-  ///   `.requestBodyFailed` when a stream throws or has another length than announced.
+  /// - Throws: `SessionError`: `.fileFailed` when the file cannot be read or is shorter than it was announced to be, `.fileChanged` when a
+  ///   segment's file has not the size that it must have, `.requestBodyFailed` when a stream throws or has another length than announced.
   public func forEachChunk(_ take: @escaping @Sendable ([UInt8]) async -> Bool) async throws(SessionError) {
     switch self {
     case .none: break
@@ -51,9 +110,27 @@ extension Request.Body {
         guard await take(Array(bytes[offset..<end])) else { return }
         offset = end
       }
-    case .file(let path, let offset, let length): try await Self.readFile(path, offset, length, take)
+    case .file(let path, let offset, let length): try await Self.readFile(path, offset, length, nil, take)
     case .stream(let length, _, let makeStream): try await Self.read(makeStream(), length, take)
+    case .segments(let segments):
+      let isStopped = Locked(false)
+      for segment in segments where !isStopped.withLock({ $0 }) {
+        try await segment.forEachChunk { chunk in
+          let wantsMore = await take(chunk)
+          if !wantsMore { isStopped.withLock { $0 = true } }
+          return wantsMore
+        }
+      }
     }
+  }
+
+  fileprivate static func readSegment(
+    _ segment: Segment, _ take: @escaping @Sendable ([UInt8]) async -> Bool
+  ) async throws(SessionError) {
+    guard case .file(let path, let offset, let length, let fileSize) = segment else {
+      return try await segment.body.forEachChunk(take)
+    }
+    try await readFile(path, offset, length, fileSize, take)
   }
 
   /// Collects the body.
@@ -103,14 +180,18 @@ extension Request.Body {
   }
 
   private static func readFile(
-    _ path: String, _ start: Int64, _ length: Int64?, _ take: @escaping @Sendable ([UInt8]) async -> Bool
+    _ path: String, _ start: Int64, _ length: Int64?, _ fileSize: Int64?,
+    _ take: @escaping @Sendable ([UInt8]) async -> Bool
   ) async throws(SessionError) {
     let file = try await onFileThread(path) { () throws(IOError) in try File.open(path) }
+    try await check(path, file, fileSize)
     var offset = start
     var left = length ?? .max
     while left > 0 {
       let (place, count) = (offset, Int(min(left, Int64(chunkSize))))
       let chunk = try await onFileThread(path) { () throws(IOError) in try file.read(at: place, count: count) }
+      // Looked at before the last bytes are handed on, as the network does.
+      if left == Int64(chunk.count) || chunk.isEmpty { try await check(path, file, fileSize) }
       guard !chunk.isEmpty else { break }
       guard await take(chunk) else { return }
       offset += Int64(chunk.count)
@@ -119,6 +200,12 @@ extension Request.Body {
     if length != nil, left > 0 {
       throw SessionError(.fileFailed, phase: .send, message: "\(path) is \(left) bytes shorter than the body asks for")
     }
+  }
+
+  private static func check(_ path: String, _ file: File, _ fileSize: Int64?) async throws(SessionError) {
+    guard let fileSize else { return }
+    let size = try await onFileThread(path) { () throws(IOError) in try file.size() }
+    guard size == fileSize else { throw SessionError.fileChanged(path, from: fileSize, to: size ?? -1, phase: .send) }
   }
 
   private static func onFileThread<Value: Sendable>(
@@ -138,5 +225,29 @@ extension Request.Body {
     } catch {
       throw SessionError(.fileFailed, phase: .send, message: "cannot read \(path): \(error)", underlying: error)
     }
+  }
+}
+
+extension Request.Body.Segment {
+  /// The same as a whole body; what a file must be like is left out.
+  var body: Request.Body {
+    switch self {
+    case .bytes(let bytes): .bytes(bytes)
+    case .file(let path, let offset, let length, _): .file(path: path, offset: offset, length: length)
+    case .stream(let length, let isReplayable, let makeStream):
+      .stream(length: length, isReplayable: isReplayable, makeStream: makeStream)
+    }
+  }
+
+  func forEachChunk(_ take: @escaping @Sendable ([UInt8]) async -> Bool) async throws(SessionError) {
+    try await Request.Body.readSegment(self, take)
+  }
+}
+
+extension SessionError {
+  static func fileChanged(_ path: String, from expected: Int64, to actual: Int64, phase: Phase) -> SessionError {
+    SessionError(
+      .fileChanged, phase: phase,
+      message: "\(path) had \(expected) bytes when it was added to the body, and has \(actual) now")
   }
 }

@@ -49,6 +49,8 @@ public struct SessionError: Error, Sendable {
     public static let bodyTooLarge = Code(rawValue: "bodyTooLarge")
     /// The body of the request failed: its producer threw, or it did not have the length that was announced.
     public static let requestBodyFailed = Code(rawValue: "requestBodyFailed")
+    /// A file of the body has another size than when it was added; the request was not sent in full.
+    public static let fileChanged = Code(rawValue: "fileChanged")
     /// The body has to be sent again, to answer a challenge, and can be sent only once; nobody makes a new one. The 401 response is in `response`.
     /// See `Request.Body.stream` and `SessionTaskDelegate`.
     public static let bodyNotReplayable = Code(rawValue: "bodyNotReplayable")

@@ -243,6 +243,10 @@ extension TaskRun {
 
 extension Request.Body {
   fileprivate var streamLength: Int64? {
-    if case .stream(let length, _, _) = self { length } else { nil }
+    switch self {
+    case .stream(let length, _, _): length
+    case .segments: knownLength
+    case .none, .bytes, .file: nil
+    }
   }
 }

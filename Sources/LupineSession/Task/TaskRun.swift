@@ -318,13 +318,3 @@ final class LockedReference<Value: Sendable>: Sendable {
     set { storage.withLock { $0 = newValue } }
   }
 }
-
-extension Request.Body {
-  /// Whether a second request can carry it.
-  var isReplayable: Bool {
-    switch self {
-    case .none, .bytes, .file: true
-    case .stream(_, let isReplayable, _): isReplayable
-    }
-  }
-}

@@ -184,7 +184,7 @@ final class EngineTransport: Transport {
   // MARK: Translation
 
   private func transferRequest(_ request: TransportRequest) throws(SessionError) -> TransferRequest {
-    let body = try engineBody(request)
+    let body = try Self.engineBody(request)
     let framing = Self.framing(request.method, body)
     // RFC 9110 10.1.1: no expectation without content.
     let isExpecting = request.expectsContinue && framing != .none && framing != .length(0)
@@ -208,55 +208,6 @@ final class EngineTransport: Transport {
       hasIdempotencyKey: request.composition.hasIdempotencyKey, deadlines: deadlines,
       decodesContent: request.decodesContent,
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default)
-  }
-
-  private func engineBody(_ request: TransportRequest) throws(SessionError) -> RequestBody {
-    switch request.body {
-    case .none: return .none
-    case .bytes(let bytes): return .bytes(bytes)
-    case .file(let path, let offset, let length):
-      return .file(try Self.fileBody(path, offset, length, request.url))
-    case .stream(let length, let isReplayable, let makeStream):
-      return .stream(
-        StreamBody(length: length, isReplayable: isReplayable) { channel in BodyPump.start(makeStream(), into: channel)
-        })
-    }
-  }
-
-  /// The length is fixed now, because it goes into the head; a file that shrinks afterwards fails the request.
-  private static func fileBody(
-    _ path: String, _ offset: Int64, _ length: Int64?, _ url: ParsedURL
-  ) throws(SessionError) -> FileBody {
-    let size: Int64
-    do throws(IOError) {
-      size = try File.open(path).size() ?? -1
-    } catch {
-      throw SessionError(
-        .fileFailed, phase: .prepare, message: "cannot read \(path): \(error)", failingURL: url.requestString,
-        underlying: error)
-    }
-    guard size >= 0 else {
-      throw SessionError(
-        .fileFailed, phase: .prepare, message: "\(path) is no regular file; send it as a stream",
-        failingURL: url.requestString)
-    }
-    let wanted = length ?? size - min(max(0, offset), size)
-    guard offset >= 0, wanted >= 0, offset <= size, wanted <= size - offset else {
-      throw SessionError(
-        .fileFailed, phase: .prepare, message: "\(path) has \(size) bytes, fewer than the body asks for",
-        failingURL: url.requestString)
-    }
-    return FileBody(path: path, offset: offset, length: wanted)
-  }
-
-  /// RFC 9110 8.6: a request of a method that gives its body a meaning announces an empty one; others send no length without a body.
-  private static func framing(_ method: String, _ body: RequestBody) -> RequestFraming {
-    switch body {
-    case .none: method == "POST" || method == "PUT" || method == "PATCH" ? .length(0) : .none
-    case .bytes(let bytes): .length(Int64(bytes.count))
-    case .file(let file): .length(file.length)
-    case .stream(let stream): stream.length.map { .length($0) } ?? .chunked
-    }
   }
 
   private func key(for origin: Origin) -> PoolKey {

@@ -34,6 +34,13 @@ extension SessionError {
     case .file(let error): (.fileFailed, "the file of the request body cannot be read: \(error)")
     case .fileShrank(let expected, let actual):
       (.requestBodyFailed, "the file of the request body shrank from \(expected) to \(actual) bytes while it was sent")
+    case .fileChanged(let expected, let actual):
+      (
+        .fileChanged,
+        "a file had \(expected) bytes when it was added to the body, and has \(actual) now, while it is sent"
+      )
+    // Of a body whose files are read through a stream.
+    case .bodyProducer(let error as SessionError): (error.code, error.message)
     case .bodyProducer(let error): (.requestBodyFailed, "the body sequence threw: \(error)")
     case .bodyLength(let expected, let actual):
       (.requestBodyFailed, "the body was announced with \(expected) bytes and has \(actual)")

@@ -70,7 +70,11 @@ public final class ArchiveRecorder: Sendable {
   /// Keeps an exchange. A body that is a file is read meanwhile.
   func record(_ entry: HTTPArchive.Entry, at index: Int, body: LupineSession.Request.Body) {
     state.withLock { $0.entries[index] = entry }
-    guard case .file = body else { return }
+    switch body {
+    case .none, .bytes, .stream: return
+    case .segments where body.hasStream: return
+    case .file, .segments: break
+    }
     let task = Task.detached { [self] in
       // A file that is gone or too long has no place in the archive; its length is there.
       guard let bytes = try? await body.collect(upTo: limits.bodyBytes), takeRoom(bytes.count) else { return }

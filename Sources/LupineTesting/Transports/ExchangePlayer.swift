@@ -86,7 +86,7 @@ final class ExchangePlayer: TransportExchange {
       switch request.body {
       case .none: .none
       case .bytes(let bytes): .length(Int64(bytes.count))
-      case .file(_, _, let length), .stream(let length, _, _): length.map { .length($0) } ?? .chunked
+      case .file, .stream, .segments: request.body.knownLength.map { .length($0) } ?? .chunked
       }
     var head: [UInt8] = []
     // What cannot be written has no head; the network would refuse it.

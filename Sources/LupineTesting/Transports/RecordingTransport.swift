@@ -56,12 +56,13 @@ private final class RecordingReceiver: TransportReceiver {
 
   /// The request, with a stream that tells what passes through it.
   var observed: TransportRequest {
-    guard case .stream(let length, let isReplayable, let makeStream) = request.body else { return request }
+    let body = request.body
+    guard body.hasStream else { return request }
     var observed = request
     // Whoever makes the stream holds this receiver no longer than the exchange.
-    observed.body = .stream(length: length, isReplayable: isReplayable) { [self] in
+    observed.body = .stream(length: body.knownLength, isReplayable: body.isReplayable) { [self] in
       state.withLock { $0.requestBody = [] }
-      return makeStream().observed(by: { chunk in self.noteRequest(chunk) })
+      return body.makeStream().observed(by: { chunk in self.noteRequest(chunk) })
     }
     return observed
   }
@@ -117,7 +118,7 @@ private final class RecordingReceiver: TransportReceiver {
       recorder.record(entry, at: place, body: .none)
     }
     var requestBody: [UInt8]?
-    if case .stream = request.body { requestBody = state.requestBody }
+    if request.body.hasStream { requestBody = state.requestBody }
     // A body that nobody wanted was not passed on.
     let isKept = !state.body.isEmpty || metrics.responseBodyBytes == 0
     var entry = HTTPArchive.Entry(

@@ -137,6 +137,22 @@ import Testing
     Case(name: "part of a file") { url, path in try request(url, .post, .file(path: path, offset: 1_000, length: 500))
     },
     Case(name: "end of a file") { url, path in try request(url, .patch, .file(path: path, offset: 69_000)) },
+    Case(name: "pieces") { url, path in
+      try request(
+        url, .post,
+        .segments([
+          .bytes(Array("it's\r\n\0%s".utf8)), .file(path: path), .bytes([]),
+          .file(path: path, offset: 3, length: 6, fileSize: 70_000), .bytes(Array(0...255)),
+        ]))
+    },
+    Case(name: "pieces with a stream", input: Array("[streamed".utf8)) { url, _ in
+      try request(
+        url, .post,
+        .segments([
+          .bytes(Array("[".utf8)),
+          .stream(length: 8, isReplayable: true) { BodyStream([Array("streamed".utf8)]) },
+        ]))
+    },
     Case(name: "stream with a length", input: Array("streamed".utf8)) { url, _ in
       try request(url, .post, .stream(length: 8, isReplayable: true) { BodyStream([Array("streamed".utf8)]) })
     },

@@ -1,0 +1,90 @@
+internal import LupineIO
+internal import LupineWire
+
+/// How far the body of the request under way has been sent.
+enum BodyCursor {
+  case none
+  case bytes([UInt8], offset: Int)
+  case file(FileSender)
+  case stream(BodyChannel, remaining: Int64?, length: Int64?)
+
+  /// The body is not wanted any more: whoever produces it is told.
+  func abandon() {
+    switch self {
+    case .none, .bytes: break
+    case .file(let sender): sender.abandon()
+    case .stream(let channel, _, _): channel.close()
+    }
+  }
+}
+
+extension RequestBody {
+  /// What can go with the head in one piece.
+  var leadingBytes: [UInt8]? {
+    switch self {
+    case .bytes(let bytes): return bytes
+    case .segments(let segments, _):
+      if case .bytes(let bytes) = segments.first { return bytes }
+      return nil
+    case .none, .file, .stream: return nil
+    }
+  }
+}
+
+extension Connection {
+  /// The body may go now.
+  func startBody() {
+    guard let transfer, state == .busy else { return }
+    switch transfer.request.body {
+    case .none: sendDone()
+    case .bytes(let bytes): body = .bytes(bytes, offset: 0)
+    case .file(let file): body = .file(FileSender(file, connection: self))
+    case .stream(let stream): start(stream)
+    case .segments: if !startSegment(of: transfer) { sendDone() }
+    }
+    pumpWrites()
+  }
+
+  private func start(_ stream: StreamBody) {
+    let channel = BodyChannel()
+    body = .stream(channel, remaining: stream.length, length: stream.length)
+    let wake = pool.core.wake(for: self)
+    channel.listen { wake() }
+    stream.start(channel)
+  }
+
+  /// Goes on to the next piece of the body. False: there is none.
+  private func startSegment(of transfer: Transfer) -> Bool {
+    guard case .segments(let segments, _) = transfer.request.body, nextSegment < segments.count else { return false }
+    let segment = segments[nextSegment]
+    nextSegment += 1
+    switch segment {
+    case .bytes(let bytes): body = .bytes(bytes, offset: 0)
+    case .file(let file): body = .file(FileSender(file, connection: self))
+    case .stream(let stream): start(stream)
+    }
+    return true
+  }
+
+  /// The cursor has come to its end. True: another piece follows, ask again; false: the body has been sent.
+  func cursorDone() -> Bool {
+    if let transfer, startSegment(of: transfer) { return true }
+    sendDone()
+    return false
+  }
+
+  /// The rest of the body will not be sent.
+  func stopBody() {
+    body.abandon()
+    body = .none
+  }
+
+  func sendDone() {
+    body = .none
+    exchange.bodySent()
+    guard let transfer else { return }
+    transfer.clock.sendEndedAt = context.now
+    transfer.record.sendEnd = context.now
+    if transfer.clock.limits.firstByte != nil { armForTransfer() }
+  }
+}
