@@ -37,6 +37,8 @@ let fuzzRunners: [Target] =
     "ResumeData",
     "WWWAuthenticate",
     "Archive",
+    "FieldValues",
+    "TLSEngine",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",

@@ -44,7 +44,7 @@ package enum SafeFileName {
     let start = scalars.lastIndex { $0 == "/" || $0 == "\\" }.map { scalars.index(after: $0) } ?? scalars.startIndex
     var kept = scalars[start...].filter(isVisible)[...]
     while let first = kept.first, first == "." || first.properties.isWhitespace { kept.removeFirst() }
-    while let last = kept.last, last == "." || last.properties.isWhitespace { kept.removeLast() }
+    trimEnd(&kept)
     guard !kept.isEmpty else { return nil }
     return String(shortened(kept))
   }
@@ -54,6 +54,10 @@ package enum SafeFileName {
     case .control, .format, .surrogate, .lineSeparator, .paragraphSeparator: false
     default: !scalar.properties.isDefaultIgnorableCodePoint && scalar.value != 0xFFFD
     }
+  }
+
+  private static func trimEnd(_ scalars: inout Substring.UnicodeScalarView) {
+    while let last = scalars.last, last == "." || last.properties.isWhitespace { scalars.removeLast() }
   }
 
   private static func shortened(
@@ -71,6 +75,8 @@ package enum SafeFileName {
       guard room >= 0 else { break }
       result.append(scalar)
     }
+    // Where the cut is may be the inside of a run of blanks.
+    if ending.isEmpty { trimEnd(&result) }
     result.append(contentsOf: ending)
     return result
   }

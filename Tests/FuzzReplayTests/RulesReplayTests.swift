@@ -11,6 +11,8 @@ import Testing
     ("Cookies", { CookiesFuzz.run(bytes: $0) }),
     ("ResumeData", { ResumeDataFuzz.run(bytes: $0) }),
     ("Archive", { ArchiveFuzz.run(bytes: $0) }),
+    ("FieldValues", { FieldValuesFuzz.run(bytes: $0) }),
+    ("TLSEngine", { TLSEngineFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
   ]
 

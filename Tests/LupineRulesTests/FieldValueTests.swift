@@ -95,6 +95,8 @@ import Testing
     #expect(name.hasSuffix(".gz"))
     let noExtension = try #require(SafeFileName.component(long))
     #expect(noExtension.utf8.count == 254)
+    let cutInBlanks = SafeFileName.component(String(repeating: "a", count: 250) + "          b")
+    #expect(cutInBlanks == String(repeating: "a", count: 250))
     let longExtension = try #require(SafeFileName.component("a." + long))
     #expect(longExtension.utf8.count <= 255)
   }

@@ -1,0 +1,87 @@
+internal import LupineRules
+
+/// Oracle: what is read of a field, written down again, reads as itself; a suggested file name is one visible component of at most 255 bytes
+/// and stays as it is; the two calendars agree; lengths and delays are never negative.
+///
+/// The whole input is the value of `Content-Type`, `Content-Disposition`, `Content-Range`, `Retry-After`, `Content-Encoding` and of a date.
+package enum FieldValuesFuzz {
+  private static let now = HTTPDate(seconds: 1_800_000_000)
+
+  package static func run(bytes: [UInt8]) {
+    let text = String(decoding: bytes, as: UTF8.self)
+    if let type = MediaType(text) { check(type) }
+    if let disposition = ContentDisposition(text) { check(disposition) }
+    if let name = SafeFileName.component(text) { check(fileName: name) }
+    if let range = ContentRange(text) { check(range) }
+    if let date = HTTPDate(text, now: now) { check(date) }
+    if let delay = RetryAfter(text, now: now)?.delay(from: now) { precondition(delay >= 0, "a delay into the past") }
+    check(internetDate: text)
+    check(codings: text)
+  }
+
+  private static func check(_ type: MediaType) {
+    precondition(MediaType(type.essence)?.essence == type.essence, "type/subtype reads differently")
+    precondition(type.essence == type.essence.lowercased(), "a type in capitals")
+    var written = type.essence
+    for (name, value) in type.parameters {
+      written += "; \(name)=\""
+      for scalar in value.unicodeScalars {
+        if scalar == "\"" || scalar == "\\" { written += "\\" }
+        written.unicodeScalars.append(scalar)
+      }
+      written += "\""
+    }
+    precondition(
+      MediaType(written)?.parameters.map(\.value) == type.parameters.map(\.value), "a parameter reads differently")
+  }
+
+  private static func check(_ disposition: ContentDisposition) {
+    precondition(disposition.type == disposition.type.lowercased(), "a disposition in capitals")
+    if let name = disposition.fileName { check(fileName: name) }
+  }
+
+  private static func check(fileName name: String) {
+    precondition((1...SafeFileName.maximumLength).contains(name.utf8.count), "a name of \(name.utf8.count) bytes")
+    precondition(name != "." && name != ".." && !name.hasPrefix("."), "a hidden name")
+    for scalar in name.unicodeScalars {
+      precondition(
+        scalar != "/" && scalar != "\\" && scalar.value >= 0x20 && scalar.value != 0x7F, "more than one component")
+    }
+    precondition(SafeFileName.component(name) == name, "a safe name is not its own safe name")
+  }
+
+  private static func check(_ range: ContentRange) {
+    switch range {
+    case .part(let part, let total):
+      precondition(part.lowerBound >= 0 && total.map { part.upperBound < $0 } ?? true, "a part outside the whole")
+      let written = "bytes \(part.lowerBound)-\(part.upperBound)/\(total.map { "\($0)" } ?? "*")"
+      precondition(ContentRange(written) == range, "a part reads differently")
+    case .unsatisfied(let total):
+      precondition(total >= 0 && ContentRange("bytes */\(total)") == range, "a length reads differently")
+    }
+  }
+
+  private static func check(_ date: HTTPDate) {
+    precondition(HTTPDate(date.text, now: now) == date, "a date reads differently")
+    let other = InternetDate.text(milliseconds: date.seconds * 1_000)
+    precondition(InternetDate.milliseconds(other) == date.seconds * 1_000, "the two calendars disagree")
+    // Sun, 06 Nov 1994 … beside 1994-11-06…
+    let words = date.text.split(separator: " ")
+    precondition(other.hasPrefix(words[3]) && other.dropFirst(8).hasPrefix(words[1]), "the two calendars disagree")
+  }
+
+  private static func check(internetDate text: String) {
+    guard let date = InternetDate.milliseconds(text) else { return }
+    let written = InternetDate.text(milliseconds: date)
+    // An offset may take the last day of year 9999 past what has a form.
+    guard (-62_167_219_200_000...253_402_300_799_999).contains(date) else { return }
+    precondition(InternetDate.milliseconds(written) == date, "a date reads differently")
+  }
+
+  private static func check(codings text: String) {
+    guard let codings = try? ContentCodings.parse([text]) else { return }
+    precondition(codings.count <= ContentCodings.maximumCount, "too many codings")
+    let written = codings.map(\.name).joined(separator: ",")
+    precondition((try? ContentCodings.parse([written])) == codings, "a list of codings reads differently")
+  }
+}
