@@ -88,7 +88,10 @@ extension Session {
 
   /// Begins a task of the `async` API.
   func launch(_ run: TaskRun, _ delegate: (any SessionTaskDelegate)?) {
-    guard run.callbacks != nil else { return run.start() }
+    guard run.callbacks != nil else {
+      run.start()
+      return
+    }
     let task = run.face
     task.delegate = delegate
     let own = delegate.map { $0.handledCallbacks.contains(.createdTask) } ?? false
@@ -122,7 +125,8 @@ extension Session {
     delegateQueue.async { completionHandler(tasks) }
   }
 
-  private var allTasks: [SessionTask] {
+  /// The same at once, from any thread.
+  package var allTasks: [SessionTask] {
     registry.runs.map { $0.face }.sorted { $0.taskIdentifier < $1.taskIdentifier }
   }
 }

@@ -55,7 +55,8 @@ public final class Session: Sendable {
     )
     authentication = SessionAuthentication(
       storage: configuration.credentialStorage, configuration: configuration.authentication)
-    let asks = delegate?.handledCallbacks.contains(.sessionChallenge) ?? false
+    let asks =
+      (delegate?.handledCallbacks.contains(.sessionChallenge) ?? false) || delegate is any LateTrustDelegate
     let decider = asks ? DelegateTrustDecider() : nil
     if let transport = configuration.transport {
       self.transport = transport

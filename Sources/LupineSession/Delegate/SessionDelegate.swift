@@ -37,6 +37,10 @@ extension SessionDelegate {
   public func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) {}
 }
 
+/// A delegate that may come to handle `.sessionChallenge` during the life of its session; the session reads `handledCallbacks` for every new
+/// connection, and is flushed when that changes.
+package protocol LateTrustDelegate: SessionDelegate {}
+
 /// What becomes of a task whose `earliestBeginDate` has come.
 public enum DelayedRequestDisposition: Sendable {
   /// Send the request as it is.

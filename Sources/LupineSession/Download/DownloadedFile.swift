@@ -23,25 +23,49 @@ final class DownloadedFile: Sendable {
   func move(to destination: DownloadDestination) throws(SessionError) -> String {
     let path = destination.path ?? String(partial.path.dropLast(".part".count)) + ".download"
     do throws(IOError) {
-      do throws(IOError) {
-        try partial.directory.rename(partial.name, to: path, overwriting: destination.overwrites)
-      } catch  where error == .crossDevice {
-        try copy(to: path, overwriting: destination.overwrites)
-        remove()
-      }
+      try FinishedFile.move(
+        partial.name, partial.file, in: partial.directory, to: path, overwriting: destination.overwrites)
       return path
     } catch {
       remove()
       throw SessionError(error, "move the download to", path: path)
     }
   }
+}
 
-  private func copy(to path: String, overwriting: Bool) throws(IOError) {
+/// Moves files that are complete.
+package enum FinishedFile {
+  /// Gives a finished download its place, in one step; from one file system to another it is copied beside it first. For a delegate that was shown
+  /// the file, before it returns. Blocks for as long as the disk does; after an error the file is where it was.
+  ///
+  /// - Throws: `.fileFailed` with a `FileFailure`.
+  package static func move(_ path: String, to destination: String, overwriting: Bool) throws(SessionError) {
+    do throws(IOError) {
+      let directory = try Directory.open(DownloadDestination.directory(of: path))
+      let name = String(path[path.index(after: path.lastIndex(of: "/") ?? path.startIndex)...])
+      try move(name, try File.open(path), in: directory, to: destination, overwriting: overwriting)
+    } catch {
+      throw SessionError(error, "move the download to", path: destination)
+    }
+  }
+
+  static func move(
+    _ name: String, _ file: File, in directory: Directory, to path: String, overwriting: Bool
+  ) throws(IOError) {
+    do throws(IOError) {
+      try directory.rename(name, to: path, overwriting: overwriting)
+    } catch  where error == .crossDevice {
+      try copy(name, file, to: path, overwriting: overwriting)
+      try? directory.remove(name)
+    }
+  }
+
+  private static func copy(_ name: String, _ file: File, to path: String, overwriting: Bool) throws(IOError) {
     let directory = try Directory.open(DownloadDestination.directory(of: path))
-    let name = ".lupine-" + partial.name
+    let name = ".lupine-" + name
     let copy = try directory.create(name)
     do throws(IOError) {
-      try partial.file.copy(to: copy)
+      try file.copy(to: copy)
       try copy.synchronize()
       try directory.rename(name, to: path, overwriting: overwriting)
     } catch {

@@ -29,6 +29,7 @@ public class SessionTask: @unchecked Sendable, Hashable {
     var priority: Float = SessionTask.defaultPriority
     var earliestBeginDate: Date?
     var delegate: (any SessionTaskDelegate)?
+    var onChange: (@Sendable (SessionTask, State) -> Void)?
     var updates: [Int: AsyncStream<TaskProgress>.Continuation] = [:]
     var nextUpdate = 0
   }
@@ -111,13 +112,13 @@ public class SessionTask: @unchecked Sendable, Hashable {
   /// Begins the task, or lets it go on after `suspend()`. Nothing happens to one that runs or is over.
   public func resume() {
     run.prepare(self)
-    run.start()
+    run.start { changed(to: .running) }
   }
 
   /// Stops a running task: the socket is not read until `resume()`, and nothing new begins. Suspensions do not add up. The time for the whole
   /// task goes on; the time in which something has to move does not.
   public func suspend() {
-    run.suspend()
+    run.suspend { changed(to: .suspended) }
   }
 
   /// Ends the task; it completes with `.cancelled`, unless it has completed.
@@ -125,6 +126,14 @@ public class SessionTask: @unchecked Sendable, Hashable {
     run.prepare(self)
     run.cancel()
   }
+
+  /// Told, on the caller's thread, of each `resume` and `suspend` that changed something: for managers, which post notifications of it.
+  package var onChange: (@Sendable (SessionTask, State) -> Void)? {
+    get { settings.withLock { $0.onChange } }
+    set { settings.withLock { $0.onChange = newValue } }
+  }
+
+  private func changed(to state: State) { onChange?(self, state) }
 
   // MARK: Progress
 

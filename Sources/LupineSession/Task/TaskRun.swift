@@ -127,8 +127,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
 
   // MARK: Commands, from any thread
 
-  /// Begins, or goes on after `suspend`.
-  func start() {
+  /// Begins, or goes on after `suspend`; `tell` is called before that, unless there is nothing to do.
+  func start(_ tell: () -> Void = {}) {
     let action = state.withLock { state -> TaskMachine.Action in
       let action = state.machine.resume()
       if action == .start { state.startedAt = EventLoop.monotonicNow() }
@@ -136,6 +136,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
     }
     switch action {
     case .start:
+      tell()
       guard let slot = session.registry.add(self) else {
         finish(session.invalidationError(request))
         return
@@ -143,15 +144,17 @@ final class TaskRun: TransportReceiver, TransportExchange {
       state.withLock { $0.registration = slot }
       if callbacks != nil { beginObserved() } else { begin() }
     case .resume:
+      tell()
       unpause(.suspension)
       wake(.suspension)
     default: break
     }
   }
 
-  /// Stops reading; nothing new begins until `start`.
-  func suspend() {
+  /// Stops reading; nothing new begins until `start`. `tell` is called before that, if the task runs.
+  func suspend(_ tell: () -> Void) {
     guard state.withLock({ $0.machine.suspend() }) == .pause else { return }
+    tell()
     pause(.suspension)
   }
 
