@@ -32,6 +32,9 @@ public struct SecurityPolicyError: Error, Sendable, Hashable {
     /// A host pattern that is neither a host nor `*.` and a name, or a policy for a host that has host policies itself.
     public static let badHostPolicy = Reason(rawValue: "badHostPolicy")
 
+    /// A policy that pins, for a manager whose base URL is not https.
+    public static let insecureBaseURL = Reason(rawValue: "insecureBaseURL")
+
     // Servers, refused in the handshake.
 
     /// Names are to be validated although invalid certificates are allowed, and there is no pin that would make that mean anything.

@@ -1,0 +1,43 @@
+internal import LupineRules
+internal import LupineSession
+
+/// The URL that an `HTTPSessionManager`'s paths are relative to, read and resolved by the reader that decides for requests too.
+struct BaseURL: Sendable {
+  private let url: ParsedURL
+
+  /// Its text, with a path that ends in a slash, so that a relative path is added to it and replaces nothing. A path that is empty stays so.
+  let text: String
+
+  /// - Throws: `.badURL`, also for one without a scheme, which AFNetworking takes and then fails every request with.
+  init(_ text: String) throws(SessionError) {
+    var parsed = try Request(text).parsedURL
+    if !parsed.path.hasSuffix("/") {
+      parsed = try Self.resolve(parsed.path + "/" + (parsed.query.map { "?" + $0 } ?? ""), parsed)
+    }
+    url = parsed
+    self.text = Self.text(of: parsed)
+  }
+
+  /// Whether it is https.
+  var isSecure: Bool { url.scheme == .https }
+
+  /// The absolute URL of a reference (RFC 3986 section 5.2), userinfo of the base included.
+  func resolve(_ reference: String) throws(SessionError) -> String {
+    Self.text(of: try Self.resolve(reference, url))
+  }
+
+  private static func resolve(_ reference: String, _ base: ParsedURL) throws(SessionError) -> ParsedURL {
+    do throws(URLRefusal) {
+      return try URLReader.resolve(reference, against: base)
+    } catch {
+      throw SessionError(
+        .badURL, phase: .prepare, message: "the URL cannot be fetched: \(error)", underlying: error)
+    }
+  }
+
+  private static func text(of url: ParsedURL) -> String {
+    let userinfo = url.userinfo.map { $0 + "@" } ?? ""
+    let fragment = url.fragment.map { "#" + $0 } ?? ""
+    return "\(url.scheme.text)://\(userinfo)\(url.authority)\(url.target)\(fragment)"
+  }
+}

@@ -1,0 +1,116 @@
+internal import Foundation
+public import LupineSession
+
+/// The verbs as `async` calls. They go straight to the session and make the value on the executor of the process: no queue is passed, and no notification
+/// posted; hooks that concern the exchange are called if set. Cancelling the task cancels the request.
+///
+/// `as:` says what is wanted, and may be left out where it follows from the context:
+/// - `Data`: the body as it is, of any media type;
+/// - `JSONValue`: the body as JSON, `.null` for an empty one;
+/// - any other `Decodable`: the body as JSON, decoded.
+///
+/// Errors are `SessionError`, and `SerializationError` for a status that is not acceptable or a body that is not what was asked for. Which statuses are
+/// acceptable is up to the manager's response serializer.
+extension HTTPSessionManager {
+  /// Fetches with any method and gives value and response.
+  @concurrent
+  public func response<Value: Decodable & Sendable>(
+    _ method: HTTPRequest.Method, _ url: String, as type: Value.Type = Value.self,
+    parameters: (any Sendable)? = nil, headers: [String: String]? = nil, timeout: Duration? = nil
+  ) async throws -> (Value, Response) {
+    let request = try request(method, url, parameters: parameters, headers: headers, timeout: timeout)
+    return try await value(of: request, as: type)
+  }
+
+  /// GET.
+  @concurrent
+  public func get<Value: Decodable & Sendable>(
+    _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil
+  ) async throws -> Value {
+    try await response(.get, url, as: type, parameters: parameters, headers: headers, timeout: timeout).0
+  }
+
+  /// HEAD; gives the response.
+  @concurrent
+  public func head(
+    _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil, timeout: Duration? = nil
+  ) async throws -> Response {
+    try await response(.head, url, as: Data.self, parameters: parameters, headers: headers, timeout: timeout).1
+  }
+
+  /// POST.
+  @concurrent
+  public func post<Value: Decodable & Sendable>(
+    _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil
+  ) async throws -> Value {
+    try await response(.post, url, as: type, parameters: parameters, headers: headers, timeout: timeout).0
+  }
+
+  /// PUT.
+  @concurrent
+  public func put<Value: Decodable & Sendable>(
+    _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil
+  ) async throws -> Value {
+    try await response(.put, url, as: type, parameters: parameters, headers: headers, timeout: timeout).0
+  }
+
+  /// PATCH.
+  @concurrent
+  public func patch<Value: Decodable & Sendable>(
+    _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil
+  ) async throws -> Value {
+    try await response(.patch, url, as: type, parameters: parameters, headers: headers, timeout: timeout).0
+  }
+
+  /// DELETE.
+  @concurrent
+  public func delete<Value: Decodable & Sendable>(
+    _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil
+  ) async throws -> Value {
+    try await response(.delete, url, as: type, parameters: parameters, headers: headers, timeout: timeout).0
+  }
+
+  /// One exchange, and the value of its body.
+  @concurrent
+  func value<Value: Decodable & Sendable>(
+    of request: Request, as type: Value.Type
+  ) async throws -> (Value, Response) {
+    let (data, response) = try await exchange(request)
+    let codes = (responseSerializer as? any HTTPResponseSerializing).map { $0.validation.acceptableStatusCodes }
+    let reader = BodyReader<Value>(acceptableStatusCodes: codes ?? ResponseValidation.successfulStatusCodes)
+    return (try reader.serialize(response, data: data), response)
+  }
+}
+
+/// Chooses the serializer that makes a value of the type that a caller names.
+struct BodyReader<Value: Decodable & Sendable>: ResponseSerializer {
+  let acceptableStatusCodes: Set<Int>?
+
+  func serialize(_ response: Response?, data: Data?) throws -> Value {
+    if Value.self == Data.self {
+      var serializer = HTTPResponseSerializer()
+      serializer.acceptableStatusCodes = acceptableStatusCodes
+      if let value = try serializer.serialize(response, data: data) as? Value { return value }
+    }
+    if Value.self == JSONValue.self {
+      var serializer = JSONResponseSerializer()
+      serializer.acceptableStatusCodes = acceptableStatusCodes
+      if let value = (try serializer.serialize(response, data: data) ?? .null) as? Value { return value }
+    }
+    let validation = ResponseValidation(
+      acceptableStatusCodes: acceptableStatusCodes, acceptableContentTypes: JSONResponseSerializer.contentTypes)
+    return try validation.serialize(response, data) { data in
+      do {
+        return try JSONDecoder().decode(Value.self, from: data)
+      } catch {
+        throw SerializationError(
+          .cannotParseResponse, message: "the body is no \(Value.self) in JSON: \(error)", underlying: error)
+      }
+    }
+  }
+}

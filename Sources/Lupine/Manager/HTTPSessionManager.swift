@@ -1,0 +1,98 @@
+public import LupineSession
+internal import LupineBase
+internal import Synchronization
+
+/// Told that a request was answered: the task, and the value of the body, nil where there is none.
+public typealias SuccessHandler = @Sendable (DataTask, (any Sendable)?) -> Void
+/// Told that a request failed: the task, nil if there was no request to be made; a `SessionError`, or a `SerializationError` with response, body and value.
+public typealias FailureHandler = @Sendable (DataTask?, any Error) -> Void
+
+/// A client of an API: paths below a base URL, parameters put into requests, values made of responses. Made to be subclassed, one class for one API.
+///
+/// Source: `AFHTTPSessionManager`.
+open class HTTPSessionManager: SessionManager, @unchecked Sendable {
+  private let base: BaseURL?
+  private let serializer: LockedStorage<any HTTPRequestSerializing>
+
+  /// What paths are relative to, as text; nil: every URL is absolute. A path that does not end in a slash was given one.
+  public var baseURL: String? { base?.text }
+
+  /// Makes a manager with a session of its own.
+  ///
+  /// - Parameters:
+  ///   - baseURL: what paths are relative to (RFC 3986 section 5.2), with a slash added to its path unless it ends in one; a query after it is no part of
+  ///     that. Default nil.
+  ///   - configuration: of the session.
+  /// - Throws: `SessionError`: `.badURL`; and as `SessionManager.init(configuration:)`.
+  public init(baseURL: String? = nil, configuration: SessionConfiguration = .default) throws(SessionError) {
+    base = if let baseURL { try BaseURL(baseURL) } else { nil }
+    serializer = LockedStorage(HTTPRequestSerializer())
+    try super.init(configuration: configuration)
+  }
+
+  /// What makes requests of methods, URLs and parameters; of a copy, so that a change is one of later requests. Default `HTTPRequestSerializer()`.
+  public var requestSerializer: any HTTPRequestSerializing {
+    get { serializer.withLock { $0 } }
+    set { serializer.withLock { $0 = newValue } }
+  }
+
+  /// Sets whom to trust; see `SessionManager.setSecurityPolicy(_:)`.
+  ///
+  /// Without a base URL any policy may be set, for URLs that are absolute (AFNetworking refuses that).
+  ///
+  /// - Throws: `SecurityPolicyError` with `.insecureBaseURL` for a policy that pins where the base URL is not https: nothing would be pinned. Source: the
+  ///   exception "Invalid Security Policy".
+  open override func setSecurityPolicy(_ policy: SecurityPolicy) throws(SecurityPolicyError) {
+    if let base, !base.isSecure, policy.pinningMode != .none {
+      throw SecurityPolicyError(
+        .insecureBaseURL,
+        message:
+          "a security policy with the mode .\(policy.pinningMode) can only be applied with a secure base URL, not \(base.text)"
+      )
+    }
+    try super.setSecurityPolicy(policy)
+  }
+
+  // MARK: URLs
+
+  /// The absolute URL of a path or URL.
+  ///
+  /// With the base `http://example.com/v1/`: `foo` is `/v1/foo`, `/foo` is `/foo`, `foo?a=b` is `/v1/foo?a=b`, another URL is itself, and an empty text is the
+  /// base.
+  ///
+  /// - Throws: `SessionError` with `.badURL`.
+  public func absoluteURL(_ url: String) throws(SessionError) -> String {
+    guard let base else { return url }
+    return try base.resolve(url)
+  }
+
+  // MARK: Requests
+
+  /// The request of a call: headers are set last, and take the place of what the serializer set.
+  ///
+  /// - Throws: `SessionError` with `.badURL` or `.badRequest`; what the serializer throws.
+  open func request(
+    _ method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
+    timeout: Duration? = nil
+  ) throws -> Request {
+    let request = try requestSerializer.request(
+      method: method.rawValue, url: try absoluteURL(url), parameters: parameters)
+    return try finished(request, headers, timeout)
+  }
+
+  private func finished(
+    _ request: Request, _ headers: [String: String]?, _ timeout: Duration?
+  ) throws(SessionError) -> Request {
+    var request = request
+    if let timeout { request.timeoutInterval = timeout }
+    for (name, value) in headers ?? [:] {
+      guard let field = HTTPField.Name(name), HTTPField.isValidValue(value) else {
+        throw SessionError(
+          .badRequest, phase: .prepare, message: "the header \(String(reflecting: name)) cannot be sent",
+          failingURL: request.urlString)
+      }
+      request.fields[field] = value
+    }
+    return request
+  }
+}

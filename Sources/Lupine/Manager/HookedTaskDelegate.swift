@@ -1,0 +1,93 @@
+internal import LupineBase
+internal import LupineSession
+internal import Synchronization
+
+/// The delegate of one task of a manager, as far as it passes questions on to the manager's hooks. By itself it is the delegate of an `async` call.
+///
+/// `@unchecked`, because it has a subclass: whatever can change is behind a lock, in both.
+class HookedTaskDelegate: SessionTaskDelegate, @unchecked Sendable {
+  let settings: ManagerSettings
+  private let refusal = LockedStorage<(any Error)?>(nil)
+
+  init(_ settings: ManagerSettings) { self.settings = settings }
+
+  /// Nil: no hook that concerns such a call is set, so that it needs no delegate.
+  static func forAsyncCall(_ settings: ManagerSettings) -> HookedTaskDelegate? {
+    let hooks = settings.hooks
+    return hooks.exchangeCallbacks.isEmpty && hooks.taskWasCreated == nil ? nil : HookedTaskDelegate(settings)
+  }
+
+  var hooks: SessionManagerHooks { settings.hooks }
+
+  var handledCallbacks: CallbackSet {
+    hooks.taskWasCreated == nil ? hooks.exchangeCallbacks : hooks.exchangeCallbacks.union(.createdTask)
+  }
+
+  /// What a task ends with: the error of the handler that gave up a challenge, if it did.
+  func explained(_ error: SessionError) -> any Error {
+    if error.code == .cancelled, let refusal = refusal.withLock({ $0 }) { return refusal }
+    return settings.explained(error)
+  }
+
+  func session(_ session: Session, didCreateTask task: SessionTask) { hooks.taskWasCreated?(session, task) }
+
+  func session(
+    _ session: Session, task: SessionTask, willBeginDelayedRequest request: Request,
+    completionHandler: @escaping @Sendable (DelayedRequestDisposition) -> Void
+  ) {
+    completionHandler(hooks.taskWillBeginDelayedRequest?(session, task, request) ?? .continueLoading)
+  }
+
+  func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) {
+    hooks.taskIsWaitingForConnectivity?(session, task)
+  }
+
+  func session(_ session: Session, task: SessionTask, didReceiveInformationalResponse response: Response) {
+    hooks.taskDidReceiveInformationalResponse?(session, task, response)
+  }
+
+  func session(
+    _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
+    completionHandler: @escaping @Sendable (Request?) -> Void
+  ) {
+    guard let hook = hooks.taskWillPerformHTTPRedirection else { return completionHandler(request) }
+    completionHandler(hook(session, task, response, request))
+  }
+
+  func session(
+    _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
+    completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
+  ) {
+    guard let handler = hooks.authenticationChallengeHandler else {
+      return completionHandler(.performDefaultHandling)
+    }
+    switch handler(session, task, challenge, completionHandler) {
+    case .handledLater: break
+    case .credential(let credential): completionHandler(.useCredential(credential))
+    case .disposition(let disposition): completionHandler(disposition)
+    case .error(let error):
+      refusal.withLock { $0 = error }
+      completionHandler(.cancelAuthenticationChallenge)
+    }
+  }
+
+  func session(
+    _ session: Session, task: SessionTask,
+    needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
+  ) {
+    completionHandler(hooks.taskNeedNewBodyStream?(session, task))
+  }
+
+  func session(
+    _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+    totalBytesExpectedToSend: Int64?
+  ) {
+    hooks.taskDidSendBodyData?(session, task, bytesSent, totalBytesSent, totalBytesExpectedToSend)
+  }
+
+  func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {
+    hooks.taskDidFinishCollectingMetrics?(session, task, metrics)
+  }
+
+  func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {}
+}

@@ -1,0 +1,233 @@
+internal import Foundation
+internal import LupineBase
+internal import LupineSession
+internal import LupineWire
+internal import Synchronization
+
+/// What a manager does with one task: collects its body, moves its progress, puts its file into its place, and calls its handler. It is the task's
+/// delegate, which makes the tasks the registry: who has the task finds it.
+///
+/// Source: `AFURLSessionManagerTaskDelegate`.
+///
+/// Invariants: the delegate queue alone touches the body; the handler is called once; behind the end nothing is held, neither handler nor core.
+final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloadDelegate, @unchecked Sendable {
+  /// Who is told of the end.
+  enum Handler: Sendable {
+    case data(DataTaskHandler?)
+    case call(SuccessHandler?, FailureHandler?)
+    case download(DownloadTaskHandler?)
+  }
+
+  /// Where a download goes.
+  struct Target: Sendable {
+    var destination: DownloadDestinationHandler?
+    var options: DownloadOptions = []
+  }
+
+  private struct State {
+    /// Until the end, so that the session lives as long.
+    var core: ManagerCore?
+    var handler: Handler
+    var target: Target
+    var data = Data()
+    var isTooLarge = false
+    var file: URL?
+    var fileError: (any Error)?
+    /// What the task was before it became a download.
+    var dataTask: DataTask?
+  }
+
+  /// As it was when the task was made.
+  let serializer: any ResponseSerializer
+  let upload: ByteProgress
+  let download: ByteProgress
+  private let kind: Kind
+  private let bodyLimit: Int
+  private let state: LockedStorage<State>
+
+  enum Kind {
+    case data
+    case upload
+    case download
+  }
+
+  init(
+    _ core: ManagerCore, _ kind: Kind, serializer: (any ResponseSerializer)?, upload: TaskProgressHandler?,
+    download: TaskProgressHandler?, target: Target = Target(), bodyLimit: Int, handler: Handler
+  ) {
+    let (shared, queue) = core.settings.values.withLock { ($0.responseSerializer, $0.progressQueue) }
+    self.serializer = serializer ?? shared
+    self.kind = kind
+    self.bodyLimit = bodyLimit
+    self.upload = ByteProgress(upload, queue: queue)
+    self.download = ByteProgress(download, queue: queue)
+    state = LockedStorage(State(core: core, handler: handler, target: target))
+    super.init(core.settings)
+  }
+
+  /// Whether the end was told; then the progresses are nobody's any more.
+  var isOver: Bool { state.withLock { $0.core == nil } }
+
+  /// Becomes the delegate of a task, and posts what its commands change.
+  func manage(_ task: SessionTask) {
+    task.delegate = self
+    task.onChange = { task, change in
+      let name = change == .running ? Notification.Name.taskDidResume : .taskDidSuspend
+      DispatchQueue.main.async { NotificationCenter.default.post(name: name, object: task) }
+    }
+  }
+
+  // MARK: What is called for
+
+  override var handledCallbacks: CallbackSet {
+    let hooks = hooks
+    var set = hooks.exchangeCallbacks.union(.completed)
+    switch kind {
+    case .data, .upload: set.formUnion(hooks.dataCallbacks.union(.receivedData))
+    case .download: set.formUnion([.finishedDownload, .wroteData, .resumedAtOffset])
+    }
+    if kind == .upload || upload.isWanted { set.insert(.sentBodyData) }
+    return set
+  }
+
+  // MARK: Sending
+
+  override func session(
+    _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+    totalBytesExpectedToSend: Int64?
+  ) {
+    upload.update(totalBytesSent, of: totalBytesExpectedToSend, for: task)
+    super.session(
+      session, task: task, didSendBodyData: bytesSent, totalBytesSent: totalBytesSent,
+      totalBytesExpectedToSend: totalBytesExpectedToSend)
+  }
+
+  // MARK: Receiving
+
+  func session(
+    _ session: Session, dataTask: DataTask, didReceive response: Response,
+    completionHandler: @escaping @Sendable (ResponseDisposition) -> Void
+  ) {
+    completionHandler(hooks.dataTaskDidReceiveResponse?(session, dataTask, response) ?? .allow)
+  }
+
+  func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {
+    manage(downloadTask)
+    state.withLock { $0.dataTask = dataTask }
+    hooks.dataTaskDidBecomeDownloadTask?(session, dataTask, downloadTask)
+  }
+
+  func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
+    let (count, isTooLarge) = state.withLock { state -> (Int, Bool) in
+      let room = bodyLimit - state.data.count
+      state.data.append(data.count > room ? data.prefix(max(0, room)) : data)
+      if data.count > room { state.isTooLarge = true }
+      return (state.data.count, state.isTooLarge)
+    }
+    if isTooLarge { dataTask.cancel() }
+    download.update(Int64(count), of: dataTask.decodedLength, for: dataTask)
+    hooks.dataTaskDidReceiveData?(session, dataTask, data)
+  }
+
+  func session(
+    _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+    completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+  ) {
+    guard let hook = hooks.dataTaskWillCacheResponse else { return completionHandler(proposedResponse) }
+    completionHandler(hook(session, dataTask, proposedResponse))
+  }
+
+  func session(
+    _ session: Session, downloadTask: DownloadTask, didWriteData bytesWritten: Int64, totalBytesWritten: Int64,
+    totalBytesExpectedToWrite: Int64?
+  ) {
+    download.update(totalBytesWritten, of: totalBytesExpectedToWrite, for: downloadTask)
+    hooks.downloadTaskDidWriteData?(session, downloadTask, bytesWritten, totalBytesWritten, totalBytesExpectedToWrite)
+  }
+
+  func session(
+    _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?
+  ) {
+    download.update(fileOffset, of: expectedTotalBytes, for: downloadTask)
+    hooks.downloadTaskDidResume?(session, downloadTask, fileOffset, expectedTotalBytes)
+  }
+
+  /// The status is judged before the file moves: what is refused is removed with the temporary file.
+  func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {
+    guard let response = downloadTask.response else { return }
+    if let refusal = serializer.refusal(of: response, data: nil) {
+      return state.withLock { $0.fileError = refusal }
+    }
+    let target = state.withLock { $0.target }
+    let temporary = URL(fileURLWithPath: path)
+    let place =
+      hooks.downloadTaskDidFinishDownloading?(session, downloadTask, temporary)
+      ?? target.destination?(temporary, response)
+    guard let place else { return }
+    do {
+      try target.options.move(path, to: place)
+      state.withLock { $0.file = place }
+      NotificationCenter.default.post(name: .downloadTaskDidMoveFile, object: downloadTask)
+    } catch {
+      state.withLock { $0.fileError = error }
+      NotificationCenter.default.post(
+        name: .downloadTaskDidFailToMoveFile, object: downloadTask, userInfo: [TaskNotificationKey.error: error])
+    }
+  }
+
+  // MARK: The end
+
+  override func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+    let taken = state.withLock { state -> State in
+      let taken = state
+      state.core = nil
+      state.handler = .data(nil)
+      state.target = Target()
+      state.data = Data()
+      state.dataTask = nil
+      return taken
+    }
+    guard let core = taken.core else { return }
+    if error == nil {
+      upload.finish(for: task)
+      download.finish(for: task)
+    }
+    var ending = TaskEnding(task, dataTask: taken.dataTask, serializer: serializer, data: taken.data, file: taken.file)
+    if let error {
+      ending.failed(with: refused(error, taken), metrics: error.metrics, response: error.response)
+    } else if let error = taken.fileError {
+      ending.failed(with: error, metrics: task.response?.metrics, response: task.response)
+    }
+    ending.deliver(to: taken.handler, core)
+    hooks.taskDidComplete?(session, task, error)
+  }
+
+  /// The error for the handler: with the body as far as it came, and a status as the serializer sees it.
+  private func refused(_ error: SessionError, _ state: State) -> any Error {
+    var error = error
+    if error.partialBody == nil, !state.data.isEmpty { error.partialBody = [UInt8](state.data) }
+    if state.isTooLarge {
+      error.code = .bodyTooLarge
+      error.phase = .receive
+      error.message =
+        "the body is larger than \(bodyLimit) bytes; see SessionConfiguration.maximumBufferedBodySize, or download it"
+    } else if error.code == .badResponse, let response = error.response, !(200...299).contains(response.statusCode),
+      var refusal = serializer.refusal(of: response, data: Data(error.partialBody ?? [])) as? SerializationError
+    {
+      refusal.underlying = refusal.underlying ?? error
+      return refusal
+    }
+    return explained(error)
+  }
+}
+
+extension SessionTask {
+  /// The length of the body as it is delivered; nil: not known, also where a content coding is taken off on the way.
+  var decodedLength: Int64? {
+    guard let response, let length = response.expectedContentLength else { return nil }
+    guard let coding = response.head.fields.first(named: "content-encoding"), coding.lowercased() != "identity" else {
+      return length
+    }
+    return originalRequest.fields[.acceptEncoding] == nil ? nil : length
+  }
+}

@@ -1,0 +1,43 @@
+internal import Foundation
+internal import LupineBase
+public import LupineSession
+internal import Synchronization
+
+extension SessionManager {
+  /// Fetches a request and makes a value of its body.
+  ///
+  /// The short way: nothing is queued anywhere, and the serializer runs on the executor of the process, never on the main actor. So no notification is
+  /// posted; hooks that concern the exchange are called if they are set (see `SessionManagerHooks`). Cancelling the task cancels the request.
+  ///
+  /// - Returns: the value, and the response with trailers and metrics.
+  /// - Throws: `SessionError`; what the serializer throws, with response and body in it; the error of a challenge handler that gave up.
+  @concurrent
+  public func response<Serializer: ResponseSerializer>(
+    for request: Request, serializer: Serializer
+  ) async throws -> (Serializer.Output, Response) {
+    let (data, response) = try await exchange(request)
+    return (try serializer.serialize(response, data: data), response)
+  }
+
+  /// One exchange, or several, with the hooks that are set.
+  @concurrent
+  func exchange(_ request: Request) async throws -> (Data, Response) {
+    let settings = core.settings
+    let delegate = HookedTaskDelegate.forAsyncCall(settings)
+    let retrying = settings.values.withLock { $0.retrying }
+    do {
+      if retrying.isTrivial { return try await session.data(for: request, delegate: delegate) }
+      return try await retrying.run(request) { request throws(SessionError) in
+        do {
+          return try await session.data(for: request, delegate: delegate)
+        } catch let error as SessionError {
+          throw error
+        } catch {
+          throw SessionError(.unknown, phase: .receive, message: "\(error)", underlying: error)
+        }
+      }
+    } catch let error as SessionError {
+      throw delegate?.explained(error) ?? settings.explained(error)
+    }
+  }
+}

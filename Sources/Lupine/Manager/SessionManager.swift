@@ -1,0 +1,126 @@
+public import Dispatch
+internal import Foundation
+internal import LupineBase
+public import LupineSession
+internal import Synchronization
+
+/// Makes tasks of a session and brings what comes of them: values instead of bytes, progress, files in their places, notifications.
+///
+/// Every method may be called from any thread. Settings hold for the tasks that are made after them; hooks for those that begin after them.
+///
+/// **Ownership.** Nobody but you holds the manager: neither its session nor its tasks do, so that one made in passing goes when it is let go. Tasks that
+/// are not over keep the session; when manager and tasks are gone, its connections are closed. (AFNetworking's managers live until they are invalidated.)
+///
+/// Subclasses must be as safe: `@unchecked` is inherited, since whatever can change here is behind a lock.
+///
+/// Source: `AFURLSessionManager`.
+@dynamicMemberLookup
+open class SessionManager: @unchecked Sendable {
+  let core: ManagerCore
+
+  /// Makes a manager with a session of its own.
+  ///
+  /// - Throws: `SessionError`, as `Session` does: `.badRequest` for settings that contradict each other, `.system` if there is nothing left to make a
+  ///   session of.
+  public init(configuration: SessionConfiguration = .default) throws(SessionError) {
+    core = try ManagerCore(configuration)
+  }
+
+  // MARK: The session
+
+  /// The session. `invalidateSession(cancellingTasks:resettingSession:)` may put another one in its place.
+  public var session: Session { core.session }
+
+  /// The configuration of the session.
+  public var sessionConfiguration: SessionConfiguration { session.configuration }
+
+  /// Where hooks are called, and progress unless `progressQueue` is set.
+  public var delegateQueue: DispatchQueue { session.delegateQueue }
+
+  /// Ends the session.
+  ///
+  /// - Parameters:
+  ///   - cancellingTasks: end its tasks at once, with `.cancelled`; otherwise they finish.
+  ///   - resettingSession: go on with a new session of the same configuration. Default false: tasks made later fail with `.sessionInvalidated`.
+  /// - Throws: `SessionError` if no new session can be made; the old one is valid then.
+  ///
+  /// Source: `invalidateSessionCancelingTasks:resetSession:`.
+  public func invalidateSession(
+    cancellingTasks: Bool, resettingSession: Bool = false
+  ) throws(SessionError) {
+    let session = resettingSession ? try core.replaceSession() : session
+    if cancellingTasks { session.invalidateAndCancel() } else { session.finishTasksAndInvalidate() }
+  }
+
+  // MARK: Settings
+
+  /// What makes values of bodies. A task keeps the one that it was made with. Default `JSONResponseSerializer()`.
+  public var responseSerializer: any ResponseSerializer {
+    get { core.settings.values.withLock { $0.responseSerializer } }
+    set { core.settings.values.withLock { $0.responseSerializer = newValue } }
+  }
+
+  /// Where completion handlers are called; read when a task is over. Default nil: the main queue.
+  public var completionQueue: DispatchQueue? {
+    get { core.settings.values.withLock { $0.completionQueue } }
+    set { core.settings.values.withLock { $0.completionQueue = newValue } }
+  }
+
+  /// A group that completion handlers are in from when they are queued. Default nil: one of the process's.
+  public var completionGroup: DispatchGroup? {
+    get { core.settings.values.withLock { $0.completionGroup } }
+    set { core.settings.values.withLock { $0.completionGroup = newValue } }
+  }
+
+  /// Where progress handlers are called; read when a task is made. Default nil: the session's delegate queue, which is not the main queue.
+  public var progressQueue: DispatchQueue? {
+    get { core.settings.values.withLock { $0.progressQueue } }
+    set { core.settings.values.withLock { $0.progressQueue = newValue } }
+  }
+
+  /// Asked about the requests of `async` calls, in this order. Default none.
+  public var interceptors: [any RequestInterceptor] {
+    get { core.settings.values.withLock { $0.retrying.interceptors } }
+    set { core.settings.values.withLock { $0.retrying.interceptors = newValue } }
+  }
+
+  /// When `async` calls are tried again, after the interceptors were asked. Default nil: never.
+  public var retryPolicy: RetryPolicy? {
+    get { core.settings.values.withLock { $0.retrying.policy } }
+    set { core.settings.values.withLock { $0.retrying.policy = newValue } }
+  }
+
+  /// What servers are trusted. Default `.default`: those that the session trusts, at no cost.
+  public var securityPolicy: SecurityPolicy { core.settings.values.withLock { $0.securityPolicy } }
+
+  /// Sets whom to trust. Connections and TLS sessions that were made under another policy are not used any more; requests under way go on.
+  ///
+  /// Of a server that it refuses, the error of the tasks is `.serverCertificateUntrusted`, with the `SecurityPolicyError` as `underlying`: never a
+  /// cancellation.
+  ///
+  /// - Throws: nothing here; see `HTTPSessionManager`.
+  open func setSecurityPolicy(_ policy: SecurityPolicy) throws(SecurityPolicyError) {
+    core.settings.change { $0.securityPolicy = policy }
+    session.flush()
+  }
+
+  /// The hooks, each as a property of the manager: see `SessionManagerHooks`.
+  public subscript<Value>(dynamicMember hook: WritableKeyPath<SessionManagerHooks, Value>) -> Value {
+    get { core.settings.hooks[keyPath: hook] }
+    set {
+      core.settings.values.withLock { $0.hooks[keyPath: hook] = newValue }
+      if hook == \SessionManagerHooks.connectionChallengeHandler { session.flush() }
+    }
+  }
+
+  // MARK: Tasks under way
+
+  /// The tasks of the session that have begun and are not over, those of `async` calls too, oldest first. At once, from any thread and queue.
+  public var tasks: [SessionTask] { session.allTasks }
+  /// Those of `tasks` that send at most a small body and give a value.
+  public var dataTasks: [DataTask] { tasks.compactMap { $0 is UploadTask ? nil : $0 as? DataTask } }
+  /// Those of `tasks` that send a body.
+  public var uploadTasks: [UploadTask] { tasks.compactMap { $0 as? UploadTask } }
+  /// Those of `tasks` that write a file.
+  public var downloadTasks: [DownloadTask] { tasks.compactMap { $0 as? DownloadTask } }
+}

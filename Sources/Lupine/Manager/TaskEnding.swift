@@ -1,0 +1,84 @@
+internal import Foundation
+internal import LupineBase
+internal import LupineSession
+
+/// The end of a managed task: the value is made of the body on the processing queue, then the handler is called where the manager says, then the
+/// notification is posted on the main queue.
+struct TaskEnding: Sendable {
+  let task: SessionTask
+  private let dataTask: DataTask?
+  let serializer: any ResponseSerializer
+  let data: Data
+  let file: URL?
+  private(set) var response: Response?
+  private(set) var error: (any Error)?
+  private var value: (any Sendable)?
+  private var metrics: TaskMetrics?
+
+  /// - Parameter dataTask: what the task was before it became a download.
+  init(_ task: SessionTask, dataTask: DataTask?, serializer: any ResponseSerializer, data: Data, file: URL?) {
+    self.task = task
+    self.dataTask = dataTask ?? task as? DataTask
+    self.serializer = serializer
+    self.data = data
+    self.file = file
+    response = task.response
+    metrics = response?.metrics
+  }
+
+  /// There is no value to be made.
+  mutating func failed(with error: any Error, metrics: TaskMetrics?, response: Response?) {
+    self.error = error
+    self.metrics = metrics
+    self.response = response ?? self.response
+  }
+
+  func deliver(to handler: ManagedTask.Handler, _ core: ManagerCore) {
+    if error != nil { return finish(handler, core) }
+    ManagerCore.processingQueue.async {
+      var ending = self
+      ending.serialize(handler)
+      ending.finish(handler, core)
+    }
+  }
+
+  private mutating func serialize(_ handler: ManagedTask.Handler) {
+    // A file was validated before it moved; it is the value.
+    if case .download = handler { return }
+    if let file {
+      value = file
+      return
+    }
+    do {
+      value = try serializer.anyValue(response, data: data)
+    } catch {
+      self.error = error
+      value = (error as? SerializationError)?.value
+    }
+  }
+
+  private func finish(_ handler: ManagedTask.Handler, _ core: ManagerCore) {
+    core.complete {
+      switch handler {
+      case .data(let handler): handler?(response, value, error)
+      case .download(let handler): handler?(response, file, error)
+      case .call(let success, let failure):
+        if let error { failure?(dataTask, error) } else if let dataTask { success?(dataTask, value) }
+      }
+      DispatchQueue.main.async { post() }
+    }
+  }
+
+  private func post() {
+    var information: [String: Any] = [TaskNotificationKey.responseSerializer: serializer]
+    information[TaskNotificationKey.metrics] = metrics
+    information[TaskNotificationKey.serializedResponse] = file.map { $0 as any Sendable } ?? value
+    information[TaskNotificationKey.error] = error
+    if let file {
+      information[TaskNotificationKey.assetPath] = file
+    } else {
+      information[TaskNotificationKey.responseData] = data
+    }
+    NotificationCenter.default.post(name: .taskDidComplete, object: task, userInfo: information)
+  }
+}
