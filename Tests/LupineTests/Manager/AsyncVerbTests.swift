@@ -1,0 +1,104 @@
+import Foundation
+import Lupine
+import LupineTesting
+import Testing
+
+/// The `async` twins of the verbs.
+@Suite struct AsyncVerbTests {
+  struct Greeting: Codable, Equatable {
+    var greeting: String
+    var count: Int
+  }
+
+  /// The type that is asked for decides what is made of the body.
+  @Test func typesDecide() async throws {
+    try await withManager { manager, server in
+      let greeting: Greeting = try await manager.get("json")
+      #expect(greeting == Greeting(greeting: "Hello, world!", count: 13))
+      let json = try await manager.get("json", as: JSONValue.self)
+      #expect(json["count"] == .integer(13))
+      let data = try await manager.get("hello", as: Data.self)
+      #expect(data == Data("Hello, world!".utf8))
+      let nothing = try await manager.get("status?code=204", as: JSONValue.self)
+      #expect(nothing == .null)
+      #expect(server.connectionCount == 1)
+    }
+  }
+
+  /// Every verb arrives as itself.
+  @Test func verbs() async throws {
+    try await withManager(ServerRoute.api()) { manager, server in
+      let parameters = ["key": "value"]
+      let told: [Anything] = [
+        try await manager.get("anything", parameters: parameters),
+        try await manager.post("anything", parameters: parameters),
+        try await manager.put("anything", parameters: parameters),
+        try await manager.patch("anything", parameters: parameters),
+        try await manager.delete("anything", parameters: parameters, headers: ["field": "x"]),
+      ]
+      #expect(told.map(\.method) == ["GET", "POST", "PUT", "PATCH", "DELETE"])
+      #expect(told.map { $0.arguments.merging($0.form) { $1 } } == Array(repeating: parameters, count: 5))
+      #expect(told.last?.headers["field"] == "x")
+      let head = try await manager.head("json")
+      #expect(head.statusCode == 200)
+    }
+  }
+
+  /// Errors are typed: of the session, or of the serializer, with response and body.
+  @Test func errorsAreTyped() async throws {
+    try await withManager { manager, server in
+      let status = await #expect(throws: SerializationError.self) {
+        try await manager.get("status?code=404&body=gone", as: Data.self)
+      }
+      #expect(status?.code == .unacceptableStatusCode && status?.data == Data("gone".utf8))
+      let type = await #expect(throws: SerializationError.self) {
+        try await manager.get("hello", as: JSONValue.self)
+      }
+      #expect(type?.code == .unacceptableContentType)
+      let time = await #expect(throws: SessionError.self) {
+        try await manager.get("slow", as: Data.self, timeout: .milliseconds(50))
+      }
+      #expect(time?.code == .timedOut)
+    }
+  }
+
+  /// The manager's own serializer says which statuses are acceptable.
+  @Test func acceptableStatusesAreTheManagers() async throws {
+    try await withManager { manager, server in
+      var serializer = JSONResponseSerializer()
+      serializer.acceptableStatusCodes = [404]
+      manager.responseSerializer = serializer
+      let data = try await manager.get("status?code=404&body=gone", as: Data.self)
+      #expect(data == Data("gone".utf8))
+    }
+  }
+
+  /// Cancelling the task cancels the request.
+  @Test func cancellationReachesTheRequest() async throws {
+    try await withManager { manager, server in
+      let call = Task { try await manager.get("slow", as: Data.self) }
+      _ = await eventually { server.requestCount == 1 }
+      call.cancel()
+      let error = await #expect(throws: SessionError.self) { try await call.value }
+      #expect(error?.code == .cancelled)
+    }
+  }
+
+  /// Without hooks a call has no delegate, and posts nothing; with one, the hook is called.
+  @Test func hooksOfTheExchangeAreCalled() async throws {
+    try await withManager(ServerRoute.api()) { manager, server in
+      let posted = NotificationRecorder(.taskDidComplete, object: nil) { notification in
+        ["session": (notification.object as? SessionTask)?.originalRequest.urlString ?? ""]
+      }
+      _ = try await manager.get("anything", as: Data.self)
+      let asked = Recorder<Int>()
+      manager.taskWillPerformHTTPRedirection = { _, _, response, request in
+        asked.add(response.statusCode)
+        return request
+      }
+      _ = try await manager.get("redirect?to=/anything", as: Data.self)
+      #expect(asked.values == [302])
+      #expect(!posted.values.contains { $0["session"]?.hasPrefix(server.url("/")) ?? false })
+    }
+  }
+}

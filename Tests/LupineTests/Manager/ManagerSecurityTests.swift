@@ -1,0 +1,88 @@
+import Foundation
+import Lupine
+import LupineTesting
+import Testing
+
+/// The facts of AFNetworking's `AFHTTPSessionManagerTests` about security policies, and complaints 7 and 8.
+@Suite struct ManagerSecurityTests {
+  private let authority = Result { () throws(MintError) in try CertificateAuthority() }
+
+  private func policy(_ mode: PinningMode) throws -> SecurityPolicy {
+    try SecurityPolicy(
+      pinningMode: mode, pinnedCertificates: mode == .none ? [] : [authority.get().rootDER])
+  }
+
+  struct Setting: Sendable, CustomTestStringConvertible {
+    var base: String?
+    var mode: PinningMode
+    var isAllowed: Bool
+    var testDescription: String { "\(mode) with \(base ?? "no base")" }
+  }
+
+  /// A policy that pins needs a base that is https, or none: a thrown error instead of an exception, and absolute URLs may be pinned (complaint 8).
+  @Test(arguments: [
+    Setting(base: "http://example.com", mode: .none, isAllowed: true),
+    Setting(base: "https://example.com", mode: .none, isAllowed: true),
+    Setting(base: "https://example.com", mode: .certificate, isAllowed: true),
+    Setting(base: "https://example.com", mode: .publicKey, isAllowed: true),
+    Setting(base: "HTTPS://example.com", mode: .publicKey, isAllowed: true),
+    Setting(base: "http://example.com", mode: .certificate, isAllowed: false),
+    Setting(base: "http://example.com", mode: .publicKey, isAllowed: false),
+    Setting(base: nil, mode: .certificate, isAllowed: true),
+    Setting(base: nil, mode: .publicKey, isAllowed: true),
+  ])
+  func complaint8PoliciesAndBases(_ setting: Setting) throws {
+    let manager = try HTTPSessionManager(baseURL: setting.base)
+    let policy = try policy(setting.mode)
+    if setting.isAllowed {
+      try manager.setSecurityPolicy(policy)
+      #expect(manager.securityPolicy == policy)
+    } else {
+      let error = #expect(throws: SecurityPolicyError.self) { try manager.setSecurityPolicy(policy) }
+      #expect(error?.reason == .insecureBaseURL && manager.securityPolicy == .default)
+    }
+  }
+
+  /// What is pinned is trusted; what is not is refused as such, in AFNetworking's words, by tasks and calls, and never as a cancellation (complaint 7). The
+  /// policy may change while the manager lives.
+  @Test(arguments: [PinningMode.certificate, .publicKey])
+  func complaint7PinFailures(_ mode: PinningMode) async throws {
+    let authority = try authority.get()
+    let other = try CertificateAuthority()
+    try await withManager(
+      tls: ServerTLS.minted(by: authority, .loopback),
+      configure: { $0.tls.roots = .certificates([authority.rootDER]) }
+    ) { manager, server in
+      #expect(await ended { manager.get("json", success: $0, failure: $1) }.isSuccess)
+      try manager.setSecurityPolicy(
+        SecurityPolicy(pinningMode: mode, pinnedCertificates: [other.rootDER]))
+      let end = await ended { manager.get("json", success: $0, failure: $1) }
+      let thrown = await #expect(throws: SessionError.self) { try await manager.get("json", as: Data.self) }
+      for error in [end.error as? SessionError, thrown] {
+        #expect(error?.code == .serverCertificateUntrusted)
+        let cause = error?.underlying as? SecurityPolicyError
+        #expect(cause?.reason == .pinMismatch)
+        #expect(
+          cause?.errorDescription
+            == "The certificate for this server is invalid. You might be connecting to a server that is pretending to be “localhost” "
+            + "which could put your confidential information at risk.")
+      }
+      try manager.setSecurityPolicy(
+        SecurityPolicy(pinningMode: mode, pinnedCertificates: [authority.rootDER]))
+      #expect(await ended { manager.get("json", success: $0, failure: $1) }.isSuccess)
+    }
+  }
+
+  /// A handler of challenges decides alone, unless it says that the default is right: that is the policy's.
+  @Test func theHandlerPassesThePolicyBy() async throws {
+    let other = try CertificateAuthority()
+    try await withManager(tls: ServerTLS.minted(by: authority.get(), .loopback)) { manager, server in
+      try manager.setSecurityPolicy(SecurityPolicy(pinningMode: .publicKey, pinnedCertificates: [other.rootDER]))
+      manager.connectionChallengeHandler = { _, _, _ in .disposition(.trustServer) }
+      #expect(await ended { manager.get("json", success: $0, failure: $1) }.isSuccess)
+      manager.connectionChallengeHandler = { _, _, _ in .disposition(.performDefaultHandling) }
+      let end = await ended { manager.get("json", success: $0, failure: $1) }
+      #expect((end.error as? SessionError)?.underlying is SecurityPolicyError)
+    }
+  }
+}
