@@ -39,6 +39,7 @@ let fuzzRunners: [Target] =
     "Archive",
     "FieldValues",
     "TLSEngine",
+    "Multipart",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",

@@ -8,6 +8,7 @@ import Testing
     ("ResponseParser", { ResponseParserFuzz.run(bytes: $0) }),
     ("ChunkedDecoder", { ChunkedDecoderFuzz.run(bytes: $0) }),
     ("RequestEncoder", { RequestEncoderFuzz.run(bytes: $0) }),
+    ("Multipart", { MultipartFuzz.run(bytes: $0) }),
   ]
 
   @Test(arguments: bodies.map(\.0)) func replays(_ name: String) throws {
