@@ -16,6 +16,7 @@ struct BatchCommand: AsyncParsableCommand {
       REQUEST:
         {"id": 1, "method": "POST", "url": "https://example.com/", "headers": [["X-A", "1"]],
          "body": "text" | "bodyBase64": "…" | "bodyFile": "path", "chunked": false,
+         "multipart": [{"name": "a", "value": "text"}, {"name": "b", "file": "path", "fileName": "f", "type": "a/b"}],
          "followRedirects": true, "maxRedirects": 20, "timeout": 30.5, "compressed": true,
          "maxBodyBytes": 268435456, "caFile": "ca.pem", "insecure": false,
          "clientCert": "cert.pem", "clientKey": "key.pem",

@@ -50,7 +50,11 @@ struct BatchRequest: Sendable {
     }
     sessionKey = try Self.sessionKey(fields)
     request.fields = try Self.headers(fields)
-    request.body = try Self.body(fields)
+    if let parts = try fields.objects("multipart") {
+      try addForm(parts, fields)
+    } else {
+      request.body = try Self.body(fields)
+    }
     file = try Self.file(fields)
     request.credential = try Self.credential(fields)
     try applyLimits(fields)
@@ -151,7 +155,7 @@ struct BatchRequest: Sendable {
     guard [text, base64, file].count(where: { $0 != nil }) <= 1 else {
       throw BatchRefusal("\"body\", \"bodyBase64\" and \"bodyFile\" exclude each other")
     }
-    if let file { return isChunked ? chunked([.file(path: file, size: nil)]) : .file(path: file) }
+    if let file { return isChunked ? chunked([.file(path: file)]) : .file(path: file) }
     var bytes = text.map { Array($0.utf8) }
     if let base64 {
       bytes = Base64.decode(base64)
@@ -159,6 +163,43 @@ struct BatchRequest: Sendable {
     }
     if isChunked { return chunked([.bytes(bytes ?? [])]) }
     return bytes.map { .bytes($0) } ?? .none
+  }
+
+  /// Takes the place of any Content-Type given.
+  private mutating func addForm(_ parts: [[String: String]], _ fields: BatchFields) throws(BatchRefusal) {
+    for name in ["body", "bodyBase64", "bodyFile"] where try fields.string(name) != nil {
+      throw BatchRefusal("\"multipart\" and another body exclude each other")
+    }
+    var form = FormParts()
+    for part in parts { try Self.add(part, to: &form) }
+    guard !parts.isEmpty else { throw BatchRefusal("\"multipart\" has no part") }
+    let body = form.body
+    request.fields[.contentType] = form.contentType
+    request.body =
+      try fields.boolean("chunked") == true
+      ? .stream(length: nil, isReplayable: body.isReplayable) { body.makeStream() } : body
+  }
+
+  private static func add(_ part: [String: String], to form: inout FormParts) throws(BatchRefusal) {
+    var rest = part
+    guard let name = rest.removeValue(forKey: "name") else {
+      throw BatchRefusal("a part of \"multipart\" has a \"name\"")
+    }
+    let value = rest.removeValue(forKey: "value")
+    let path = rest.removeValue(forKey: "file")
+    let (fileName, type) = (rest.removeValue(forKey: "fileName"), rest.removeValue(forKey: "type"))
+    guard rest.isEmpty, (value == nil) != (path == nil), path != nil || fileName == nil && type == nil, path != "-"
+    else {
+      throw BatchRefusal(
+        "a part of \"multipart\" has \"name\" and \"value\", or \"name\", \"file\" and perhaps \"fileName\" and \"type\""
+      )
+    }
+    guard let path else { return form.add(name: name, value: Array((value ?? "").utf8)) }
+    do {
+      try form.add(name: name, path: path, fileName: fileName, type: type)
+    } catch {
+      throw BatchRefusal((error as? CommandFailure)?.message ?? "\(error)", code: "fileFailed")
+    }
   }
 
   private static func chunked(_ segments: [SegmentedBody.Segment]) -> Request.Body {
@@ -208,7 +249,18 @@ struct BatchFields {
 
   /// An object of strings.
   func strings(_ name: String) throws(BatchRefusal) -> [String: String] {
-    guard let value = value(name) else { return [:] }
+    try value(name).map { value throws(BatchRefusal) in try strings(of: value, name) } ?? [:]
+  }
+
+  /// An array of objects of strings.
+  func objects(_ name: String) throws(BatchRefusal) -> [[String: String]]? {
+    guard let array = try array(name) else { return nil }
+    var result: [[String: String]] = []
+    for element in array { result.append(try strings(of: element, "\(name)[\(result.count)]")) }
+    return result
+  }
+
+  private func strings(of value: JSONValue, _ name: String) throws(BatchRefusal) -> [String: String] {
     guard case .object(let members) = value else {
       throw BatchRefusal("\"\(name)\" must be an object, not \(value.kind)")
     }

@@ -39,7 +39,8 @@ struct FetchCommand: AsyncParsableCommand {
   @OptionGroup(title: "Connection") var connection: ConnectionOptions
 
   mutating func run() async throws {
-    let payload = PayloadOptions(json: body.json, form: body.form, raw: body.raw, headers: body.header)
+    let payload = PayloadOptions(
+      json: body.json, form: body.form, raw: body.raw, multipart: body.multipart, headers: body.header)
     var plan = try FetchPlan(
       target: try Target(arguments), payload: payload, connection: connection, authentication: authentication)
     // Progress and ranges count the bytes as they are sent.
@@ -72,6 +73,11 @@ struct BodyOptions: ParsableArguments {
   @Flag(name: [.customShort("f"), .long], help: "Send fields as a form; files make it a multipart form.")
   var form = false
 
+  @Option(
+    help: ArgumentHelp(
+      "Add a part to a multipart form: name=text, or name@file with ;type=media/type at will.", valueName: "part"))
+  var multipart: [String] = []
+
   @Option(help: "Send this text as the body; @FILE sends a file, @- standard input.")
   var raw: String?
 
@@ -81,6 +87,9 @@ struct BodyOptions: ParsableArguments {
 
   func validate() throws {
     if json, form { throw ValidationError("--json and --form exclude each other.") }
+    if !multipart.isEmpty, json || form {
+      throw ValidationError("--multipart, --json and --form exclude each other.")
+    }
   }
 }
 

@@ -7,6 +7,8 @@ struct PayloadOptions: Sendable {
   var json = false
   var form = false
   var raw: String?
+  /// Parts of a multipart form, as `name=value` and `name@file`.
+  var multipart: [String] = []
   /// Fields in addition, as `name:value`.
   var headers: [String] = []
 }
@@ -26,7 +28,12 @@ struct Payload: Sendable {
   init(_ items: [RequestItem], options: PayloadOptions) throws {
     if options.json { fields[.accept] = Self.acceptJSON }
     let parts = items.filter(\.isPartOfBody)
-    if let raw = options.raw {
+    if !options.multipart.isEmpty {
+      guard parts.isEmpty, options.raw == nil else {
+        throw CommandFailure.misuse("--multipart and another body exclude each other")
+      }
+      try multipart(try options.multipart.map { try RequestItem(part: $0) })
+    } else if let raw = options.raw {
       guard parts.isEmpty else { throw CommandFailure.misuse("--raw and body items exclude each other") }
       try self.raw(raw, options)
     } else if case .body(let path) = parts.first(where: \.isWholeBody) {
@@ -65,7 +72,7 @@ struct Payload: Sendable {
       body = .sequence(SegmentedBody([.standardInput]))
     } else {
       let file = try InputFile(path)
-      body = file.size == nil ? .sequence(SegmentedBody([.file(path: path, size: nil)])) : .file(path: path)
+      body = file.size == nil ? .sequence(SegmentedBody([.file(path: path)])) : .file(path: path)
     }
   }
 
@@ -91,10 +98,16 @@ struct Payload: Sendable {
   }
 
   private mutating func multipart(_ parts: [RequestItem]) throws {
-    let form = try MultipartForm(parts)
-    fields[.contentType] = "multipart/form-data; boundary=\(form.boundary)"
-    let segments = form.segments
-    body = .stream(length: form.length, isReplayable: true) { BodyStream(SegmentedBody(segments)) }
+    var form = FormParts()
+    for part in parts {
+      if case .file(let name, let path, let type) = part {
+        try form.add(name: name, path: path, type: type)
+      } else if let pair = part.formPair {
+        form.add(name: pair.name, value: Array(pair.value.utf8))
+      }
+    }
+    fields[.contentType] = form.contentType
+    body = form.body
   }
 }
 
@@ -122,25 +135,5 @@ extension RequestItem {
     case .json(let name, let value): (name, String(decoding: JSONWriter.line(value), as: UTF8.self))
     default: nil
     }
-  }
-}
-
-/// Media types by file name.
-enum MediaTypes {
-  static let form = "application/x-www-form-urlencoded; charset=utf-8"
-
-  private static let types = [
-    "json": "application/json", "txt": "text/plain", "html": "text/html", "htm": "text/html", "css": "text/css",
-    "csv": "text/csv", "xml": "application/xml", "js": "text/javascript", "md": "text/markdown",
-    "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
-    "svg": "image/svg+xml", "pdf": "application/pdf", "zip": "application/zip", "gz": "application/gzip",
-    "tar": "application/x-tar", "mp3": "audio/mpeg", "mp4": "video/mp4", "wasm": "application/wasm",
-    "yaml": "application/yaml", "yml": "application/yaml",
-  ]
-
-  static func type(of path: String) -> String {
-    let name = path.split(separator: "/").last ?? ""
-    guard let dot = name.lastIndex(of: ".") else { return "application/octet-stream" }
-    return types[name[name.index(after: dot)...].lowercased()] ?? "application/octet-stream"
   }
 }

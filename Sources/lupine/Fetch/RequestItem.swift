@@ -47,6 +47,26 @@ enum RequestItem: Sendable, Equatable {
     }
   }
 
+  /// Reads a part of `--multipart`: `name=text`, or `name@file` with `;type=media/type` at will; whichever sign comes first decides. In the name a
+  /// backslash makes a sign an ordinary character; text and path are as they stand.
+  init(part text: String) throws(CommandFailure) {
+    var name = ""
+    var rest = Substring(text)
+    while let character = rest.popFirst() {
+      switch character {
+      case "\\" where rest.first == "=" || rest.first == "@": name.append(rest.removeFirst())
+      case "=":
+        self = .field(name: name, value: String(rest))
+        return
+      case "@" where !rest.isEmpty:
+        self = Self.file(name, String(rest))
+        return
+      default: name.append(character)
+      }
+    }
+    throw .misuse("--multipart \"\(text)\" is neither name=text nor name@file")
+  }
+
   private static func nameOfEmptyHeader(_ text: String) -> String? {
     guard text.last == ";", text.count > 1 else { return nil }
     let name = text.dropLast()

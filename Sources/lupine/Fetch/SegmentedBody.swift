@@ -5,8 +5,7 @@ struct SegmentedBody: AsyncSequence, Sendable {
 
   enum Segment: Sendable, Equatable {
     case bytes([UInt8])
-    /// With a size, exactly so many bytes: a file that grows meanwhile does not break the announced length.
-    case file(path: String, size: Int64?)
+    case file(path: String)
     case standardInput
   }
 
@@ -23,7 +22,6 @@ struct SegmentedBody: AsyncSequence, Sendable {
   struct AsyncIterator: AsyncIteratorProtocol {
     var segments: ArraySlice<Segment>
     var file: InputFile?
-    var remaining: Int64?
     var offset = 0
 
     mutating func next() async throws -> [UInt8]? {
@@ -43,17 +41,10 @@ struct SegmentedBody: AsyncSequence, Sendable {
         let chunk = Array(bytes.dropFirst(offset).prefix(SegmentedBody.chunkSize))
         offset += chunk.count
         return chunk
-      case .file(let path, let size):
-        if file == nil {
-          file = try InputFile(path)
-          remaining = size
-        }
-        guard let file else { return [] }
-        let limit = Int(Swift.min(remaining ?? .max, Int64(SegmentedBody.chunkSize)))
-        guard limit > 0 else { return [] }
-        let chunk = try file.read(upTo: limit)
-        remaining = remaining.map { $0 - Int64(chunk.count) }
-        return chunk
+      case .file(let path):
+        let open = try file ?? InputFile(path)
+        file = open
+        return try open.read(upTo: SegmentedBody.chunkSize)
       case .standardInput:
         return try System.read(System.Stream.input.rawValue, upTo: SegmentedBody.chunkSize, name: "standard input")
       }

@@ -1,44 +1,70 @@
 import Foundation
+import HTTPTypes
 import LupineRules
+import LupineSession
 import Testing
 
 @testable import lupine
 
 @Suite struct BodyTests {
-  private func collect(_ body: SegmentedBody) async throws -> [UInt8] {
-    var all: [UInt8] = []
-    for try await chunk in body { all += chunk }
-    return all
+  private static let partForm =
+    "a part of \"multipart\" has \"name\" and \"value\", or \"name\", \"file\" and perhaps \"fileName\" and \"type\""
+
+  private func text(_ payload: Payload) async throws -> String {
+    String(decoding: try await payload.body.collect(upTo: 1 << 20), as: UTF8.self)
   }
 
   @Test func multipartHasTheAnnouncedLength() async throws {
     let folder = try Folder()
     let content = String(repeating: "0123456789", count: 20_000)
     try folder.write(content, to: "a \"b\".txt")
-    let form = try MultipartForm(
+    let payload = try Payload(
       [
         .field(name: "na\"me\r\n", value: "välue"), .file(name: "file", path: folder.path("a \"b\".txt"), type: nil),
         .json(name: "n", value: .number("1")),
-      ], boundary: "XX")
-    let bytes = try await collect(SegmentedBody(form.segments))
-    #expect(Int64(bytes.count) == form.length)
+      ], options: PayloadOptions())
+    let text = try await text(payload)
+    #expect(payload.body.knownLength == Int64(text.utf8.count))
+    let boundary = try #require(payload.fields[.contentType]?.split(separator: "=").last)
     #expect(
-      String(decoding: bytes, as: UTF8.self)
-        == "--XX\r\nContent-Disposition: form-data; name=\"na%22me%0D%0A\"\r\n\r\nvälue\r\n"
-        + "--XX\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a %22b%22.txt\"\r\n"
+      text
+        == "--\(boundary)\r\nContent-Disposition: form-data; name=\"na%22me%0D%0A\"\r\n\r\nvälue\r\n"
+        + "--\(boundary)\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a %22b%22.txt\"\r\n"
         + "Content-Type: text/plain\r\n\r\n\(content)\r\n"
-        + "--XX\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--XX--\r\n")
+        + "--\(boundary)\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--\(boundary)--\r\n")
   }
 
-  @Test func boundariesDiffer() throws {
-    #expect(try MultipartForm([]).boundary != MultipartForm([]).boundary)
+  @Test(
+    arguments: [
+      ("a=b", .field(name: "a", value: "b")), ("a=", .field(name: "a", value: "")),
+      ("=b", .field(name: "", value: "b")),
+      ("a==b", .field(name: "a", value: "=b")), ("a=@b", .field(name: "a", value: "@b")),
+      ("a:b=c", .field(name: "a:b", value: "c")), ("a[b]=\\=", .field(name: "a[b]", value: "\\=")),
+      ("a\\=b=c", .field(name: "a=b", value: "c")), ("a\\@b@c", .file(name: "a@b", path: "c", type: nil)),
+      ("a\\b=c", .field(name: "a\\b", value: "c")), ("a@b=c", .file(name: "a", path: "b=c", type: nil)),
+      ("a@b;type=c/d", .file(name: "a", path: "b", type: "c/d")), ("a@-", .file(name: "a", path: "-", type: nil)),
+      ("a@", nil), ("a", nil), ("", nil), ("a\\=b", nil),
+    ] as [(String, RequestItem?)]) func partsOfAForm(_ text: String, _ item: RequestItem?) throws
+  {
+    if let item {
+      #expect(try RequestItem(part: text) == item)
+    } else {
+      #expect(throws: CommandFailure.self) { try RequestItem(part: text) }
+    }
   }
 
-  /// A file that grows after its length was announced does not lengthen the body.
-  @Test func growingFileIsCut() async throws {
-    let folder = try Folder()
-    let path = try folder.write("12345", to: "f")
-    #expect(try await collect(SegmentedBody([.file(path: path, size: 3), .bytes([0x21])])) == Array("123!".utf8))
+  @Test func multipartExcludesOtherBodies() async throws {
+    let parts = PayloadOptions(multipart: ["a=b", "c=d"])
+    let payload = try Payload([.header(name: "X", value: "y"), .query(name: "q", value: "1")], options: parts)
+    #expect(try await text(payload).contains("name=\"c\"\r\n\r\nd\r\n--"))
+    for item in [RequestItem.field(name: "e", value: "f"), .body(path: "g"), .file(name: "h", path: "i", type: nil)] {
+      #expect(throws: CommandFailure.misuse("--multipart and another body exclude each other")) {
+        try Payload([item], options: parts)
+      }
+    }
+    #expect(throws: CommandFailure.self) { try Payload([], options: PayloadOptions(raw: "r", multipart: ["a=b"])) }
+    #expect(throws: CommandFailure.self) { try Payload([], options: PayloadOptions(multipart: ["a@/dev/null"])) }
+    #expect(throws: (any Error).self) { try Payload([], options: PayloadOptions(multipart: ["a@/no/such"])) }
   }
 
   @Test func linesOfAPipe() async throws {
@@ -69,6 +95,24 @@ import Testing
         "\"body\", \"bodyBase64\" and \"bodyFile\" exclude each other"
       ),
       (#"{"url":"http://h/","bodyBase64":"*"}"#, "\"bodyBase64\" is not Base64"),
+      (#"{"url":"http://h/","multipart":[{"name":"a","value":"b"},{"name":"a","file":"/etc/passwd"}]}"#, nil),
+      (
+        #"{"url":"http://h/","body":"a","multipart":[{"name":"a","value":"b"}]}"#,
+        "\"multipart\" and another body exclude each other"
+      ),
+      (#"{"url":"http://h/","multipart":[]}"#, "\"multipart\" has no part"),
+      (#"{"url":"http://h/","multipart":{}}"#, "\"multipart\" must be an array, not an object"),
+      (#"{"url":"http://h/","multipart":[1]}"#, "\"multipart[0]\" must be an object, not a number"),
+      (#"{"url":"http://h/","multipart":[{"value":"b"}]}"#, "a part of \"multipart\" has a \"name\""),
+      (#"{"url":"http://h/","multipart":[{"name":"a"}]}"#, partForm),
+      (#"{"url":"http://h/","multipart":[{"name":"a","value":"b","file":"c"}]}"#, partForm),
+      (#"{"url":"http://h/","multipart":[{"name":"a","value":"b","type":"c/d"}]}"#, partForm),
+      (#"{"url":"http://h/","multipart":[{"name":"a","value":"b","other":"c"}]}"#, partForm),
+      (#"{"url":"http://h/","multipart":[{"name":"a","file":"-"}]}"#, partForm),
+      (
+        #"{"url":"http://h/","multipart":[{"name":"a","file":"/no/such"}]}"#,
+        "cannot open /no/such: No such file or directory"
+      ),
       (#"{"url":"http://h/","timeout":0}"#, "\"timeout\" must be a number of seconds above 0"),
       (#"{"url":"http://h/","maxRedirects":1.5}"#, "\"maxRedirects\" must be an integer from 0 on"),
       (#"{"url":"http://h/","resolve":{"a":1}}"#, "\"resolve\" maps strings to strings; \"a\" is a number"),

@@ -153,6 +153,35 @@ import Testing
     #expect(chunked.allSatisfy { $0.fields.first("Content-Length") == nil })
   }
 
+  @Test func forms() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("from a file", to: "f.txt")
+    let url = server.url("/echo")
+    let parts =
+      #"[{"name":"a","value":"té"},{"name":"b","file":"\#(folder.path("f.txt"))"},"#
+      + #"{"name":"c","file":"\#(folder.path("f.txt"))","fileName":"x\"y","type":"a/b"}]"#
+    let results = try await batch([
+      #"{"id":1,"method":"POST","url":"\#(url)","multipart":\#(parts),"headers":[["Content-Type","x/y"]]}"#,
+      #"{"id":2,"method":"PUT","url":"\#(url)","multipart":\#(parts),"chunked":true}"#,
+    ])
+    for (id, isChunked) in [("1", false), ("2", true)] {
+      let text = try #require(body(results[id]))
+      let request = try #require(server.recordedRequests.first { $0.text == text })
+      let types = request.fields.values("Content-Type")
+      #expect(types.count == 1)
+      let boundary = try #require(types.first?.split(separator: "=").last)
+      #expect(
+        text
+          == "--\(boundary)\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nté\r\n--\(boundary)\r\n"
+          + "Content-Disposition: form-data; name=\"b\"; filename=\"f.txt\"\r\nContent-Type: text/plain\r\n\r\nfrom a file\r\n"
+          + "--\(boundary)\r\nContent-Disposition: form-data; name=\"c\"; filename=\"x%22y\"\r\nContent-Type: a/b\r\n"
+          + "\r\nfrom a file\r\n--\(boundary)--\r\n")
+      #expect(request.fields.first("Content-Length") == (isChunked ? nil : String(text.utf8.count)))
+    }
+  }
+
   @Test func connectionsAreSharedWithinEqualSettings() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }

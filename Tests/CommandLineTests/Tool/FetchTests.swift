@@ -63,6 +63,34 @@ import Testing
     #expect(request.text.hasSuffix("x\r\n--\(boundary)--\r\n"))
   }
 
+  @Test func multipartOptions() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("content", to: "f.cer")
+    let arguments = [
+      server.url("/echo"), "--multipart", "a[]==1", "--multipart", "f@f.cer", "--multipart", "f@f.cer;type=a/b", "q==1",
+    ]
+    let outcome = try await Tool.run(arguments, in: folder)
+    #expect(outcome.status == 0)
+    let request = try #require(server.recordedRequests.first)
+    let boundary = try #require(request.fields.first("Content-Type")?.split(separator: "=").last)
+    let file = "Content-Disposition: form-data; name=\"f\"; filename=\"f.cer\"\r\nContent-Type: "
+    #expect(
+      outcome.text
+        == "--\(boundary)\r\nContent-Disposition: form-data; name=\"a[]\"\r\n\r\n=1\r\n--\(boundary)\r\n\(file)"
+        + "application/x-x509-ca-cert\r\n\r\ncontent\r\n--\(boundary)\r\n\(file)a/b\r\n\r\ncontent\r\n--\(boundary)--\r\n"
+    )
+    #expect(request.method == "POST" && request.target == "/echo?q=1")
+    #expect(request.fields.first("Content-Length") == String(outcome.text.utf8.count))
+    let piped = try await Tool.run([server.url("/echo"), "--multipart", "s@-"], input: "from stdin")
+    #expect(piped.text.contains("name=\"s\"; filename=\"-\"") && piped.text.contains("\r\n\r\nfrom stdin\r\n--"))
+    #expect(server.recordedRequests.last?.fields.first("Transfer-Encoding") == "chunked")
+    #expect(try await Tool.run([server.url("/echo"), "--multipart", "a=b", "--json"]).status == 2)
+    #expect(try await Tool.run([server.url("/echo"), "--multipart", "a=b", "c=d"]).status == 2)
+    #expect(server.requestCount == 2)
+  }
+
   @Test func redirectsOnRequestOnly() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
