@@ -99,7 +99,7 @@ let package = Package(
     // Managers: full Foundation from here up.
     library("Lupine", ["LupineSession", "LupineRules", "LupineWire", "LupineIO", "LupineBase"]),
     // Apart, because FoundationXML links libxml2.
-    library("LupineXML", ["Lupine"]),
+    library("LupineXML", ["Lupine", "LupineRules", "LupineBase"]),
 
     // Support for tests, demo and users' tests; no library target depends on it.
     library(
@@ -159,7 +159,7 @@ let package = Package(
         "LupineTestSupport",
         .product(name: "HTTPTypes", package: "swift-http-types"),
       ], resources: [.copy("Cases")]),
-    tests("LupineXMLTests", ["LupineXML", "LupineTesting"]),
+    tests("LupineXMLTests", ["LupineXML", "LupineSession", "LupineRules", "LupineWire", "LupineTesting"]),
     tests("FuzzReplayTests", ["LupineFuzzBodies"]),
   ] + fuzzRunners
 )

@@ -108,7 +108,8 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
     }
   }
 
-  private func encoded(_ query: String) throws(SerializationError) -> [UInt8] {
+  /// Text in the encoding of bodies.
+  func encoded(_ query: String) throws(SerializationError) -> [UInt8] {
     if stringEncoding == .utf8 { return Array(query.utf8) }
     guard let data = query.data(using: stringEncoding) else {
       throw SerializationError(

@@ -86,11 +86,9 @@ public enum JSONValue: Sendable, Hashable {
   }
 }
 
-extension JSONValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
+extension JSONValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
   ExpressibleByFloatLiteral, ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
-  /// `.null`
-  public init(nilLiteral: ()) { self = .null }
   /// `.bool`
   public init(booleanLiteral value: Bool) { self = .bool(value) }
   /// `.integer`

@@ -20,15 +20,26 @@ public protocol ResponseSerializer<Output>: Sendable {
 
   /// The value of a response where its type does not matter, as in the completion handlers of the managers: nil if there is none.
   ///
-  /// The default is `serialize(_:data:)`; a serializer with an optional `Output` gives what is in it.
+  /// The default is that of `serialize(_:data:)`, and nil for an optional `Output` that is nil.
   func anyValue(_ response: Response?, data: Data?) throws -> (any Sendable)?
 }
 
 extension ResponseSerializer {
   /// The value of `serialize(_:data:)`.
   public func anyValue(_ response: Response?, data: Data?) throws -> (any Sendable)? {
-    try serialize(response, data: data)
+    let value = try serialize(response, data: data)
+    if let optional = value as? any NilTelling, optional.isNil { return nil }
+    return value
   }
+}
+
+/// An optional of any type.
+private protocol NilTelling {
+  var isNil: Bool { get }
+}
+
+extension Optional: NilTelling {
+  fileprivate var isNil: Bool { if case nil = self { true } else { false } }
 }
 
 /// A response serializer with the rules of HTTP: what the serializers of this module are.

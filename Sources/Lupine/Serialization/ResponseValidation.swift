@@ -68,9 +68,12 @@ extension SerializationError {
 extension ResponseValidation {
   /// The steps that serializers share: validates; parses unless the media type is wrong; throws the error with what was parsed.
   ///
+  /// - Parameters:
+  ///   - parse: makes the value of the body, which may be empty; what it throws as `SerializationError` gets response and body.
+  ///   - attached: what an error carries of the value.
   /// - Throws: an error of the media type, at once; an error of the status, with the value of the body if it has one; what the parser throws,
   ///   with the error of the status behind it.
-  func serialize<Value: Sendable>(
+  public func serialize<Value: Sendable>(
     _ response: Response?, _ data: Data?, parse: (Data) throws -> Value,
     attached: (Value) -> (any Sendable)? = { $0 }
   ) throws -> Value {

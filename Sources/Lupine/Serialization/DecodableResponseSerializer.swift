@@ -1,0 +1,67 @@
+public import Foundation
+public import LupineSession
+
+/// What a `DecodableResponseSerializer` gives for a body that nobody wants to look at: it decodes from anything, and from nothing.
+public struct EmptyResponse: Decodable, Sendable, Hashable {
+  /// The one value.
+  public init() {}
+  /// The one value, whatever there is.
+  public init(from decoder: any Decoder) {}
+}
+
+/// Makes a value of a program's own type of a body in JSON.
+///
+/// An empty body, or one of white space, is nil if `Value` is an optional, and `EmptyResponse()` if it is that; otherwise an error.
+public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResponseSerializing {
+  /// Default: that of `JSONResponseSerializer`.
+  public var validation: ResponseValidation
+  /// Made once; nobody else has it.
+  private let decoder: JSONDecoder
+
+  /// A serializer for a type.
+  ///
+  /// - Parameter configure: sets up the decoder; called once, here. The decoder must not be kept.
+  public init(_ type: Value.Type = Value.self, configure: (JSONDecoder) -> Void = { _ in }) {
+    validation = ResponseValidation(acceptableContentTypes: JSONResponseSerializer.contentTypes)
+    decoder = JSONDecoder()
+    configure(decoder)
+  }
+
+  /// The value of the body.
+  ///
+  /// - Throws: `SerializationError`: `.unacceptableContentType` and `.unacceptableStatusCode` of `validation`; a wrong status stays the error
+  ///   whether or not the body can be decoded, and its `value` is a `Value`, or the `JSONValue` of an error page that is none. Otherwise
+  ///   `.cannotParseResponse`, with Foundation's `DecodingError` behind it.
+  public func serialize(_ response: Response?, data: Data?) throws -> Value {
+    let data = data ?? Data()
+    guard var error = validation.validate(response, data: data) else { return try value(data, response) }
+    guard !error.contains(.unacceptableContentType) else { throw error }
+    if let value = try? value(data, response) {
+      error.value = value
+    } else {
+      error.value = try? JSONValue(parsing: data)
+    }
+    throw error
+  }
+
+  private func value(_ data: Data, _ response: Response?) throws(SerializationError) -> Value {
+    if JSONValue.isBlank(data) {
+      if let optional = Value.self as? any ExpressibleByNilLiteral.Type,
+        let value = optional.init(nilLiteral: ()) as? Value
+      {
+        return value
+      }
+      if let value = EmptyResponse() as? Value { return value }
+      throw SerializationError(
+        .cannotParseResponse, message: "The body is empty, and a \(Value.self) is expected.", response: response,
+        data: data)
+    }
+    do {
+      return try decoder.decode(Value.self, from: data)
+    } catch {
+      throw SerializationError(
+        .cannotParseResponse, message: "The body is no \(Value.self): \(error)", response: response, data: data,
+        underlying: error)
+    }
+  }
+}

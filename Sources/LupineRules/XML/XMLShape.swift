@@ -1,0 +1,282 @@
+/// Why a text is no XML that is handed to a parser, and at which byte.
+package struct XMLShapeError: Error, Equatable, Sendable, CustomStringConvertible {
+  package enum Reason: Equatable, Sendable {
+    case noRootElement
+    case endsInside(String)
+    case malformed(String)
+    case mismatchedEnd
+    case contentAfterRoot
+    /// The document declares a type of its own inside: entities, which can name files and grow without bound.
+    case internalSubset
+    case undefinedEntity
+    case tooDeep(limit: Int)
+  }
+
+  package var reason: Reason
+  package var offset: Int
+
+  package init(reason: Reason, offset: Int) {
+    self.reason = reason
+    self.offset = offset
+  }
+
+  package var description: String {
+    let text =
+      switch reason {
+      case .noRootElement: "there is no element"
+      case .endsInside(let what): "the text ends inside \(what)"
+      case .malformed(let what): "\(what) is malformed"
+      case .mismatchedEnd: "an end tag does not match its start tag"
+      case .contentAfterRoot: "something follows the root element"
+      case .internalSubset: "a document type with declarations of its own is refused"
+      case .undefinedEntity: "an entity is not defined"
+      case .tooDeep(let limit): "more than \(limit) levels of nesting"
+      }
+    return "\(text) at byte \(offset)"
+  }
+}
+
+/// Checks the shape of an XML text (XML 1.0, fifth edition) before a parser gets it: one root element, tags that match, attributes in quotes,
+/// no entities but the five that everybody knows, no declarations.
+///
+/// Foundation's parsers on Linux accept a text that ends in the middle of a tag, read the files that external entities name, and expand
+/// entities without bound. The bytes are those of an encoding that writes ASCII as it is. Names and characters are not checked further, nor that
+/// attributes differ: a parser does that.
+package struct XMLShape {
+  package static let depthLimit = 200
+
+  private let bytes: [UInt8]
+  private var index = 0
+  /// The names of the elements that are open, as ranges of the input.
+  private var open: [Range<Int>] = []
+
+  private init(_ bytes: [UInt8]) {
+    self.bytes = bytes
+  }
+
+  /// Checks the whole document.
+  package static func check(_ bytes: [UInt8]) throws(XMLShapeError) {
+    var shape = XMLShape(bytes)
+    try shape.prolog()
+    try shape.rootElement()
+    try shape.epilog()
+  }
+
+  /// Checks only what comes before the root element: whether it declares anything. A text that is malformed there is refused if it has a
+  /// document type at all, since a parser may make more of it.
+  package static func checkDeclarations(_ bytes: [UInt8]) throws(XMLShapeError) {
+    var shape = XMLShape(bytes)
+    do {
+      try shape.prolog()
+    } catch {
+      if error.reason == .internalSubset { throw error }
+      shape.index = 0
+      while shape.index < bytes.count {
+        if shape.has("<!DOCTYPE") { throw shape.error(.internalSubset) }
+        shape.index += 1
+      }
+    }
+  }
+
+  private func error(_ reason: XMLShapeError.Reason) -> XMLShapeError { XMLShapeError(reason: reason, offset: index) }
+
+  private func has(_ text: String) -> Bool {
+    // Most bytes are not even the first of what is looked for.
+    guard index < bytes.count, bytes[index] == text.utf8.first else { return false }
+    return bytes[index...].starts(with: text.utf8)
+  }
+
+  private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D }
+
+  /// A character of a name, roughly: whatever has no meaning of its own in a tag.
+  private static func isName(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: ":"), UInt8(ascii: "-"),
+      UInt8(ascii: "."), 0x80...0xFF:
+      true
+    default: false
+    }
+  }
+
+  private mutating func skipSpace() -> Bool {
+    let start = index
+    while index < bytes.count, Self.isSpace(bytes[index]) { index += 1 }
+    return index > start
+  }
+
+  private mutating func name(of what: String) throws(XMLShapeError) -> Range<Int> {
+    let start = index
+    while index < bytes.count, Self.isName(bytes[index]) { index += 1 }
+    guard index > start else { throw error(index < bytes.count ? .malformed(what) : .endsInside(what)) }
+    switch bytes[start] {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."): throw error(.malformed(what))
+    default: return start..<index
+    }
+  }
+
+  /// Skips to behind the next `end`.
+  private mutating func skip(to end: String, in what: String) throws(XMLShapeError) {
+    while index < bytes.count {
+      if has(end) {
+        index += end.utf8.count
+        return
+      }
+      index += 1
+    }
+    throw error(.endsInside(what))
+  }
+
+  /// A comment or a processing instruction, if there is one.
+  private mutating func miscellaneous() throws(XMLShapeError) -> Bool {
+    if has("<!--") {
+      index += 4
+      try skip(to: "--", in: "a comment")
+      guard index < bytes.count, bytes[index] == UInt8(ascii: ">") else { throw error(.malformed("a comment")) }
+      index += 1
+      return true
+    }
+    if has("<?") {
+      index += 2
+      _ = try name(of: "a processing instruction")
+      try skip(to: "?>", in: "a processing instruction")
+      return true
+    }
+    return false
+  }
+
+  private mutating func prolog() throws(XMLShapeError) {
+    if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
+    var hasType = false
+    while true {
+      _ = skipSpace()
+      guard index < bytes.count else { throw error(.noRootElement) }
+      if try miscellaneous() { continue }
+      guard has("<!") else { return }
+      guard has("<!DOCTYPE"), !hasType else { throw error(.malformed("a declaration")) }
+      hasType = true
+      index += "<!DOCTYPE".utf8.count
+      try documentType()
+    }
+  }
+
+  /// A name, and what identifies the type elsewhere; that is never fetched.
+  private mutating func documentType() throws(XMLShapeError) {
+    while index < bytes.count {
+      switch bytes[index] {
+      case UInt8(ascii: "["): throw error(.internalSubset)
+      case UInt8(ascii: "<"): throw error(.malformed("the document type"))
+      case UInt8(ascii: ">"):
+        index += 1
+        return
+      case UInt8(ascii: "\""), UInt8(ascii: "'"):
+        let quote = bytes[index]
+        index += 1
+        while index < bytes.count, bytes[index] != quote { index += 1 }
+        index += 1
+      default: index += 1
+      }
+    }
+    index = min(index, bytes.count)
+    throw error(.endsInside("the document type"))
+  }
+
+  private mutating func rootElement() throws(XMLShapeError) {
+    guard bytes[index] == UInt8(ascii: "<") else { throw error(.noRootElement) }
+    try startTag()
+    while !open.isEmpty {
+      guard index < bytes.count else { throw error(.endsInside("an element")) }
+      switch bytes[index] {
+      case UInt8(ascii: "<"):
+        if has("</") {
+          try endTag()
+        } else if has("<![CDATA[") {
+          index += "<![CDATA[".utf8.count
+          try skip(to: "]]>", in: "a CDATA section")
+        } else if try !miscellaneous() {
+          try startTag()
+        }
+      case UInt8(ascii: "&"): try reference()
+      default: index += 1
+      }
+    }
+  }
+
+  private mutating func epilog() throws(XMLShapeError) {
+    while true {
+      _ = skipSpace()
+      guard index < bytes.count else { return }
+      guard try miscellaneous() else { throw error(.contentAfterRoot) }
+    }
+  }
+
+  private mutating func startTag() throws(XMLShapeError) {
+    index += 1
+    let name = try name(of: "a start tag")
+    while true {
+      let hasSpace = skipSpace()
+      guard index < bytes.count else { throw error(.endsInside("a start tag")) }
+      if bytes[index] == UInt8(ascii: ">") {
+        index += 1
+        guard open.count < Self.depthLimit else { throw error(.tooDeep(limit: Self.depthLimit)) }
+        open.append(name)
+        return
+      }
+      if has("/>") {
+        index += 2
+        return
+      }
+      guard hasSpace else { throw error(.malformed("a start tag")) }
+      try attribute()
+    }
+  }
+
+  private mutating func attribute() throws(XMLShapeError) {
+    _ = try name(of: "an attribute")
+    _ = skipSpace()
+    guard index < bytes.count else { throw error(.endsInside("a start tag")) }
+    guard bytes[index] == UInt8(ascii: "=") else { throw error(.malformed("an attribute")) }
+    index += 1
+    _ = skipSpace()
+    guard index < bytes.count else { throw error(.endsInside("a start tag")) }
+    let quote = bytes[index]
+    guard quote == UInt8(ascii: "\"") || quote == UInt8(ascii: "'") else { throw error(.malformed("an attribute")) }
+    index += 1
+    while index < bytes.count, bytes[index] != quote {
+      switch bytes[index] {
+      case UInt8(ascii: "<"): throw error(.malformed("an attribute"))
+      case UInt8(ascii: "&"): try reference()
+      default: index += 1
+      }
+    }
+    guard index < bytes.count else { throw error(.endsInside("an attribute")) }
+    index += 1
+  }
+
+  private mutating func endTag() throws(XMLShapeError) {
+    index += 2
+    let name = try name(of: "an end tag")
+    guard let start = open.popLast(), bytes[start] == bytes[name] else { throw error(.mismatchedEnd) }
+    _ = skipSpace()
+    guard index < bytes.count else { throw error(.endsInside("an end tag")) }
+    guard bytes[index] == UInt8(ascii: ">") else { throw error(.malformed("an end tag")) }
+    index += 1
+  }
+
+  /// `&name;` of the five, or `&#number;`.
+  private mutating func reference() throws(XMLShapeError) {
+    for known in ["&amp;", "&lt;", "&gt;", "&quot;", "&apos;"] where has(known) {
+      index += known.utf8.count
+      return
+    }
+    guard has("&#") else { throw error(.undefinedEntity) }
+    index += 2
+    let start = index
+    if index < bytes.count, bytes[index] == UInt8(ascii: "x") { index += 1 }
+    while index < bytes.count, Character(Unicode.Scalar(bytes[index])).isHexDigit, index < start + 9 { index += 1 }
+    guard index > start, index < bytes.count, bytes[index] == UInt8(ascii: ";") else {
+      throw error(.malformed("a character reference"))
+    }
+    index += 1
+  }
+}

@@ -1,0 +1,53 @@
+import LupineRules
+import Testing
+
+@Suite struct XMLShapeTests {
+  @Test(
+    arguments: [
+      "<a/>", "<a ></a >", " \n<?xml version='1.0'?><a/>", "<!-- - --><a/><?p q?>\n",
+      "<a:b c=\"d>'\" e='&lt;&#x41;&#65;'>&amp;</a:b>",
+      "<!DOCTYPE a SYSTEM \"[\" ><a/>", "<a><![CDATA[<b>]]]]>]]&gt;</a>", "\u{FEFF}<a/>", "<é/>",
+    ]
+  ) func shapes(text: String) throws {
+    try XMLShape.check(Array(text.utf8))
+  }
+
+  static let refused: [(text: String, reason: XMLShapeError.Reason, offset: Int)] = [
+    ("", .noRootElement, 0), (" x", .noRootElement, 1), ("<a", .endsInside("a start tag"), 2),
+    ("<a>", .endsInside("an element"), 3), ("<a></b>", .mismatchedEnd, 6), ("<a/>x", .contentAfterRoot, 4),
+    ("<!DOCTYPE a [", .internalSubset, 12), ("<a>&b;", .undefinedEntity, 3),
+    ("<!-- -- -->", .malformed("a comment"), 7),
+    ("<!DOCTYPE a \"", .endsInside("the document type"), 13), ("<a b", .endsInside("a start tag"), 4),
+    (String(repeating: "<a>", count: 201), .tooDeep(limit: 200), 603),
+  ]
+
+  @Test(arguments: refused) func refusals(text: String, reason: XMLShapeError.Reason, offset: Int) {
+    #expect(throws: XMLShapeError(reason: reason, offset: offset)) { try XMLShape.check(Array(text.utf8)) }
+  }
+
+  /// A good text cut anywhere is refused, and none of it is a trap.
+  @Test func everyCutIsRefused() throws {
+    let text = Array("<?xml version='1.0'?><!DOCTYPE a><!-- c --><a b='&lt;'><![CDATA[x]]>&#65;<b/></a>".utf8)
+    try XMLShape.check(text)
+    for end in text.indices {
+      #expect(throws: XMLShapeError.self) { try XMLShape.check(Array(text[..<end])) }
+      try? XMLShape.checkDeclarations(Array(text[end...]))
+    }
+  }
+
+  static let declared: [([UInt8], XMLEncoding)] = [
+    (Array("<a/>".utf8), .asciiCompatible), ([], .asciiCompatible), ([0xEF, 0xBB, 0xBF, 0x3C], .asciiCompatible),
+    (Array("<?xml version='1.0'?>".utf8), .asciiCompatible), ([0xFE, 0xFF, 0, 0x3C], .utf16BigEndian),
+    (Array("<?xml version='1.0' encoding = \"ISO-8859-15\" ?>".utf8), .asciiCompatible),
+    (Array("<?xml version='1.0' encoding='UTF-7'?>".utf8), .unsupported),
+    (Array("<?xml version='1.0' encoding='utf-8".utf8), .unsupported),
+    (Array("<?xml encoding".utf8) + [0x3E], .unsupported), ([0xFF, 0xFE, 0x3C, 0], .utf16LittleEndian),
+    ([0, 0x3C, 0, 0x61], .utf16BigEndian), ([0x3C, 0, 0x61, 0], .utf16LittleEndian),
+    ([0, 0, 0xFE, 0xFF], .unsupported),
+    ([0xFF, 0xFE, 0, 0], .unsupported), ([0x3C, 0, 0, 0], .unsupported), ([0x4C, 0x6F, 0xA7, 0x94], .unsupported),
+  ]
+
+  @Test(arguments: declared.indices) func encodings(_ index: Int) {
+    #expect(XMLEncoding(of: Self.declared[index].0) == Self.declared[index].1)
+  }
+}

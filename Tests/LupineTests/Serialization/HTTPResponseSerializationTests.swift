@@ -1,0 +1,183 @@
+import Foundation
+import Lupine
+import Testing
+
+/// The facts of AFHTTPResponseSerializationTests.
+@Suite struct HTTPResponseSerializationTests {
+  private let serializer = HTTPResponseSerializer()
+  private let data = Data("text".utf8)
+
+  @Test(arguments: 200...299) func testThatAFHTTPResponseSerializationHandlesAll2XXCodes(status: Int) throws {
+    let response = try Responses.response(status, type: "text/html")
+    #expect(serializer.acceptableStatusCodes?.contains(status) == true)
+    #expect(try serializer.serialize(response, data: data) == data)
+  }
+
+  @Test(arguments: [nil, Data()])
+  func testThatAFHTTPResponseSerializationSucceedsWith205WithNoResponseContentTypeAndNoData(data: Data?) throws {
+    var serializer = serializer
+    serializer.acceptableContentTypes = ["text/html"]
+    #expect(serializer.validation.validate(try Responses.response(205), data: data) == nil)
+    #expect(try serializer.serialize(try Responses.response(205), data: data).isEmpty)
+  }
+
+  /// Also a type that is wrong means nothing without a body.
+  @Test func typesOfNothingMeanNothing() throws {
+    let validation = ResponseValidation(acceptableContentTypes: ["text/html"])
+    #expect(validation.validate(try Responses.response(204, type: "text/plain"), data: nil) == nil)
+    #expect(validation.validate(nil, data: data) == nil)
+  }
+
+  @Test func testThatAFHTTPResponseSerializationFailsWith205WithNoResponseContentTypeAndResponseData() throws {
+    var serializer = serializer
+    serializer.acceptableContentTypes = ["text/html"]
+    let error = #expect(throws: SerializationError.self) {
+      try serializer.serialize(try Responses.response(205), data: data)
+    }
+    #expect(error?.code == .unacceptableContentType && error?.value as? Data == data)
+  }
+
+  @Test(arguments: 400...599) func testThatAFHTTPResponseSerializationFailsAll4XX5XXStatusCodes(status: Int) throws {
+    #expect(serializer.acceptableStatusCodes?.contains(status) == false)
+    let error = #expect(throws: SerializationError.self) {
+      try serializer.serialize(try Responses.response(status, type: "text/html"), data: data)
+    }
+    #expect(error?.code == .unacceptableStatusCode && error?.message.hasSuffix(" (\(status))") == true)
+    #expect(error?.data == data && error?.response?.statusCode == status && error?.value as? Data == data)
+  }
+
+  @Test func testResponseIsValidated() throws {
+    let validation = ResponseValidation(acceptableContentTypes: ["text/html", "text/plain"])
+    #expect(validation.validate(try Responses.response(type: "text/html"), data: data) == nil)
+    #expect(validation.validate(try Responses.response(type: "TEXT/HTML; charset=x"), data: data) == nil)
+    let any = ResponseValidation(acceptableStatusCodes: nil)
+    #expect(any.validate(try Responses.response(599), data: data) == nil)
+    let none = ResponseValidation(acceptableStatusCodes: [], acceptableContentTypes: [])
+    let error = none.validate(try Responses.response(200, type: "a/b"), data: data)
+    #expect(error?.code == .unacceptableStatusCode && error?.message == "Request failed: no error (200)")
+    let behind = error?.underlying as? SerializationError
+    #expect(behind?.code == .unacceptableContentType && behind?.message.contains("a/b") == true)
+  }
+
+  /// A type that is no type is shown as none; what a peer sends is never printed as it came.
+  @Test func malformedTypesAreNone() throws {
+    let validation = ResponseValidation(acceptableContentTypes: ["text/html"])
+    let error = validation.validate(try Responses.response(type: "nonsense"), data: data)
+    #expect(error?.message == "Request failed: unacceptable content-type: none (acceptable: text/html)")
+  }
+
+  @Test func testCanBeCopied() {
+    var copy = serializer
+    copy.acceptableStatusCodes = [1]
+    #expect(serializer.acceptableStatusCodes?.count == 100 && serializer.acceptableContentTypes == nil)
+  }
+}
+
+@Suite struct DecodableResponseSerializerTests {
+  struct Person: Decodable, Sendable, Equatable { var firstName: String }
+
+  private func serialize<Value: Sendable & Decodable>(
+    _ serializer: DecodableResponseSerializer<Value>, _ text: String, _ status: Int = 200
+  ) throws -> Value {
+    try serializer.serialize(try Responses.response(status, type: "application/json"), data: Data(text.utf8))
+  }
+
+  @Test func valuesAreDecodedAsTheDecoderIsConfigured() throws {
+    let serializer = DecodableResponseSerializer(Person.self) { $0.keyDecodingStrategy = .convertFromSnakeCase }
+    #expect(try serialize(serializer, #"{"first_name":"A"}"#) == Person(firstName: "A"))
+  }
+
+  @Test func emptyBodies() throws {
+    #expect(try serialize(DecodableResponseSerializer(Person?.self), " ") == nil)
+    #expect(try serialize(DecodableResponseSerializer(EmptyResponse.self), "") == EmptyResponse())
+    #expect(try serialize(DecodableResponseSerializer(EmptyResponse.self), #"{"a":1}"#) == EmptyResponse())
+    #expect(try DecodableResponseSerializer(Person?.self).anyValue(nil, data: nil) == nil)
+    let error = #expect(throws: SerializationError.self) { try serialize(DecodableResponseSerializer(Person.self), "") }
+    #expect(error?.code == .cannotParseResponse)
+  }
+
+  @Test func errorsSayWhatIsWrong() throws {
+    let serializer = DecodableResponseSerializer(Person.self)
+    let mismatch = #expect(throws: SerializationError.self) { try serialize(serializer, #"{"a":1}"#) }
+    #expect(mismatch?.code == .cannotParseResponse && mismatch?.underlying is DecodingError)
+    let page = #expect(throws: SerializationError.self) { try serialize(serializer, #"{"error":"x"}"#, 400) }
+    #expect(page?.code == .unacceptableStatusCode && page?.value as? JSONValue == ["error": "x"])
+    let person = #expect(throws: SerializationError.self) { try serialize(serializer, #"{"firstName":"x"}"#, 400) }
+    #expect(person?.value as? Person == Person(firstName: "x"))
+  }
+
+  @Test func depthIsLimited() {
+    let bomb = String(repeating: "[", count: 100_000)
+    #expect(throws: SerializationError.self) { try serialize(DecodableResponseSerializer(JSONValue.self), bomb) }
+    #expect(throws: SerializationError.self) { try serialize(DecodableResponseSerializer(EmptyResponse.self), bomb) }
+  }
+}
+
+@Suite struct StringResponseSerializerTests {
+  static let texts: [(type: String?, bytes: [UInt8], text: String?)] = [
+    (nil, Array("é".utf8), "é"), ("text/plain; charset=utf-8", [0xEF, 0xBB, 0xBF, 0x61], "a"),
+    ("text/plain; charset=ISO-8859-1", [0xE9], "é"), ("text/plain; charset=\"windows-1252\"", [0x80], "€"),
+    ("text/plain; charset=Shift_JIS", [0x82, 0xA0], "あ"), ("text/plain; charset=utf-16le", [0x61, 0], "a"),
+    ("text/plain; charset=nonsense", Array("é".utf8), "é"), ("text/plain", [0xFF], nil), ("text/plain", [], ""),
+  ]
+
+  @Test(arguments: texts) func textsOfCharsets(type: String?, bytes: [UInt8], text: String?) throws {
+    let response = try Responses.response(type: type)
+    let serializer = StringResponseSerializer()
+    if let text {
+      #expect(try serializer.serialize(response, data: Data(bytes)) == text)
+    } else {
+      let error = #expect(throws: SerializationError.self) { try serializer.serialize(response, data: Data(bytes)) }
+      #expect(error?.code == .cannotParseResponse)
+    }
+  }
+
+  @Test func anEncodingMayBeGiven() throws {
+    let response = try Responses.response(type: "text/plain; charset=utf-8")
+    #expect(try StringResponseSerializer(encoding: .isoLatin1).serialize(response, data: Data([0xE9])) == "é")
+    let error = #expect(throws: SerializationError.self) {
+      try StringResponseSerializer().serialize(try Responses.response(404), data: Data("gone".utf8))
+    }
+    #expect(error?.value as? String == "gone")
+  }
+}
+
+/// The facts of AFCompoundResponseSerializerTests.
+@Suite struct CompoundResponseSerializerTests {
+  private let json = Data(#"{"key":"value"}"#.utf8)
+
+  @Test func testCompoundSerializerProperlySerializesResponse() throws {
+    let compound = CompoundResponseSerializer([PropertyListResponseSerializer(), JSONResponseSerializer()])
+    let value = try compound.serialize(try Responses.response(type: "application/json"), data: json)
+    #expect(value as? JSONValue == ["key": "value"])
+  }
+
+  /// The error of the first that has a value; nobody's value: the body, validated by the compound's own rules.
+  @Test func errorsAndFallbacks() throws {
+    let compound = CompoundResponseSerializer([PropertyListResponseSerializer(), JSONResponseSerializer()])
+    let failed = #expect(throws: SerializationError.self) {
+      try compound.serialize(try Responses.response(400, type: "application/json"), data: json)
+    }
+    #expect(failed?.code == .unacceptableStatusCode && failed?.value as? JSONValue == ["key": "value"])
+    let html = try compound.serialize(try Responses.response(type: "text/html"), data: json)
+    #expect(html as? Data == json)
+    let page = #expect(throws: SerializationError.self) {
+      try compound.serialize(try Responses.response(500, type: "text/html"), data: json)
+    }
+    #expect(page?.code == .unacceptableStatusCode && page?.value as? Data == json)
+    let empty = try compound.serialize(try Responses.response(204), data: nil)
+    #expect(empty as? Data == Data())
+    var typed = compound
+    typed.acceptableContentTypes = ["text/plain"]
+    #expect(throws: SerializationError.self) { try typed.serialize(try Responses.response(type: "a/b"), data: json) }
+  }
+
+  @Test func testCompoundSerializerCanBeCopied() {
+    let compound = CompoundResponseSerializer([PropertyListResponseSerializer(), JSONResponseSerializer()])
+    var copy = compound
+    copy.responseSerializers.removeLast()
+    copy.acceptableStatusCodes = [1]
+    #expect(compound.responseSerializers.count == 2 && compound.responseSerializers.last is JSONResponseSerializer)
+    #expect(compound.acceptableStatusCodes?.count == 100)
+  }
+}

@@ -1,0 +1,80 @@
+import Foundation
+import FoundationXML
+import LupineXML
+import Testing
+
+/// The facts of AFXMLParserResponseSerializerTests.
+@Suite struct XMLParserResponseSerializerTests {
+  private let serializer = XMLParserResponseSerializer()
+
+  private final class Listener: NSObject, XMLParserDelegate {
+    var names: [String] = []
+    var errors = 0
+
+    func parser(
+      _ parser: XMLParser, didStartElement elementName: String, namespaceURI: String?, qualifiedName: String?,
+      attributes: [String: String]
+    ) { names.append(elementName) }
+
+    func parser(_ parser: XMLParser, parseErrorOccurred parseError: any Error) { errors += 1 }
+  }
+
+  private func parse(_ text: String) throws -> Listener {
+    let input = try serializer.serialize(try xmlResponse(), data: Data(text.utf8))
+    let (parser, listener) = (input.makeParser(), Listener())
+    parser.delegate = listener
+    _ = parser.parse()
+    return listener
+  }
+
+  @Test(arguments: ["application/xml", "text/xml", "text/xml; charset=utf-8"])
+  func testThatXMLParserResponseSerializerAcceptsXMLMimeTypes(type: String) throws {
+    _ = try serializer.serialize(try xmlResponse(type: type), data: Data("<a/>".utf8))
+  }
+
+  @Test func testThatXMLParserResponseSerializerDoesNotAcceptNonstandardXMLMimeType() {
+    let error = #expect(throws: SerializationError.self) {
+      try serializer.serialize(try xmlResponse(type: "nonstandard/xml"), data: Data("<a/>".utf8))
+    }
+    #expect(error?.code == .unacceptableContentType)
+  }
+
+  /// A parser, not started; a new one whenever asked.
+  @Test func testThatXMLParserResponseSerializerReturnsXMLParserObjectForValidXML() throws {
+    let listener = try parse("<foo><bar a=\"1\"/></foo>")
+    #expect(listener.names == ["foo", "bar"] && listener.errors == 0)
+    let input = try serializer.serialize(nil, data: Data("<a/>".utf8))
+    #expect(input.makeParser() !== input.makeParser())
+  }
+
+  /// What is malformed, or nothing, is for the parser to say.
+  @Test(arguments: ["<foo", "", "text", "<a></b>"]) func malformedBodiesGiveAParserToo(text: String) throws {
+    #expect(try parse(text).errors > 0)
+  }
+
+  @Test func declarationsAreRefused() {
+    for text in [
+      "<!DOCTYPE a [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><a>&x;</a>",
+      "<!-- --><!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>", "<!-- -- --><!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>",
+    ] {
+      let error = #expect(throws: SerializationError.self) { try parse(text) }
+      #expect(error?.code == .cannotParseResponse)
+    }
+    #expect(throws: Never.self) { try parse("<!DOCTYPE html><a/>") }
+  }
+
+  @Test func testThatXMLParserResponseSerializerCanBeCopied() {
+    var copy = serializer
+    copy.acceptableStatusCodes = [1]
+    copy.acceptableContentTypes = ["a/b"]
+    #expect(serializer.acceptableStatusCodes?.count == 100 && serializer.acceptableContentTypes?.count == 2)
+  }
+
+  /// A wrong status comes with the input.
+  @Test func statusFailuresCarryTheBody() {
+    let error = #expect(throws: SerializationError.self) {
+      try serializer.serialize(try xmlResponse(500), data: Data("<a/>".utf8))
+    }
+    #expect(error?.code == .unacceptableStatusCode && error?.value is XMLParserInput)
+  }
+}
