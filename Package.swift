@@ -40,6 +40,8 @@ let fuzzRunners: [Target] =
     "FieldValues",
     "TLSEngine",
     "Multipart",
+    "QueryString",
+    "StructuredText",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",

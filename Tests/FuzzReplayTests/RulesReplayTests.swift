@@ -13,6 +13,8 @@ import Testing
     ("Archive", { ArchiveFuzz.run(bytes: $0) }),
     ("FieldValues", { FieldValuesFuzz.run(bytes: $0) }),
     ("TLSEngine", { TLSEngineFuzz.run(bytes: $0) }),
+    ("QueryString", { QueryStringFuzz.run(bytes: $0) }),
+    ("StructuredText", { StructuredTextFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
   ]
 

@@ -102,15 +102,8 @@ struct BodyReader<Value: Decodable & Sendable>: ResponseSerializer {
       serializer.acceptableStatusCodes = acceptableStatusCodes
       if let value = (try serializer.serialize(response, data: data) ?? .null) as? Value { return value }
     }
-    let validation = ResponseValidation(
-      acceptableStatusCodes: acceptableStatusCodes, acceptableContentTypes: JSONResponseSerializer.contentTypes)
-    return try validation.serialize(response, data) { data in
-      do {
-        return try JSONDecoder().decode(Value.self, from: data)
-      } catch {
-        throw SerializationError(
-          .cannotParseResponse, message: "the body is no \(Value.self) in JSON: \(error)", underlying: error)
-      }
-    }
+    var serializer = DecodableResponseSerializer<Value>()
+    serializer.acceptableStatusCodes = acceptableStatusCodes
+    return try serializer.serialize(response, data: data)
   }
 }

@@ -7,7 +7,9 @@ public import LupineSession
 ///
 /// A value: copies share nothing, and can be used on any thread.
 ///
-/// Source: `AFHTTPRequestSerializer`. Its pipelining has no counterpart: this stack sends one request at a time on a connection.
+/// Source: `AFHTTPRequestSerializer`. Four of its settings have no counterpart, as they would have no effect: pipelining, because this stack sends
+/// one request at a time on a connection; `allowsCellularAccess`, because Linux does not tell which networks are cellular; the cache policy, because
+/// sessions have no cache; and `networkServiceType`, because connections are shared by requests and carry no traffic class.
 public struct HTTPRequestSerializer: HTTPRequestSerializing {
   /// The fields that every request gets unless it has them; made when they are set, not for each request.
   var fields: HTTPFields

@@ -1,0 +1,49 @@
+internal import LupineRules
+
+/// Oracle: what is read of a binary property list has no more values than the list has bytes, and no more levels than allowed; a text with the
+/// shape of XML loses it by anything before or after it, and declares nothing.
+///
+/// The first byte chooses between the two.
+package enum StructuredTextFuzz {
+  package static func run(bytes: [UInt8]) {
+    guard let first = bytes.first else { return }
+    let rest = Array(bytes.dropFirst())
+    if first & 1 == 0 { propertyList(rest) } else { document(rest) }
+  }
+
+  private static func propertyList(_ bytes: [UInt8]) {
+    let limit = 16
+    guard let value = try? BinaryPropertyListReader.read(bytes, depthLimit: limit) else { return }
+    var count = 0
+    check(value, limit, &count)
+    precondition(count <= bytes.count, "more values than bytes")
+  }
+
+  private static func check(_ value: BinaryPropertyListValue, _ levels: Int, _ count: inout Int) {
+    precondition(levels >= 0, "deeper than allowed")
+    count += 1
+    switch value {
+    case .array(let values): for value in values { check(value, levels - 1, &count) }
+    case .dictionary(let members):
+      count += members.count
+      for member in members { check(member.value, levels - 1, &count) }
+    default: break
+    }
+  }
+
+  private static func document(_ bytes: [UInt8]) {
+    _ = XMLEncoding(of: bytes)
+    guard (try? XMLShape.check(bytes)) != nil else {
+      try? XMLShape.checkDeclarations(bytes)
+      return
+    }
+    precondition((try? XMLShape.checkDeclarations(bytes)) != nil, "a document declares something")
+    precondition(bytes.contains(UInt8(ascii: "<")) && bytes.contains(UInt8(ascii: ">")), "a document without tags")
+    for end in ["x", "<", "&lt;", "</a>", "<a/>"] {
+      precondition((try? XMLShape.check(bytes + end.utf8)) == nil, "something after the root element is taken")
+    }
+    for start in ["x", "<", "</a>", "<a/>", "<a>"] {
+      precondition((try? XMLShape.check(start.utf8 + bytes)) == nil, "something before the root element is taken")
+    }
+  }
+}
