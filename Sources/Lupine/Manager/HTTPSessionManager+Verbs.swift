@@ -89,7 +89,7 @@ extension HTTPSessionManager {
         timeout: timeout, success: success, failure: failure))
   }
 
-  private func begun(_ task: DataTask?) -> DataTask? {
+  func begun<Task: DataTask>(_ task: Task?) -> Task? {
     task?.resume()
     return task
   }

@@ -30,6 +30,16 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
     try super.init(configuration: configuration)
   }
 
+  /// Makes another manager like this one: base URL, configuration, serializers, security policy, interceptors and retry policy; not hooks and queues, and
+  /// with a session of its own. Source: `-copyWithZone:`.
+  ///
+  /// - Throws: as `init(baseURL:configuration:)`.
+  public convenience init(copying other: HTTPSessionManager) throws(SessionError) {
+    try self.init(baseURL: other.baseURL, configuration: other.sessionConfiguration)
+    requestSerializer = other.requestSerializer
+    core.settings.copyRules(of: other.core.settings)
+  }
+
   /// What makes requests of methods, URLs and parameters; of a copy, so that a change is one of later requests. Default `HTTPRequestSerializer()`.
   public var requestSerializer: any HTTPRequestSerializing {
     get { serializer.withLock { $0 } }
@@ -77,6 +87,16 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
   ) throws -> Request {
     let request = try requestSerializer.request(
       method: method.rawValue, url: try absoluteURL(url), parameters: parameters)
+    return try finished(request, headers, timeout)
+  }
+
+  /// The request of a form; see `request(_:_:parameters:headers:timeout:)`. Parameters become its first parts.
+  open func multipartRequest(
+    _ method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
+    timeout: Duration? = nil, constructingBody construct: (inout MultipartFormData) throws -> Void
+  ) throws -> Request {
+    let request = try requestSerializer.multipartRequest(
+      method: method.rawValue, url: try absoluteURL(url), parameters: parameters, constructing: construct)
     return try finished(request, headers, timeout)
   }
 

@@ -13,15 +13,12 @@ class HookedTaskDelegate: SessionTaskDelegate, @unchecked Sendable {
 
   /// Nil: no hook that concerns such a call is set, so that it needs no delegate.
   static func forAsyncCall(_ settings: ManagerSettings) -> HookedTaskDelegate? {
-    let hooks = settings.hooks
-    return hooks.exchangeCallbacks.isEmpty && hooks.taskWasCreated == nil ? nil : HookedTaskDelegate(settings)
+    settings.hook { $0.asyncCallbacks.isEmpty } ? nil : HookedTaskDelegate(settings)
   }
 
-  var hooks: SessionManagerHooks { settings.hooks }
+  func hook<Value: Sendable>(_ read: (SessionManagerHooks) -> Value) -> Value { settings.hook(read) }
 
-  var handledCallbacks: CallbackSet {
-    hooks.taskWasCreated == nil ? hooks.exchangeCallbacks : hooks.exchangeCallbacks.union(.createdTask)
-  }
+  var handledCallbacks: CallbackSet { hook { $0.asyncCallbacks } }
 
   /// What a task ends with: the error of the handler that gave up a challenge, if it did.
   func explained(_ error: SessionError) -> any Error {
@@ -29,28 +26,28 @@ class HookedTaskDelegate: SessionTaskDelegate, @unchecked Sendable {
     return settings.explained(error)
   }
 
-  func session(_ session: Session, didCreateTask task: SessionTask) { hooks.taskWasCreated?(session, task) }
+  func session(_ session: Session, didCreateTask task: SessionTask) { hook { $0.taskWasCreated }?(session, task) }
 
   func session(
     _ session: Session, task: SessionTask, willBeginDelayedRequest request: Request,
     completionHandler: @escaping @Sendable (DelayedRequestDisposition) -> Void
   ) {
-    completionHandler(hooks.taskWillBeginDelayedRequest?(session, task, request) ?? .continueLoading)
+    completionHandler(hook { $0.taskWillBeginDelayedRequest }?(session, task, request) ?? .continueLoading)
   }
 
   func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) {
-    hooks.taskIsWaitingForConnectivity?(session, task)
+    hook { $0.taskIsWaitingForConnectivity }?(session, task)
   }
 
   func session(_ session: Session, task: SessionTask, didReceiveInformationalResponse response: Response) {
-    hooks.taskDidReceiveInformationalResponse?(session, task, response)
+    hook { $0.taskDidReceiveInformationalResponse }?(session, task, response)
   }
 
   func session(
     _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
     completionHandler: @escaping @Sendable (Request?) -> Void
   ) {
-    guard let hook = hooks.taskWillPerformHTTPRedirection else { return completionHandler(request) }
+    guard let hook = hook({ $0.taskWillPerformHTTPRedirection }) else { return completionHandler(request) }
     completionHandler(hook(session, task, response, request))
   }
 
@@ -58,7 +55,7 @@ class HookedTaskDelegate: SessionTaskDelegate, @unchecked Sendable {
     _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
     completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
   ) {
-    guard let handler = hooks.authenticationChallengeHandler else {
+    guard let handler = hook({ $0.authenticationChallengeHandler }) else {
       return completionHandler(.performDefaultHandling)
     }
     switch handler(session, task, challenge, completionHandler) {
@@ -75,18 +72,18 @@ class HookedTaskDelegate: SessionTaskDelegate, @unchecked Sendable {
     _ session: Session, task: SessionTask,
     needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
   ) {
-    completionHandler(hooks.taskNeedNewBodyStream?(session, task))
+    completionHandler(hook { $0.taskNeedNewBodyStream }?(session, task))
   }
 
   func session(
     _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
     totalBytesExpectedToSend: Int64?
   ) {
-    hooks.taskDidSendBodyData?(session, task, bytesSent, totalBytesSent, totalBytesExpectedToSend)
+    hook { $0.taskDidSendBodyData }?(session, task, bytesSent, totalBytesSent, totalBytesExpectedToSend)
   }
 
   func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {
-    hooks.taskDidFinishCollectingMetrics?(session, task, metrics)
+    hook { $0.taskDidFinishCollectingMetrics }?(session, task, metrics)
   }
 
   func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {}

@@ -80,10 +80,9 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   // MARK: What is called for
 
   override var handledCallbacks: CallbackSet {
-    let hooks = hooks
-    var set = hooks.exchangeCallbacks.union(.completed)
+    var set = hook { $0.exchangeCallbacks }.union(.completed)
     switch kind {
-    case .data, .upload: set.formUnion(hooks.dataCallbacks.union(.receivedData))
+    case .data, .upload: set.formUnion(hook { $0.dataCallbacks }.union(.receivedData))
     case .download: set.formUnion([.finishedDownload, .wroteData, .resumedAtOffset])
     }
     if kind == .upload || upload.isWanted { set.insert(.sentBodyData) }
@@ -108,13 +107,13 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     _ session: Session, dataTask: DataTask, didReceive response: Response,
     completionHandler: @escaping @Sendable (ResponseDisposition) -> Void
   ) {
-    completionHandler(hooks.dataTaskDidReceiveResponse?(session, dataTask, response) ?? .allow)
+    completionHandler(hook { $0.dataTaskDidReceiveResponse }?(session, dataTask, response) ?? .allow)
   }
 
   func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {
     manage(downloadTask)
     state.withLock { $0.dataTask = dataTask }
-    hooks.dataTaskDidBecomeDownloadTask?(session, dataTask, downloadTask)
+    hook { $0.dataTaskDidBecomeDownloadTask }?(session, dataTask, downloadTask)
   }
 
   func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
@@ -126,14 +125,14 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     }
     if isTooLarge { dataTask.cancel() }
     download.update(Int64(count), of: dataTask.decodedLength, for: dataTask)
-    hooks.dataTaskDidReceiveData?(session, dataTask, data)
+    hook { $0.dataTaskDidReceiveData }?(session, dataTask, data)
   }
 
   func session(
     _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
     completionHandler: @escaping @Sendable (CachedResponse?) -> Void
   ) {
-    guard let hook = hooks.dataTaskWillCacheResponse else { return completionHandler(proposedResponse) }
+    guard let hook = hook({ $0.dataTaskWillCacheResponse }) else { return completionHandler(proposedResponse) }
     completionHandler(hook(session, dataTask, proposedResponse))
   }
 
@@ -142,14 +141,15 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     totalBytesExpectedToWrite: Int64?
   ) {
     download.update(totalBytesWritten, of: totalBytesExpectedToWrite, for: downloadTask)
-    hooks.downloadTaskDidWriteData?(session, downloadTask, bytesWritten, totalBytesWritten, totalBytesExpectedToWrite)
+    hook { $0.downloadTaskDidWriteData }?(
+      session, downloadTask, bytesWritten, totalBytesWritten, totalBytesExpectedToWrite)
   }
 
   func session(
     _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?
   ) {
     download.update(fileOffset, of: expectedTotalBytes, for: downloadTask)
-    hooks.downloadTaskDidResume?(session, downloadTask, fileOffset, expectedTotalBytes)
+    hook { $0.downloadTaskDidResume }?(session, downloadTask, fileOffset, expectedTotalBytes)
   }
 
   /// The status is judged before the file moves: what is refused is removed with the temporary file.
@@ -161,7 +161,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     let target = state.withLock { $0.target }
     let temporary = URL(fileURLWithPath: path)
     let place =
-      hooks.downloadTaskDidFinishDownloading?(session, downloadTask, temporary)
+      hook { $0.downloadTaskDidFinishDownloading }?(session, downloadTask, temporary)
       ?? target.destination?(temporary, response)
     guard let place else { return }
     do {
@@ -188,18 +188,23 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
       return taken
     }
     guard let core = taken.core else { return }
-    if error == nil {
+    // All of a body may have arrived before the cancellation did.
+    let failure =
+      error
+      ?? (taken.isTooLarge ? SessionError(.bodyTooLarge, phase: .receive, message: "", response: task.response) : nil)
+    if failure == nil {
       upload.finish(for: task)
       download.finish(for: task)
     }
     var ending = TaskEnding(task, dataTask: taken.dataTask, serializer: serializer, data: taken.data, file: taken.file)
-    if let error {
-      ending.failed(with: refused(error, taken), metrics: error.metrics, response: error.response)
+    if let failure {
+      ending.failed(
+        with: refused(failure, taken), metrics: failure.metrics ?? task.response?.metrics, response: failure.response)
     } else if let error = taken.fileError {
       ending.failed(with: error, metrics: task.response?.metrics, response: task.response)
     }
     ending.deliver(to: taken.handler, core)
-    hooks.taskDidComplete?(session, task, error)
+    hook { $0.taskDidComplete }?(session, task, error)
   }
 
   /// The error for the handler: with the body as far as it came, and a status as the serializer sees it.

@@ -57,7 +57,7 @@ final class ManagerDelegate: LateTrustDelegate {
   }
 
   func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) {
-    settings.hooks.sessionDidBecomeInvalid?(session, error)
+    settings.hook { $0.sessionDidBecomeInvalid }?(session, error)
     NotificationCenter.default.post(name: .sessionDidInvalidate, object: session)
   }
 
@@ -65,7 +65,7 @@ final class ManagerDelegate: LateTrustDelegate {
     _ session: Session, didReceive challenge: ConnectionChallenge,
     completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
   ) {
-    guard let handler = settings.hooks.connectionChallengeHandler else {
+    guard let handler = settings.hook({ $0.connectionChallengeHandler }) else {
       return completionHandler(byPolicy(challenge))
     }
     let answer = handler(session, challenge) { [self] in completionHandler(resolved($0, challenge)) }

@@ -20,7 +20,20 @@ final class ManagerSettings: Sendable {
 
   func change(_ body: (inout Values) -> Void) { values.withLock { body(&$0) } }
 
-  var hooks: SessionManagerHooks { values.withLock { $0.hooks } }
+  /// One hook, or what follows from them; not a copy of them all.
+  func hook<Value: Sendable>(_ read: (SessionManagerHooks) -> Value) -> Value { values.withLock { read($0.hooks) } }
+
+  /// Takes over what decides about requests and responses; not who is told, and where.
+  func copyRules(of other: ManagerSettings) {
+    let (serializer, policy, retrying) = other.values.withLock {
+      ($0.responseSerializer, $0.securityPolicy, $0.retrying)
+    }
+    change { values in
+      values.responseSerializer = serializer
+      values.securityPolicy = policy
+      values.retrying = retrying
+    }
+  }
 
   // MARK: Trust
 

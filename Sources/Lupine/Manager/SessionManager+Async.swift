@@ -24,9 +24,9 @@ extension SessionManager {
   func exchange(_ request: Request) async throws -> (Data, Response) {
     let settings = core.settings
     let delegate = HookedTaskDelegate.forAsyncCall(settings)
-    let retrying = settings.values.withLock { $0.retrying }
+    let retrying = settings.values.withLock { $0.retrying.isTrivial ? nil : $0.retrying }
     do {
-      if retrying.isTrivial { return try await session.data(for: request, delegate: delegate) }
+      guard let retrying else { return try await session.data(for: request, delegate: delegate) }
       return try await retrying.run(request) { request throws(SessionError) in
         do {
           return try await session.data(for: request, delegate: delegate)

@@ -144,7 +144,7 @@ extension SessionManager {
 extension ManagedTask {
   fileprivate func manage<Task: SessionTask>(_ task: Task, in manager: SessionManager) -> Task {
     manage(task as SessionTask)
-    if let created = hooks.taskWasCreated {
+    if let created = hook({ $0.taskWasCreated }) {
       let session = manager.session
       session.delegateQueue.async { created(session, task) }
     }

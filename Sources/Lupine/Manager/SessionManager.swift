@@ -106,7 +106,10 @@ open class SessionManager: @unchecked Sendable {
 
   /// The hooks, each as a property of the manager: see `SessionManagerHooks`.
   public subscript<Value>(dynamicMember hook: WritableKeyPath<SessionManagerHooks, Value>) -> Value {
-    get { core.settings.hooks[keyPath: hook] }
+    get {
+      let hooks = core.settings.values.withLock { $0.hooks }
+      return hooks[keyPath: hook]
+    }
     set {
       core.settings.values.withLock { $0.hooks[keyPath: hook] = newValue }
       if hook == \SessionManagerHooks.connectionChallengeHandler { session.flush() }

@@ -114,6 +114,11 @@ public struct SessionManagerHooks: Sendable {
     return set
   }
 
+  /// What is set of what `async` calls may call.
+  var asyncCallbacks: CallbackSet {
+    taskWasCreated == nil ? exchangeCallbacks : exchangeCallbacks.union(.createdTask)
+  }
+
   /// What is set of what data tasks may call besides.
   var dataCallbacks: CallbackSet {
     var set: CallbackSet = []

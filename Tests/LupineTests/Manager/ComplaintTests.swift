@@ -181,9 +181,10 @@ import Testing
   }
 
   /// The limit on what is kept in memory holds for tasks too, and names its setting.
-  @Test func bodiesAreLimited() async throws {
+  @Test(arguments: [1001, 5_000_000])
+  func bodiesAreLimited(_ count: Int) async throws {
     try await withManager(configure: { $0.maximumBufferedBodySize = 1000 }) { manager, server in
-      let end = await ended { manager.get("bytes?n=5000000", success: $0, failure: $1) }
+      let end = await ended { manager.get("bytes?n=\(count)", success: $0, failure: $1) }
       let error = try #require(end.error as? SessionError)
       #expect(error.code == .bodyTooLarge && error.partialBody?.count == 1000)
       #expect(error.message.contains("maximumBufferedBodySize"))

@@ -11,6 +11,18 @@ import Testing
     #expect(first !== second && first.session !== second.session)
   }
 
+  /// A copy has base, serializers and policy, and a session of its own.
+  @Test func copies() throws {
+    let manager = try HTTPSessionManager(baseURL: "https://h/v1")
+    manager.responseSerializer = HTTPResponseSerializer()
+    manager.requestSerializer.base.setValue("x", forHeader: "field")
+    try manager.setSecurityPolicy(SecurityPolicy(pinningMode: .none, validatesDomainName: false))
+    let copy = try HTTPSessionManager(copying: manager)
+    #expect(copy.baseURL == "https://h/v1/" && copy.responseSerializer is HTTPResponseSerializer)
+    #expect(copy.requestSerializer.base.value(forHeader: "field") == "x")
+    #expect(copy.securityPolicy == manager.securityPolicy && copy.session !== manager.session)
+  }
+
   /// A task's handler gets the value and no error, when the task is over.
   @Test func dataTaskSucceeds() async throws {
     try await withManager(ServerRoute.api()) { manager, server in

@@ -93,6 +93,8 @@ final class Recorder<Value: Sendable>: Sendable {
 final class NotificationRecorder: @unchecked Sendable {
   private let kept = Recorder<[String: String]>()
   private let token: any NSObjectProtocol
+  /// Held: the centre knows objects by their addresses, and another one at this address would be heard of too.
+  private let object: AnyObject?
 
   /// - Parameter describe: what to keep of each.
   init(
@@ -100,6 +102,7 @@ final class NotificationRecorder: @unchecked Sendable {
     _ describe: @escaping @Sendable (Notification) -> [String: String] = { _ in [:] }
   ) {
     let kept = kept
+    self.object = object
     token = NotificationCenter.default.addObserver(forName: name, object: object, queue: nil) {
       kept.add(describe($0))
     }

@@ -1,0 +1,111 @@
+public import LupineSession
+
+/// Forms with files: the body is sent as it is read, and again after a redirect or a challenge if every part can be.
+extension HTTPSessionManager {
+  /// POSTs a form, begun at once. Source: `POST:parameters:headers:constructingBodyWithBlock:progress:success:failure:`.
+  ///
+  /// - Parameters:
+  ///   - parameters: become the first parts.
+  ///   - constructingBody: adds parts; called once, before this returns. What it throws goes to `failure`.
+  ///   - progress: of the request.
+  /// - Returns: the task; nil if no request can be made.
+  @discardableResult
+  public func post(
+    _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
+    responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil,
+    constructingBody: (inout MultipartFormData) throws -> Void, progress: TaskProgressHandler? = nil,
+    success: SuccessHandler?, failure: FailureHandler? = nil
+  ) -> UploadTask? {
+    begun(
+      uploadTask(
+        method: .post, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
+        timeout: timeout, constructingBody: constructingBody, progress: progress, success: success, failure: failure))
+  }
+
+  /// PUTs a form; see the POST.
+  @discardableResult
+  public func put(
+    _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
+    responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil,
+    constructingBody: (inout MultipartFormData) throws -> Void, progress: TaskProgressHandler? = nil,
+    success: SuccessHandler?, failure: FailureHandler? = nil
+  ) -> UploadTask? {
+    begun(
+      uploadTask(
+        method: .put, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
+        timeout: timeout, constructingBody: constructingBody, progress: progress, success: success, failure: failure))
+  }
+
+  /// PATCHes with a form; see the POST.
+  @discardableResult
+  public func patch(
+    _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
+    responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil,
+    constructingBody: (inout MultipartFormData) throws -> Void, progress: TaskProgressHandler? = nil,
+    success: SuccessHandler?, failure: FailureHandler? = nil
+  ) -> UploadTask? {
+    begun(
+      uploadTask(
+        method: .patch, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
+        timeout: timeout, constructingBody: constructingBody, progress: progress, success: success, failure: failure))
+  }
+
+  /// Makes the task of a form; it begins with `resume()`.
+  public func uploadTask(
+    method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
+    responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil,
+    constructingBody: (inout MultipartFormData) throws -> Void, progress: TaskProgressHandler? = nil,
+    success: SuccessHandler?, failure: FailureHandler? = nil
+  ) -> UploadTask? {
+    do {
+      let request = try multipartRequest(
+        method, url, parameters: parameters, headers: headers, timeout: timeout, constructingBody: constructingBody)
+      return streamedTask(request, responseSerializer, progress, .call(success, failure))
+    } catch {
+      refuse(error, failure)
+      return nil
+    }
+  }
+
+  // MARK: async
+
+  /// POSTs a form; see `get(_:as:…)` for what `as:` may be.
+  @concurrent
+  public func post<Value: Decodable & Sendable>(
+    _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil,
+    constructingBody: @Sendable (inout MultipartFormData) throws -> Void
+  ) async throws -> Value {
+    try await form(.post, url, type, parameters, headers, timeout, constructingBody)
+  }
+
+  /// PUTs a form.
+  @concurrent
+  public func put<Value: Decodable & Sendable>(
+    _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil,
+    constructingBody: @Sendable (inout MultipartFormData) throws -> Void
+  ) async throws -> Value {
+    try await form(.put, url, type, parameters, headers, timeout, constructingBody)
+  }
+
+  /// PATCHes with a form.
+  @concurrent
+  public func patch<Value: Decodable & Sendable>(
+    _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil,
+    constructingBody: @Sendable (inout MultipartFormData) throws -> Void
+  ) async throws -> Value {
+    try await form(.patch, url, type, parameters, headers, timeout, constructingBody)
+  }
+
+  private func form<Value: Decodable & Sendable>(
+    _ method: HTTPRequest.Method, _ url: String, _ type: Value.Type, _ parameters: (any Sendable)?,
+    _ headers: [String: String]?, _ timeout: Duration?,
+    _ constructingBody: @Sendable (inout MultipartFormData) throws -> Void
+  ) async throws -> Value {
+    let request = try multipartRequest(
+      method, url, parameters: parameters, headers: headers, timeout: timeout, constructingBody: constructingBody)
+    return try await value(of: request, as: type).0
+  }
+}
