@@ -5,10 +5,13 @@ internal import LupineTesting
 struct DemoStage: Sendable {
   let server: LoopbackServer
   let session: Session
+  /// The certificate of the authority that the server's is from.
+  let authority: [UInt8]
   let configuration: SessionConfiguration
 
   init() throws {
     let authority = try CertificateAuthority(commonName: "Lupine demo authority")
+    self.authority = authority.rootDER
     server = try LoopbackServer(
       routes: ServerRoute.standard(), tls: try ServerTLS.minted(by: authority), recording: .none)
     var configuration = SessionConfiguration()

@@ -21,7 +21,8 @@ struct DemoStep: Sendable {
       DemoStep(name: "Redirects", run: redirects),
       DemoStep(name: "Untrusted certificate refused", run: refusedCertificate),
       DemoStep(name: "Timeout", run: timeout),
-      DemoStep(name: "Benchmark with reuse") { stage, console in try await bench(stage, console, seconds) },
+    ] + DemoManagers.steps + [
+      DemoStep(name: "Benchmark with reuse") { stage, console in try await bench(stage, console, seconds) }
     ]
   }
 

@@ -9,7 +9,7 @@ import Testing
   @Test func demoIsGreen() async throws {
     let outcome = try await Tool.run(["demo", "--seconds", "0.3"])
     #expect(outcome.status == 0, "\(outcome.text) \(outcome.error)")
-    #expect(outcome.lines.count { $0.hasPrefix("✓") } == 9 && !outcome.text.contains("✗"))
+    #expect(outcome.lines.count { $0.hasPrefix("✓") } == 13 && !outcome.text.contains("✗"))
   }
 
   @Test func figuresAddUp() async throws {
