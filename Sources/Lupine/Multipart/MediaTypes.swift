@@ -21,7 +21,7 @@ package enum MediaTypes {
   }
 
   /// Reads the lines of `mime.types`: a type and the extensions it has; `#` begins a comment. The first line of an extension counts.
-  static func parse(_ text: String) -> [String: String] {
+  package static func parse(_ text: String) -> [String: String] {
     var types: [String: String] = [:]
     for line in text.split(whereSeparator: \.isNewline) {
       let words = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)

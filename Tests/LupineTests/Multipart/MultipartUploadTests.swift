@@ -32,8 +32,9 @@ import Testing
     let form = try Self.form(folder, streamLength: length)
     let bytes = try await form.body.collect(upTo: 1 << 20)
     try await withFormServer(isSecure: isSecure) { session, server in
-      let (answer, _) = try await session.data(for: Self.request(server.url("/echo"), form))
+      let (answer, response) = try await session.data(for: Self.request(server.url("/echo"), form))
       #expect(Array(answer) == bytes)
+      #expect(response.metrics.transactions.last?.requestBodyBytes == Int64(bytes.count))
       let fields = try #require(server.recordedRequests.first).fields
       #expect(fields.first("Content-Length") == length.map { _ in "\(bytes.count)" })
       #expect(fields.first("Transfer-Encoding") == (length == nil ? "chunked" : nil))
