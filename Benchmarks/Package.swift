@@ -13,6 +13,9 @@ let package = Package(
     .target(name: "BenchmarkSupport", dependencies: ["CAllocator"], swiftSettings: settings),
     .executableTarget(name: "GetLoop", dependencies: [session], swiftSettings: settings),
     .executableTarget(name: "Transfer", dependencies: ["BenchmarkSupport", session], swiftSettings: settings),
+    .executableTarget(
+      name: "FormUpload", dependencies: ["BenchmarkSupport", .product(name: "Lupine", package: "Lupine")],
+      swiftSettings: settings),
     .executableTarget(name: "IdleConnections", dependencies: ["BenchmarkSupport", session], swiftSettings: settings),
   ]
 )

@@ -137,10 +137,10 @@ def transfer(bench, program, direction, tls, *more):
     return gib(bench, result)
 
 
-def large(bench, row, direction, tls=False, ours=(), peer=()):
+def large(bench, row, direction, tls=False, ours=(), peer=(), program_of_ours="Transfer"):
     program = build_peer("transfer", "curl")
     return bench.compare(
-        row, lambda: transfer(bench, bench.ours("Transfer"), direction, tls, *ours),
+        row, lambda: transfer(bench, bench.ours(program_of_ours), direction, tls, *ours),
         lambda: transfer(bench, program, direction, tls, *peer))
 
 
@@ -249,7 +249,8 @@ rows = {
     "upload": ("upload from a file ÷ libcurl", "ms/GiB", 0.8, lambda b, r: large(b, r, "upload")),
     "upload-256k": ("upload from a file ÷ libcurl, 256 KiB", "ms/GiB", None, lambda b, r: large(b, r, "upload", peer=BIG)),
     "upload-multipart": (
-        "upload from a file ÷ libcurl's multipart", "ms/GiB", 0.8, lambda b, r: large(b, r, "upload", peer=["--multipart"])),
+        "upload of a form ÷ libcurl's multipart", "ms/GiB", 0.8,
+        lambda b, r: large(b, r, "upload", peer=["--multipart"], program_of_ours="FormUpload")),
     "upload-tls": ("TLS upload from a file ÷ libcurl", "ms/GiB", None, lambda b, r: large(b, r, "upload", True)),
     "syscalls-64": ("system calls per GET, 64 connections", "calls", 2.2, lambda b, r: system_calls(b, r, "callback", 64)),
     "syscalls-await-64": (
