@@ -363,6 +363,34 @@ import Testing
     }
   }
 
+  /// What was sent is told, and a response is stored as the hook says.
+  @Test func hooksOfSendingAndStoring() async throws {
+    final class Store: ResponseStore {
+      let kept = Recorder<String>()
+      func store(_ response: CachedResponse, for request: Request) {
+        kept.add(String(decoding: response.data, as: UTF8.self))
+      }
+    }
+    let store = Store()
+    try await withManager(configure: { $0.responseStore = store }) { manager, server in
+      let sent = Recorder<[Int64?]>()
+      manager.taskDidSendBodyData = { _, _, _, total, expected in sent.add([total, expected]) }
+      let request = try Request(server.url("/upload"), method: .post)
+      let end = await ended { manager.uploadTask(with: request, from: Data(count: 5000), completion: $0) }
+      #expect(end.error == nil && sent.values.last == [5000, 5000])
+      manager.responseSerializer = HTTPResponseSerializer()
+      manager.dataTaskWillCacheResponse = { _, _, proposed in
+        var changed = proposed
+        changed.data = Data("changed".utf8)
+        return changed
+      }
+      #expect(await ended { manager.get("hello", success: $0, failure: $1) }.isSuccess)
+      manager.dataTaskWillCacheResponse = { _, _, _ in nil }
+      #expect(await ended { manager.get("hello", success: $0, failure: $1) }.isSuccess)
+      #expect(store.kept.values == ["changed"])
+    }
+  }
+
   /// Hooks that AFNetworking has no block for: informational responses, and the beginning of a delayed task.
   @Test func hooksThatAFNetworkingLacks() async throws {
     try await withManager { manager, server in
