@@ -129,10 +129,14 @@ final class TaskRun: TransportReceiver, TransportExchange {
 
   /// Begins, or goes on after `suspend`; `tell` is called before that, unless there is nothing to do.
   func start(_ tell: () -> Void = {}) {
-    let action = state.withLock { state -> TaskMachine.Action in
+    let (action, exchange, pause) = state.withLock {
+      state -> (TaskMachine.Action, (any TransportExchange)?, PauseState?) in
       let action = state.machine.resume()
       if action == .start { state.startedAt = EventLoop.monotonicNow() }
-      return action
+      guard action == .resume else { return (action, nil, nil) }
+      // With the decision, not after it: a suspension that was decided before must not come to pass behind it.
+      state.pauses.remove(.suspension)
+      return (action, state.exchange, state.pause.change(to: !state.pauses.isEmpty))
     }
     switch action {
     case .start:
@@ -145,7 +149,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
       if callbacks != nil { beginObserved() } else { begin() }
     case .resume:
       tell()
-      unpause(.suspension)
+      if let pause { exchange?.setPaused(pause) }
       wake(.suspension)
     default: break
     }
@@ -153,9 +157,14 @@ final class TaskRun: TransportReceiver, TransportExchange {
 
   /// Stops reading; nothing new begins until `start`. `tell` is called before that, if the task runs.
   func suspend(_ tell: () -> Void) {
-    guard state.withLock({ $0.machine.suspend() }) == .pause else { return }
+    let (isPaused, exchange, pause) = state.withLock { state -> (Bool, (any TransportExchange)?, PauseState?) in
+      guard state.machine.suspend() == .pause else { return (false, nil, nil) }
+      state.pauses.insert(.suspension)
+      return (true, state.exchange, state.pause.change(to: true))
+    }
+    guard isPaused else { return }
     tell()
-    pause(.suspension)
+    if let pause { exchange?.setPaused(pause) }
   }
 
   /// Gives up; the consumer is told with `.cancelled`, once.
