@@ -42,6 +42,7 @@ let fuzzRunners: [Target] =
     "Multipart",
     "QueryString",
     "StructuredText",
+    "Netlink",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",

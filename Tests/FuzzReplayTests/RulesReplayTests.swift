@@ -15,6 +15,7 @@ import Testing
     ("TLSEngine", { TLSEngineFuzz.run(bytes: $0) }),
     ("QueryString", { QueryStringFuzz.run(bytes: $0) }),
     ("StructuredText", { StructuredTextFuzz.run(bytes: $0) }),
+    ("Netlink", { NetlinkFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
   ]
 

@@ -1,0 +1,181 @@
+/// An interface.
+package struct NetworkLink: Hashable, Sendable {
+  package var index: UInt32
+  package var name: String
+  /// ARPHRD_…: what kind of hardware.
+  package var hardware: UInt16
+  /// IFF_….
+  package var flags: UInt32
+  /// What made it, of a virtual interface: `veth`, `bridge`, `wwan`.
+  package var kind = ""
+  /// The kernel told something about its radio.
+  package var isWireless = false
+
+  package init(index: UInt32, name: String, hardware: UInt16, flags: UInt32) {
+    self.index = index
+    self.name = name
+    self.hardware = hardware
+    self.flags = flags
+  }
+
+  /// IFF_UP: somebody wants it to work.
+  var isUp: Bool { flags & 0x1 != 0 }
+  /// IFF_UP and IFF_RUNNING: it works, its cable or radio is connected.
+  var isWorking: Bool { flags & 0x41 == 0x41 }
+  /// IFF_LOOPBACK.
+  package var isLoopback: Bool { flags & 0x8 != 0 }
+}
+
+/// An address of an interface.
+package struct NetworkAddress: Hashable, Sendable {
+  package var link: UInt32
+  package var address: InternetAddress
+  /// RT_SCOPE_…: 253 for one link, 254 for this machine; below for everybody.
+  package var scope: UInt8
+  /// It has been found to be unique.
+  package var isUsable: Bool
+
+  package init(link: UInt32, address: InternetAddress, scope: UInt8, isUsable: Bool) {
+    self.link = link
+    self.address = address
+    self.scope = scope
+    self.isUsable = isUsable
+  }
+}
+
+/// Where a route leads to.
+package struct RoutePrefix: Hashable, Sendable {
+  /// The tables that are asked without rules of policy routing.
+  package enum Table: UInt32, Hashable, Sendable {
+    case `default` = 253
+    case main = 254
+    case local = 255
+  }
+
+  package var table: Table
+  package var destination: InternetAddress
+  package var length: UInt8
+}
+
+/// A way that a route may take.
+package struct RouteHop: Hashable, Sendable {
+  package var link: UInt32
+  /// RTNH_F_….
+  package var flags: UInt8
+
+  /// Not RTNH_F_DEAD. RTNH_F_LINKDOWN comes and goes without a word; the link says the same.
+  var isAlive: Bool { flags & 0x1 == 0 }
+}
+
+/// A route.
+package struct NetworkRoute: Hashable, Sendable {
+  package var prefix: RoutePrefix
+  package var service: UInt8
+  /// RTA_PRIORITY: lower is better.
+  package var metric: UInt32
+  /// RTN_…: 1 unicast, 2 local, 3 broadcast, 4 anycast, 5 multicast, 6 blackhole, 7 unreachable, 8 prohibit, 9 throw.
+  package var type: UInt8
+  package var hops: [RouteHop]
+}
+
+/// What the kernel knows of links, addresses and routes, as far as it was told.
+package struct NetworkTable: Sendable, Equatable {
+  package private(set) var links: [UInt32: NetworkLink] = [:]
+  package private(set) var addresses: [AddressKey: NetworkAddress] = [:]
+  package private(set) var routes: [RoutePrefix: [NetworkRoute]] = [:]
+  private var routeCount = 0
+
+  package struct AddressKey: Hashable, Sendable {
+    package var link: UInt32
+    package var address: InternetAddress
+  }
+
+  /// A router's table may have a million routes; what is past this says nothing about whether there is a way out.
+  package static let maximumRoutes = 100_000
+  /// Routes to one prefix differ in metric or interface.
+  package static let maximumRoutesPerPrefix = 64
+  package static let maximumLinks = 16_384
+  package static let maximumAddresses = 65_536
+
+  package init() {}
+
+  /// What a message has changed.
+  package enum Change: Equatable, Sendable {
+    case nothing
+    case something
+    /// The kernel changes more than it tells: IPv4 routes over a link that went down or from an address that went are removed, those over a
+    /// link that works again come to life. Ask for everything again.
+    case more
+  }
+
+  /// Takes a message in. Constant time, save for the removal of a link.
+  package mutating func apply(_ message: NetlinkMessage) -> Change {
+    switch message {
+    case .link(let link): return apply(link)
+    case .linkRemoved(let index):
+      return links.removeValue(forKey: index) == nil ? .nothing : .more
+    case .address(let address):
+      let key = AddressKey(link: address.link, address: address.address)
+      guard addresses[key] != address, addresses[key] != nil || addresses.count < Self.maximumAddresses else {
+        return .nothing
+      }
+      addresses[key] = address
+      return .something
+    case .addressRemoved(let address):
+      let key = AddressKey(link: address.link, address: address.address)
+      return addresses.removeValue(forKey: key) == nil ? .nothing : .more
+    case .route(let route, let replaces): return insert(route, replaces: replaces)
+    case .routeRemoved(let route): return remove(route)
+    case .done, .error, .overrun, .other: return .nothing
+    }
+  }
+
+  private mutating func apply(_ new: NetworkLink) -> Change {
+    var link = new
+    let former = links[link.index]
+    // Not every message says everything.
+    if let former, link.name.isEmpty || link.name == former.name {
+      link.name = former.name
+      if link.kind.isEmpty { link.kind = former.kind }
+      link.isWireless = link.isWireless || former.isWireless
+    }
+    guard former != link, former != nil || links.count < Self.maximumLinks else { return .nothing }
+    links[link.index] = link
+    guard let former else { return .something }
+    return (former.isUp && !link.isUp) || (!former.isWorking && link.isWorking) ? .more : .something
+  }
+
+  private mutating func insert(_ route: NetworkRoute, replaces: Bool) -> Change {
+    var known = routes[route.prefix] ?? []
+    if known.contains(route) { return .nothing }
+    let before = known.count
+    if replaces { known.removeAll { $0.service == route.service && $0.metric == route.metric } }
+    let growth = known.count + 1 - before
+    guard known.count < Self.maximumRoutesPerPrefix, growth <= 0 || routeCount < Self.maximumRoutes else {
+      return .nothing
+    }
+    known.append(route)
+    routes[route.prefix] = known
+    routeCount += growth
+    return .something
+  }
+
+  private mutating func remove(_ route: NetworkRoute) -> Change {
+    guard var known = routes[route.prefix] else { return .nothing }
+    // The flags of a route that goes may have changed without a word.
+    let links = Set(route.hops.map(\.link))
+    guard
+      let index = known.firstIndex(where: {
+        $0.service == route.service && $0.metric == route.metric && $0.type == route.type
+          && Set($0.hops.map(\.link)) == links
+      })
+    else { return .nothing }
+    known.remove(at: index)
+    routeCount -= 1
+    routes[route.prefix] = known.isEmpty ? nil : known
+    return .something
+  }
+
+  /// The number of routes, for whoever checks the limit.
+  package var numberOfRoutes: Int { routeCount }
+}
