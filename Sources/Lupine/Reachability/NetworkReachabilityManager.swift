@@ -1,0 +1,274 @@
+public import Dispatch
+public import Foundation
+public import LupineSession
+internal import LupineBase
+internal import LupineIO
+internal import LupineRules
+
+extension Notification.Name {
+  /// The status has changed, or has become known; the object is the manager, and the status an `NSNumber` under `networkReachabilityStatusKey`.
+  /// Posted on the main queue, or on the queue that was named with the block.
+  ///
+  /// Source: `AFNetworkingReachabilityDidChangeNotification`.
+  public static let networkReachabilityDidChange = Notification.Name("com.alamofire.networking.reachability.change")
+}
+
+/// The key of the status in the notification's `userInfo`: an `NSNumber`, the `rawValue`. Source: the constant of the same string.
+public let networkReachabilityStatusKey = "AFNetworkingReachabilityNotificationStatusItem"
+
+/// Watches whether the network reaches out, or to a host or an address, and over what: by the kernel's routes (netlink), without sending anything.
+///
+/// For telling people why something failed, and for trying again when there is a network. Never ask it whether to send a request: it can be
+/// wrong in both ways. It knows what this machine knows, neither whether the next router works nor whether the server does.
+///
+/// Nothing is watched before `startMonitoring()`. Then a first status always comes, and after it every one that differs from the one before.
+/// Any thread. A manager holds no reference to itself: let it go, and it stops.
+///
+/// Source: `AFNetworkReachabilityManager`.
+public final class NetworkReachabilityManager: Sendable {
+  /// What is to be reached.
+  enum Subject: Sendable {
+    case target(ReachabilityTarget)
+    case domain(String)
+  }
+
+  private struct State {
+    var status = NetworkReachabilityStatus.unknown
+    var subscription: NetworkSubscription?
+    /// Raised by every change of the network, and by start and stop: late answers of the resolver are of no use.
+    var generation: UInt64 = 0
+    var wasToldSinceStart = false
+    var block: (@Sendable (NetworkReachabilityStatus) -> Void)?
+    var queue = DispatchQueue.main
+    var streams: [UInt64: AsyncStream<NetworkReachabilityStatus>.Continuation] = [:]
+    var nextStream: UInt64 = 0
+    var lookup: ResolveToken?
+  }
+
+  private let subject: Subject
+  private let state = Locked(State())
+  private let makeMonitor: @Sendable () throws(IOError) -> NetworkMonitor
+  private let facts: @Sendable (String) -> LinkFacts
+
+  /// One for the whole process: whether there is a way out. Not started. Source: `+sharedManager`.
+  public static let shared = NetworkReachabilityManager()
+
+  private static let resolver = Locked<SystemResolver?>(nil)
+
+  /// Watches whether there is a way out: a default route. Source: `+manager`.
+  public convenience init() {
+    self.init(.target(.anywhere))
+  }
+
+  /// Watches a host. It is resolved at every change of the network; nobody asks it anything. Source: `+managerForDomain:`.
+  ///
+  /// - Parameter domain: a DNS name or an address. A name that has no address is not reachable.
+  public convenience init(domain: String) {
+    self.init(.domain(domain))
+  }
+
+  /// Watches an address. Source: `+managerForAddress:`.
+  ///
+  /// - Parameter address: an IPv4 or IPv6 literal, a link-local one with its zone (`fe80::1%eth0`).
+  /// - Throws: `SessionError` with `.badURL` for anything else.
+  public convenience init(address: String) throws(SessionError) {
+    guard let literal = SocketAddress(literal: address, port: 0), let target = ReachabilityTarget(literal) else {
+      throw SessionError(.badURL, phase: .prepare, message: "\"\(address)\" is no IPv4 or IPv6 address")
+    }
+    self.init(.target(target))
+  }
+
+  /// `monitor` and `facts` are for tests.
+  init(
+    _ subject: Subject, monitor: @escaping @Sendable () throws(IOError) -> NetworkMonitor = NetworkMonitor.shared,
+    facts: @escaping @Sendable (String) -> LinkFacts = NetworkReachabilityManager.systemFacts
+  ) {
+    self.subject = subject
+    makeMonitor = monitor
+    self.facts = facts
+  }
+
+  deinit {
+    let streams = state.withLock { state in
+      state.lookup?.cancel()
+      return state.streams.values
+    }
+    for stream in streams { stream.finish() }
+  }
+
+  private static let systemFacts: @Sendable (String) -> LinkFacts = { name in
+    let facts = NetworkInterfaces.facts(name)
+    return LinkFacts(isWireless: facts.isWireless, deviceType: facts.deviceType)
+  }
+
+  // MARK: Status
+
+  /// The latest status; `.unknown` before the first. After `stopMonitoring()` the last one. Source: `networkReachabilityStatus`.
+  public var networkReachabilityStatus: NetworkReachabilityStatus { state.withLock { $0.status } }
+  /// Whether there is a way. Source: `isReachable`.
+  public var isReachable: Bool { networkReachabilityStatus.isReachable }
+  /// Whether it is over a mobile network. Source: `isReachableViaWWAN`.
+  public var isReachableViaWWAN: Bool { networkReachabilityStatus == .reachableViaWWAN }
+  /// Whether it is over a wireless interface. Source: `isReachableViaWiFi`, which is true of cables too.
+  public var isReachableViaWiFi: Bool { networkReachabilityStatus == .reachableViaWiFi }
+  /// Whether it is over anything else.
+  public var isReachableViaEthernet: Bool { networkReachabilityStatus == .reachableViaEthernet }
+  /// The status in English. Source: `-localizedNetworkReachabilityStatusString`.
+  public var localizedNetworkReachabilityStatusString: String { networkReachabilityStatus.localizedString }
+
+  /// Calls `block` with every status, before the notification; replaces the block before. Source: `-setReachabilityStatusChangeBlock:`.
+  ///
+  /// - Parameters:
+  ///   - queue: where the block is called and the notification is posted. Default the main queue. Give a serial one.
+  ///   - block: nil: call nobody.
+  public func setReachabilityStatusChangeBlock(
+    queue: DispatchQueue = .main, _ block: (@Sendable (NetworkReachabilityStatus) -> Void)?
+  ) {
+    state.withLock { state in
+      state.block = block
+      state.queue = queue
+    }
+  }
+
+  /// The status, if it is known, and each one that follows. The sequence ends when the manager goes; whoever is slow gets the latest 16.
+  public var statuses: AsyncStream<NetworkReachabilityStatus> {
+    let (stream, continuation) = AsyncStream.makeStream(
+      of: NetworkReachabilityStatus.self, bufferingPolicy: .bufferingNewest(16))
+    let number = state.withLock { state in
+      state.nextStream += 1
+      state.streams[state.nextStream] = continuation
+      if state.status != .unknown { continuation.yield(state.status) }
+      return state.nextStream
+    }
+    continuation.onTermination = { [state] _ in state.withLock { _ = $0.streams.removeValue(forKey: number) } }
+    return stream
+  }
+
+  // MARK: Monitoring
+
+  /// Starts watching, from the beginning if it was watching already: the status is told once more. Source: `-startMonitoring`.
+  ///
+  /// - Throws: `SessionError` with `.system` when the system has no descriptor or thread left, or a sandbox forbids netlink.
+  public func startMonitoring() throws(SessionError) {
+    stopMonitoring()
+    let monitor: NetworkMonitor
+    do throws(IOError) {
+      monitor = try makeMonitor()
+    } catch {
+      throw SessionError(
+        .system, phase: .prepare, message: "the network cannot be watched: \(error)", underlying: error)
+    }
+    let generation = state.withLock { state in
+      state.wasToldSinceStart = false
+      return state.generation
+    }
+    let subscription = monitor.subscribe { [weak self] table in self?.networkChanged(table, since: generation) }
+    state.withLock { state in
+      // Somebody else may have started or stopped meanwhile; then this one goes.
+      if state.generation == generation, state.subscription == nil { state.subscription = subscription }
+    }
+  }
+
+  /// Stops watching. The status stays; nobody is told anything. Source: `-stopMonitoring`.
+  public func stopMonitoring() {
+    let former = state.withLock { state in
+      state.generation += 1
+      state.lookup?.cancel()
+      state.lookup = nil
+      return state.subscription.take()
+    }
+    withExtendedLifetime(former) {}
+  }
+
+  /// On the monitor's thread.
+  private func networkChanged(_ table: NetworkTable, since start: UInt64) {
+    let isCurrent = state.withLock { $0.generation == start }
+    guard isCurrent else { return }
+    switch subject {
+    case .target(let target): tell(status(table, [target]), since: start)
+    case .domain(let domain): resolve(domain, table, since: start)
+    }
+  }
+
+  private func status(_ table: NetworkTable, _ targets: [ReachabilityTarget]) -> NetworkReachabilityStatus {
+    for target in targets {
+      guard let link = table.link(to: target) else { continue }
+      switch link.medium(facts(link.name)) {
+      case .wireless: return .reachableViaWiFi
+      case .cellular: return .reachableViaWWAN
+      case .wired, .loopback: return .reachableViaEthernet
+      }
+    }
+    return .notReachable
+  }
+
+  private func resolve(_ domain: String, _ table: NetworkTable, since start: UInt64) {
+    let resolver: SystemResolver
+    do throws(IOError) {
+      resolver = try Self.sharedResolver()
+    } catch {
+      return tell(.unknown, since: start)
+    }
+    // What was true of another network is not asked for.
+    resolver.flush()
+    let token = resolver.resolve(host: domain, port: 0) { [weak self] answer in
+      guard let self else { return }
+      let addresses = (try? answer.get()) ?? []
+      tell(status(table, addresses.compactMap { ReachabilityTarget($0) }), since: start)
+    }
+    let former = state.withLock { state in
+      let former = state.lookup
+      state.lookup = token
+      return former
+    }
+    former?.cancel()
+  }
+
+  private static func sharedResolver() throws(IOError) -> SystemResolver {
+    try resolver.withLock { resolver throws(IOError) in
+      if let resolver { return resolver }
+      let made = try SystemResolver()
+      resolver = made
+      return made
+    }
+  }
+
+  /// Sets the status, and tells everybody if it is another one or the first since the start.
+  private func tell(_ status: NetworkReachabilityStatus, since start: UInt64) {
+    state.withLock { state in
+      guard state.generation == start, !state.wasToldSinceStart || state.status != status else { return }
+      state.wasToldSinceStart = true
+      state.status = status
+      for stream in state.streams.values { stream.yield(status) }
+      // Under the lock, so that the order on the queue is that of the changes.
+      state.queue.async { [weak self] in self?.deliver(status) }
+    }
+  }
+
+  private func deliver(_ status: NetworkReachabilityStatus) {
+    let block = state.withLock { $0.block }
+    block?(status)
+    NotificationCenter.default.post(
+      name: .networkReachabilityDidChange, object: self,
+      userInfo: [networkReachabilityStatusKey: NSNumber(value: status.rawValue)])
+  }
+}
+
+extension ReachabilityTarget {
+  /// Nil for a Unix-domain socket.
+  init?(_ address: SocketAddress) {
+    switch address {
+    case .v4(let address, _):
+      let bytes = (0..<4).map { UInt8(truncatingIfNeeded: address.bits >> UInt32(24 - 8 * $0)) }
+      guard let address = InternetAddress(bytes, family: .v4) else { return nil }
+      self = .address(address)
+    case .v6(let address, _, let scope):
+      let bytes = [address.high, address.low].flatMap { half in
+        (0..<8).map { UInt8(truncatingIfNeeded: half >> UInt64(56 - 8 * $0)) }
+      }
+      guard let address = InternetAddress(bytes, family: .v6) else { return nil }
+      self = .address(address, link: scope == 0 ? nil : scope)
+    case .unix, .abstract: return nil
+    }
+  }
+}
