@@ -2,7 +2,7 @@ internal import ArgumentParser
 import Glibc
 internal import LupineSession
 
-/// `lupine`: fetches (the default), `batch`, `bench` and `demo`.
+/// `lupine`: fetches (the default), `batch`, `bench`, `demo` and `watch`.
 struct LupineCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "lupine",
@@ -13,7 +13,7 @@ struct LupineCommand: AsyncParsableCommand {
       \(ExitStatus.table)
       """,
     version: "lupine 0.1",
-    subcommands: [FetchCommand.self, BatchCommand.self, BenchCommand.self, DemoCommand.self],
+    subcommands: [FetchCommand.self, BatchCommand.self, BenchCommand.self, DemoCommand.self, WatchCommand.self],
     defaultSubcommand: FetchCommand.self)
 }
 

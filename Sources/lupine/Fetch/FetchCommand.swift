@@ -6,7 +6,7 @@ struct FetchCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "lupine",
     abstract: "Fetch a URL.",
-    usage: "lupine [METHOD] URL [ITEM ...] [options]\n       lupine batch | bench | demo [options]",
+    usage: "lupine [METHOD] URL [ITEM ...] [options]\n       lupine batch | bench | demo | watch [options]",
     discussion: """
       URL: without a scheme it is http; ":8080/path" is http://localhost:8080/path. METHOD: GET, or POST with a body.
 
@@ -24,6 +24,7 @@ struct FetchCommand: AsyncParsableCommand {
         batch          JSON requests on standard input, JSON results on standard output
         bench          measure requests per second, CPU time and latencies
         demo           show everything against a server that it starts itself
+        watch          tell how far the network reaches, and every change of it
 
       \(ExitStatus.table)
       """,
@@ -144,6 +145,10 @@ struct ConnectionOptions: ParsableArguments {
 
   @Option(help: ArgumentHelp("Trust the certificates in this PEM file instead of the system's.", valueName: "file"))
   var cacert: String?
+
+  @Option(
+    help: ArgumentHelp("Trust only servers with this public key in their chain (repeatable).", valueName: "sha256/…"))
+  var pin: [String] = []
 
   @Option(help: ArgumentHelp("Client certificate with its chain, PEM.", valueName: "file"))
   var cert: String?
