@@ -19,6 +19,7 @@ struct BatchRequest: Sendable {
   struct SessionKey: Hashable, Sendable {
     var caFile: String?
     var insecure = false
+    var pins: Set<[UInt8]> = []
     var clientCertificate: String?
     var clientKey: String?
     var resolve: [String: String] = [:]
@@ -114,6 +115,7 @@ struct BatchRequest: Sendable {
     var key = SessionKey()
     key.caFile = try fields.string("caFile")
     key.insecure = try fields.boolean("insecure") ?? false
+    key.pins = try pins(fields)
     key.clientCertificate = try fields.string("clientCert")
     key.clientKey = try fields.string("clientKey")
     key.unixSocket = try fields.string("unixSocket")
@@ -121,6 +123,19 @@ struct BatchRequest: Sendable {
     key.jar = try jar(fields)
     if key.clientKey != nil, key.clientCertificate == nil { throw BatchRefusal("\"clientKey\" needs \"clientCert\"") }
     return key
+  }
+
+  private static func pins(_ fields: BatchFields) throws(BatchRefusal) -> Set<[UInt8]> {
+    var pins: [String] = []
+    for value in try fields.array("pins") ?? [] {
+      guard let pin = value.string else { throw BatchRefusal("\"pins\" is an array of strings") }
+      pins.append(pin)
+    }
+    do throws(CommandFailure) {
+      return try Pins.read(pins)
+    } catch {
+      throw BatchRefusal("\"pins\": \(error.message)")
+    }
   }
 
   /// A file implies that cookies are wanted.

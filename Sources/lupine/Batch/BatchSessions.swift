@@ -53,6 +53,7 @@ final class BatchSessions: Sendable {
     configuration.unixSocketPath = key.unixSocket
     if let file = key.caFile { configuration.tls.roots = .file(file) }
     configuration.tls.verifiesServer = !key.insecure
+    configuration.tls.publicKeyPins = key.pins
     if let certificate = key.clientCertificate {
       configuration.tls.clientIdentity = TLSConfiguration.ClientIdentity(
         certificatePath: certificate, privateKeyPath: key.clientKey ?? certificate)

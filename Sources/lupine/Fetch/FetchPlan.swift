@@ -98,6 +98,7 @@ struct FetchPlan: Sendable {
     configuration.unixSocketPath = options.unixSocket
     if let file = options.cacert { configuration.tls.roots = .file(file) }
     configuration.tls.verifiesServer = !options.insecure
+    configuration.tls.publicKeyPins = try Pins.read(options.pin)
     if let certificate = options.cert {
       configuration.tls.clientIdentity = TLSConfiguration.ClientIdentity(
         certificatePath: certificate, privateKeyPath: options.key ?? certificate)
