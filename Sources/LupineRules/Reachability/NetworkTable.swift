@@ -108,12 +108,14 @@ package struct NetworkTable: Sendable, Equatable {
     case more
   }
 
-  /// Takes a message in. Constant time, save for the removal of a link.
+  /// Takes a message in. Constant time, save for a link or address that goes: then one pass over the routes.
   package mutating func apply(_ message: NetlinkMessage) -> Change {
     switch message {
     case .link(let link): return apply(link)
     case .linkRemoved(let index):
-      return links.removeValue(forKey: index) == nil ? .nothing : .more
+      guard links.removeValue(forKey: index) != nil else { return .nothing }
+      dropRoutes(over: index)
+      return .more
     case .address(let address):
       let key = AddressKey(link: address.link, address: address.address)
       guard addresses[key] != address, addresses[key] != nil || addresses.count < Self.maximumAddresses else {
@@ -123,7 +125,12 @@ package struct NetworkTable: Sendable, Equatable {
       return .something
     case .addressRemoved(let address):
       let key = AddressKey(link: address.link, address: address.address)
-      return addresses.removeValue(forKey: key) == nil ? .nothing : .more
+      guard addresses.removeValue(forKey: key) != nil else { return .nothing }
+      let family = address.address.family
+      if !addresses.keys.contains(where: { $0.link == address.link && $0.address.family == family }) {
+        dropRoutes(over: address.link, of: family)
+      }
+      return .more
     case .route(let route, let replaces): return insert(route, replaces: replaces)
     case .routeRemoved(let route): return remove(route)
     case .done, .error, .overrun, .other: return .nothing
@@ -142,7 +149,19 @@ package struct NetworkTable: Sendable, Equatable {
     guard former != link, former != nil || links.count < Self.maximumLinks else { return .nothing }
     links[link.index] = link
     guard let former else { return .something }
+    if former.isUp, !link.isUp { dropRoutes(over: link.index) }
     return (former.isUp && !link.isUp) || (!former.isWorking && link.isWorking) ? .more : .something
+  }
+
+  /// What the kernel drops in silence when a link goes down, or loses its last address of a family: if the link came back before everything
+  /// was asked for, its routes of before would seem to be there.
+  private mutating func dropRoutes(over link: UInt32, of family: InternetAddress.Family? = nil) {
+    for (prefix, known) in routes where family == nil || prefix.destination.family == family {
+      let kept = known.filter { $0.type != 1 || $0.hops.isEmpty || !$0.hops.allSatisfy { $0.link == link } }
+      guard kept.count != known.count else { continue }
+      routeCount -= known.count - kept.count
+      routes[prefix] = kept.isEmpty ? nil : kept
+    }
   }
 
   private mutating func insert(_ route: NetworkRoute, replaces: Bool) -> Change {

@@ -80,6 +80,7 @@ import Testing
       // Up again before the answer: without it, the route would still be there.
       _ = machine.receive(Netlink.message(16, Self.eth))
       _ = machine.receive(Netlink.message(20, Self.own))
+      #expect(reach(machine) == nil)
       Netlink.answer(&machine, links: [Self.lo, Self.eth], addresses: [Self.own], from: 4)
       #expect(reach(machine) == nil)
       // What came meanwhile may have been more than was told: it is asked for once more.
