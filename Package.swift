@@ -34,6 +34,7 @@ let fuzzRunners: [Target] =
   : [
     "ResponseParser", "ChunkedDecoder", "RequestEncoder", "Redirect", "URLReader", "ContentDecoder", "PoolWalk",
     "Cookies",
+    "ImageHeader",
     "ResumeData",
     "WWWAuthenticate",
     "Archive",

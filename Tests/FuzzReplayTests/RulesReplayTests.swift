@@ -9,6 +9,7 @@ import Testing
     ("Redirect", { RedirectFuzz.run(bytes: $0) }),
     ("ContentDecoder", { ContentDecoderFuzz.run(bytes: $0) }),
     ("Cookies", { CookiesFuzz.run(bytes: $0) }),
+    ("ImageHeader", { ImageHeaderFuzz.run(bytes: $0) }),
     ("ResumeData", { ResumeDataFuzz.run(bytes: $0) }),
     ("Archive", { ArchiveFuzz.run(bytes: $0) }),
     ("FieldValues", { FieldValuesFuzz.run(bytes: $0) }),

@@ -1,0 +1,91 @@
+import Foundation
+import LupineRules
+import Testing
+
+/// The files are those of the fuzz corpus; most were written by Pillow, an encoder that shares no code with this one.
+@Suite struct ImageHeaderTests {
+  static let images: [(String, ImageFormat, frames: Int?, orientation: Int?)] = [
+    ("png", .png, 1, nil), ("png-animated", .png, 3, nil), ("jpeg", .jpeg, 1, nil),
+    ("jpeg-progressive", .jpeg, 1, nil), ("jpeg-orientation", .jpeg, 1, 6), ("jpeg-fill", .jpeg, 1, nil),
+    ("gif", .gif, 1, nil), ("gif-animated", .gif, 3, nil), ("webp-lossy", .webp, 1, nil),
+    ("webp-lossless", .webp, 1, nil), ("webp-extended", .webp, 1, nil), ("webp-animated", .webp, 3, nil),
+    ("bmp", .bmp, 1, nil), ("bmp-core", .bmp, 1, nil), ("bmp-from-the-top", .bmp, 1, nil), ("tiff", .tiff, 1, nil),
+    ("tiff-pages", .tiff, 3, nil), ("tiff-big-endian", .tiff, 1, 8), ("tiff-circle", .tiff, nil, 8),
+  ]
+
+  @Test(arguments: images) func reads(
+    _ name: String, _ format: ImageFormat, _ frames: Int?, _ orientation: Int?
+  ) throws {
+    let header = try Self.read(Self.file(name))
+    #expect(header.format == format && header.width == 3 && header.height == 2 && header.pixelBytes == 24)
+    #expect(header.frameCount == frames)
+    #expect(header.orientation == orientation)
+  }
+
+  @Test func theLargestSizeOfAnIconIsIts() throws {
+    let icon = try Self.read(Self.file("ico"))
+    #expect(icon.format == .ico && icon.width == 32 && icon.height == 32 && icon.frameCount == 2)
+    let large = try Self.read(Self.file("ico-256"))
+    #expect(large.width == 256 && large.height == 256 && large.frameCount == 1)
+  }
+
+  /// Every beginning of every file: too short, or the same image with its frames uncounted. Never another fault, never another size.
+  @Test(arguments: images.map(\.0) + ["ico", "ico-256"]) func everyTruncation(_ name: String) throws {
+    let file = try Self.file(name)
+    let whole = try Self.read(file)
+    var isComplete = false
+    for length in 0..<file.count {
+      do throws(ImageHeaderError) {
+        var part = try Self.read(Array(file.prefix(length)))
+        isComplete = true
+        #expect(part.frameCount == nil || part.frameCount == whole.frameCount)
+        part.frameCount = whole.frameCount
+        #expect(part == whole, "of \(length) bytes")
+      } catch {
+        #expect(!isComplete, "\(length) bytes are fewer than enough")
+        if length == 0 {
+          #expect(error.reason == .empty)
+        } else if case .truncated(let needed) = error.reason {
+          #expect(error.offset == length && needed > length)
+        } else {
+          Issue.record("of \(length) bytes: \(error)")
+        }
+      }
+    }
+  }
+
+  static let refused: [([UInt8], ImageHeaderError.Reason, Int)] = [
+    ([], .empty, 0), (Array("<html>".utf8), .unknownFormat, 0), (Array("GIF88a".utf8), .unknownFormat, 4),
+    (Array("RIFF0000WAVE".utf8), .unknownFormat, 9), ([0x89, 0x50, 0x4e, 0x48], .unknownFormat, 3),
+    (Array("GIF89a".utf8) + [0, 0, 2, 0], .noPixels, 6), ([0xff, 0xd8, 0xff, 0xd9], .malformed("marker"), 3),
+    ([0xff, 0xd8, 0xff, 0xfe, 0, 1], .malformed("segment length"), 4),
+    ([0xff, 0xd8, 0xff, 0xc0, 0, 11, 8, 0, 0, 0, 3], .noPixels, 7),
+    ([0, 0, 1, 0, 0, 0], .malformed("directory"), 4),
+    (Array("MM".utf8) + [0, 42, 0, 0, 0, 7], .malformed("offset of the directory"), 4),
+    (Array("MM".utf8) + [0, 42, 0, 0, 0, 8, 0, 0], .malformed("directory without a size"), 8),
+    (Array("BM".utf8) + [UInt8](repeating: 0, count: 16), .malformed("header length"), 14),
+  ]
+
+  @Test(arguments: refused) func refuses(_ bytes: [UInt8], _ reason: ImageHeaderError.Reason, _ offset: Int) {
+    let error = #expect(throws: ImageHeaderError.self) { try Self.read(bytes) }
+    #expect(error?.reason == reason && error?.offset == offset)
+  }
+
+  /// A chain of many segments is walked once; a chain of directories that never ends is given up.
+  @Test func theWorkIsBounded() throws {
+    var segments: [UInt8] = [0xff, 0xd8]
+    for _ in 0..<100_000 { segments += [0xff, 0xfe, 0, 2] }
+    let error = #expect(throws: ImageHeaderError.self) { try Self.read(segments) }
+    #expect(error?.reason == .truncated(needed: segments.count + 1))
+    #expect(try Self.read(Self.file("tiff-circle")).frameCount == nil)
+  }
+
+  private static func read(_ bytes: [UInt8]) throws(ImageHeaderError) -> ImageHeader {
+    try ImageHeader.read(bytes.span)
+  }
+
+  static func file(_ name: String) throws -> [UInt8] {
+    let folder = URL(filePath: #filePath).deletingLastPathComponent()
+    return Array(try Data(contentsOf: folder.appending(path: "../../../Fuzz/Corpora/ImageHeader/\(name)")))
+  }
+}
