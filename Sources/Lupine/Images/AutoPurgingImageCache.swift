@@ -1,0 +1,133 @@
+internal import LupineBase
+public import LupineSession
+internal import Synchronization
+
+/// Images in memory, up to a number of bytes: when an addition exceeds it, those that were not looked at for the longest time go.
+///
+/// Nothing is written to a disk, and nothing expires. Any thread.
+///
+/// Source: `AFAutoPurgingImageCache`. Changed: the additional identifier is set off from the URL, so that no two pairs share a name; an image
+/// larger than the capacity is not kept, where AFNetworking drops everything else on its account.
+public final class AutoPurgingImageCache: ImageRequestCache {
+  /// Decides whether an image is kept, of a request and an additional identifier.
+  public typealias Filter = @Sendable (EncodedImage, Request, String?) -> Bool
+
+  fileprivate struct Entry {
+    var image: EncodedImage
+    var cost: Int
+    /// The number of the last look at it, or of its addition.
+    var lastAccess: UInt64
+  }
+
+  fileprivate struct State {
+    var entries: [String: Entry] = [:]
+    var usage = 0
+    var access: UInt64 = 0
+    var capacity: Int
+    var preferred: Int
+  }
+
+  private let state: LockedStorage<State>
+  private let filter: Filter?
+
+  /// Makes an empty cache.
+  ///
+  /// - Parameters:
+  ///   - memoryCapacity: bytes of decoded pixels that the images may have together. Default 100 MiB; negative counts as 0.
+  ///   - preferredMemoryUsageAfterPurge: bytes that a purge leaves at most. Default 60 MiB; what exceeds the capacity counts as the capacity.
+  ///   - filter: whether an image is kept when a downloader asks. Default nil: every one.
+  public init(
+    memoryCapacity: Int = 100 * 1024 * 1024, preferredMemoryUsageAfterPurge: Int = 60 * 1024 * 1024,
+    filter: Filter? = nil
+  ) {
+    state = LockedStorage(State(capacity: memoryCapacity, preferred: preferredMemoryUsageAfterPurge))
+    self.filter = filter
+  }
+
+  /// Bytes that the images may have together. A change takes effect at the next addition.
+  public var memoryCapacity: Int {
+    get { state.withLock { $0.capacity } }
+    set { state.withLock { $0.capacity = newValue } }
+  }
+
+  /// Bytes that a purge leaves at most. A change takes effect at the next purge.
+  public var preferredMemoryUsageAfterPurge: Int {
+    get { state.withLock { $0.preferred } }
+    set { state.withLock { $0.preferred = newValue } }
+  }
+
+  /// Bytes that the images have together, each by its `memoryCost`.
+  public var memoryUsage: Int { state.withLock { $0.usage } }
+
+  /// Whether the filter, if there is one, lets the image in.
+  public func shouldCache(_ image: EncodedImage, for request: Request, additionalIdentifier: String?) -> Bool {
+    filter?(image, request, additionalIdentifier) ?? true
+  }
+
+  /// Keeps an image, instead of the one that had this name, and purges if the capacity is exceeded then. One larger than the capacity only
+  /// removes that of its name.
+  public func add(_ image: EncodedImage, withIdentifier identifier: String) {
+    let cost = image.memoryCost
+    state.withLock { state in
+      _ = state.remove(identifier)
+      guard cost <= state.limit else { return }
+      state.access += 1
+      state.entries[identifier] = Entry(image: image, cost: cost, lastAccess: state.access)
+      state.usage += cost
+      if state.usage > state.limit { state.purge() }
+    }
+  }
+
+  /// Forgets an image; says whether there was one.
+  @discardableResult
+  public func removeImage(withIdentifier identifier: String) -> Bool {
+    state.withLock { $0.remove(identifier) }
+  }
+
+  /// Forgets all images; says whether there were any.
+  @discardableResult
+  public func removeAllImages() -> Bool {
+    state.withLock { state in
+      defer {
+        state.entries = [:]
+        state.usage = 0
+      }
+      return !state.entries.isEmpty
+    }
+  }
+
+  /// The image of this name; it counts as looked at.
+  public func image(withIdentifier identifier: String) -> EncodedImage? {
+    state.withLock { state in
+      state.access += 1
+      state.entries[identifier]?.lastAccess = state.access
+      return state.entries[identifier]?.image
+    }
+  }
+
+  /// Forgets all images: call it when the system is short of memory, of which no notification comes on Linux (a memory cgroup's
+  /// `memory.events`, or `PSI`, can tell). Source: the memory warning of UIKit.
+  public func handleMemoryPressure() {
+    removeAllImages()
+  }
+}
+
+extension AutoPurgingImageCache.State {
+  /// The capacity; two images that keep to it have a sum.
+  fileprivate var limit: Int { min(capacity, .max / 2) }
+
+  fileprivate mutating func remove(_ identifier: String) -> Bool {
+    guard let entry = entries.removeValue(forKey: identifier) else { return false }
+    usage -= entry.cost
+    return true
+  }
+
+  /// Removes those looked at the longest time ago until the rest is small enough.
+  fileprivate mutating func purge() {
+    let target = max(0, min(preferred, limit))
+    for (identifier, _) in entries.sorted(by: { $0.value.lastAccess < $1.value.lastAccess }) {
+      guard usage > target else { return }
+      _ = remove(identifier)
+    }
+  }
+}

@@ -1,0 +1,196 @@
+internal import Dispatch
+internal import Foundation
+internal import LupineBase
+internal import LupineRules
+internal import LupineSession
+internal import Synchronization
+
+/// Where a downloader gets its tasks.
+struct ImageTransport: Sendable {
+  typealias Completion = @Sendable (Response?, EncodedImage?, (any Error)?) -> Void
+
+  /// A task that has not begun, and calls back once however it ends.
+  var makeTask: @Sendable (Request, @escaping Completion) -> DataTask
+  /// Called when the downloader is gone.
+  var shutDown: @Sendable () -> Void
+
+  /// Tasks of a manager, which posts their notifications.
+  init(_ manager: SessionManager, _ serializer: ImageResponseSerializer, shutDown: @escaping @Sendable () -> Void) {
+    makeTask = { request, completion in
+      manager.dataTask(with: request, responseSerializer: serializer) { response, value, error in
+        // An error page may well be an image: it is no answer.
+        completion(response, error == nil ? value as? EncodedImage : nil, error)
+      }
+    }
+    self.shutDown = shutDown
+  }
+}
+
+/// The part of a downloader that its tasks hold: the downloader itself can go while they run.
+final class ImageDownloadCore: Sendable {
+  typealias Completion = @Sendable (Result<DownloadedImage, any Error>) -> Void
+
+  /// One who waits for an image.
+  final class Handler: Sendable {
+    let request: Request
+    /// Where it is called; nil: at once, on whatever thread.
+    let queue: DispatchQueue?
+    let completion: Completion
+
+    init(request: Request, queue: DispatchQueue?, completion: @escaping Completion) {
+      self.request = request
+      self.queue = queue
+      self.completion = completion
+    }
+
+    func deliver(_ result: Result<DownloadedImage, any Error>) {
+      guard let queue else { return completion(result) }
+      queue.async { [completion] in completion(result) }
+    }
+  }
+
+  private struct State {
+    var machine: ImageDownloadMachine<Handler>
+    var tasks: [UInt64: DataTask] = [:]
+    var lastNumber: UInt64 = 0
+    var cache: (any ImageRequestCache)?
+    var isClosed = false
+  }
+
+  private let transport: ImageTransport
+  private let state: LockedStorage<State>
+
+  init(
+    transport: ImageTransport, maximum: Int, prioritization: ImageDownloadPrioritization,
+    cache: (any ImageRequestCache)?
+  ) {
+    self.transport = transport
+    state = LockedStorage(
+      State(machine: ImageDownloadMachine(maximum: maximum, prioritization: prioritization), cache: cache))
+  }
+
+  var cache: (any ImageRequestCache)? {
+    get { state.withLock { $0.cache } }
+    set { state.withLock { $0.cache = newValue } }
+  }
+
+  /// Downloads that hold a place.
+  var running: Int { state.withLock { $0.machine.running } }
+
+  // MARK: Requests
+
+  func start(_ handler: Handler, receiptID: UUID, policy: ImageCachePolicy) -> ImageDownloadReceipt? {
+    let request = handler.request
+    let key = Self.key(request, policy)
+    if let receipt = join(key, handler, receiptID) { return receipt }
+    if policy != .reload, let image = cache?.image(for: request, additionalIdentifier: nil) {
+      handler.deliver(.success(DownloadedImage(request: request, response: nil, image: image)))
+      return nil
+    }
+    guard policy != .onlyCache else {
+      let error = SessionError(
+        .imageNotCached, phase: .prepare, message: "the image is not in memory, and may not be downloaded",
+        failingURL: request.urlString)
+      handler.deliver(.failure(error))
+      return nil
+    }
+    return add(key, handler, receiptID)
+  }
+
+  private func join(_ key: String?, _ handler: Handler, _ receiptID: UUID) -> ImageDownloadReceipt? {
+    state.withLock { state in
+      let number = state.lastNumber + 1
+      guard let download = state.machine.join(key, receipt: number, handler: handler),
+        let task = state.tasks[download]
+      else { return nil }
+      state.lastNumber = number
+      return ImageDownloadReceipt(receiptID: receiptID, task: task, download: download, number: number)
+    }
+  }
+
+  private func add(_ key: String?, _ handler: Handler, _ receiptID: UUID) -> ImageDownloadReceipt {
+    let number = state.withLock { state in
+      state.lastNumber += 1
+      return state.lastNumber
+    }
+    // Made before it is known to be needed, because nothing of others is called under a lock.
+    let task = transport.makeTask(handler.request) { [self] response, image, error in
+      finish(number, response, image, error)
+    }
+    let (receipt, begins): (ImageDownloadReceipt, Bool) = state.withLock { state in
+      let receipt = ImageDownloadReceipt(receiptID: receiptID, task: task, download: number, number: number)
+      if let other = state.machine.join(key, receipt: number, handler: handler), let shared = state.tasks[other] {
+        return (ImageDownloadReceipt(receiptID: receiptID, task: shared, download: other, number: number), false)
+      }
+      state.tasks[number] = task
+      return (receipt, state.machine.add(number, key: key, receipt: number, handler: handler))
+    }
+    if begins {
+      task.resume()
+    } else if receipt.download != number {
+      task.cancel()
+    }
+    return receipt
+  }
+
+  /// What makes two requests one: URL, method and fields, and whether the memory may answer. Nil for requests with a body or a credential of
+  /// their own, which are always apart.
+  static func key(_ request: Request, _ policy: ImageCachePolicy) -> String? {
+    guard case .none = request.body, request.credential == nil else { return nil }
+    let fields = request.fields.map { "\($0.name.canonicalName): \($0.value)" }.sorted()
+    return ([request.method.rawValue, request.parsedURL.absoluteString] + fields).joined(separator: "\n")
+  }
+
+  // MARK: Endings
+
+  private func finish(_ number: UInt64, _ response: Response?, _ image: EncodedImage?, _ error: (any Error)?) {
+    let (isWanted, cache) = state.withLock { ($0.machine.isWanted(number), $0.cache) }
+    // Kept before the download is over, so that nobody asks again in between. What was cancelled is not kept.
+    if let image, isWanted { keep(image, number, cache) }
+    let (handlers, next) = state.withLock { state in
+      state.tasks[number] = nil
+      let ending = state.machine.finish(number)
+      return (ending.handlers, ending.next.flatMap { state.tasks[$0] })
+    }
+    for handler in handlers {
+      handler.deliver(
+        image.map { .success(DownloadedImage(request: handler.request, response: response, image: $0)) }
+          ?? .failure(error ?? Self.cancellation(handler.request)))
+    }
+    next?.resume()
+  }
+
+  private func keep(_ image: EncodedImage, _ number: UInt64, _ cache: (any ImageRequestCache)?) {
+    guard let cache, let request = state.withLock({ $0.tasks[number]?.originalRequest }),
+      cache.shouldCache(image, for: request, additionalIdentifier: nil)
+    else { return }
+    cache.add(image, for: request, additionalIdentifier: nil)
+  }
+
+  func cancel(_ receipt: ImageDownloadReceipt) {
+    let cancelled = state.withLock { state -> (Handler, DataTask?)? in
+      guard let (handler, isGivenUp) = state.machine.cancel(receipt.number, of: receipt.download) else { return nil }
+      return (handler, isGivenUp ? state.tasks[receipt.download] : nil)
+    }
+    guard let (handler, task) = cancelled else { return }
+    task?.cancel()
+    handler.deliver(.failure(Self.cancellation(handler.request)))
+  }
+
+  static func cancellation(_ request: Request) -> SessionError {
+    SessionError(
+      .cancelled, phase: .total, message: "ImageDownloader cancelled URL request: \(request.urlString)",
+      failingURL: request.urlString)
+  }
+
+  /// Fails what is under way and frees the session.
+  func close() {
+    let (handlers, tasks) = state.withLock { state in
+      defer { state.tasks = [:] }
+      return (state.machine.close(), Array(state.tasks.values))
+    }
+    for handler in handlers { handler.deliver(.failure(Self.cancellation(handler.request))) }
+    for task in tasks { task.cancel() }
+    transport.shutDown()
+  }
+}

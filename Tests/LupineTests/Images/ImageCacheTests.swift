@@ -1,0 +1,149 @@
+import Foundation
+import Lupine
+import Testing
+
+/// The facts of `AFAutoPurgingImageCacheTests`.
+@Suite struct AutoPurgingImageCacheTests {
+  private let cache = AutoPurgingImageCache()
+
+  private func request(_ path: String = "logo.png") throws -> Request { try Request("http://localhost/\(path)") }
+
+  /// By identifier; none without it or under another one.
+  @Test func imageIsFoundByIdentifier() throws {
+    let image = try TestImage.image(510, 500)
+    cache.add(image, withIdentifier: "logo")
+    #expect(cache.image(withIdentifier: "logo") === image)
+    #expect(cache.image(withIdentifier: "Logo") == nil)
+  }
+
+  /// By request, and by request with an additional identifier; neither stands for the other, nor for another URL.
+  @Test func imageIsFoundByRequest() throws {
+    let image = try TestImage.image(510, 500)
+    let filtered = try TestImage.image(51, 50)
+    cache.add(image, for: try request())
+    cache.add(filtered, for: try request(), additionalIdentifier: "filter")
+    #expect(try cache.image(for: request()) === image)
+    #expect(try cache.image(for: request(), additionalIdentifier: "filter") === filtered)
+    #expect(try cache.image(for: request(), additionalIdentifier: "other") == nil)
+    #expect(try cache.image(for: request("other.png")) == nil)
+  }
+
+  /// The identifier is set off from the URL: `a` with `bc` is not `ab` with `c`.
+  @Test func identifierIsSetOffFromTheURL() throws {
+    cache.add(try TestImage.image(1, 1), for: try request("a"), additionalIdentifier: "bc")
+    #expect(try cache.image(for: request("ab"), additionalIdentifier: "c") == nil)
+    #expect(try cache.image(for: request("abc")) == nil)
+  }
+
+  @Test func addingReplaces() throws {
+    let second = try TestImage.image(20, 10)
+    cache.add(try TestImage.image(510, 500), withIdentifier: "logo")
+    cache.add(second, withIdentifier: "logo")
+    #expect(cache.image(withIdentifier: "logo") === second && cache.memoryUsage == 800)
+  }
+
+  /// Yes, then no; a wrong identifier removes nothing.
+  @Test func removalTellsWhetherThereWasOne() throws {
+    let image = try TestImage.image(510, 500)
+    cache.add(image, withIdentifier: "logo")
+    #expect(!cache.removeImage(withIdentifier: "other"))
+    #expect(cache.removeImage(withIdentifier: "logo") && !cache.removeImage(withIdentifier: "logo"))
+    cache.add(image, for: try request())
+    cache.add(image, for: try request(), additionalIdentifier: "filter")
+    #expect(try !cache.removeImage(for: request(), additionalIdentifier: "other"))
+    #expect(try cache.removeImage(for: request(), additionalIdentifier: "filter"))
+    #expect(try !cache.removeImage(for: request(), additionalIdentifier: "filter"))
+    #expect(try cache.removeImage(for: request()) && !cache.removeImage(for: request()))
+    #expect(cache.memoryUsage == 0)
+  }
+
+  @Test func removeAllTellsWhetherThereWereAny() throws {
+    #expect(!cache.removeAllImages())
+    cache.add(try TestImage.image(3, 2), withIdentifier: "a")
+    #expect(cache.removeAllImages() && cache.memoryUsage == 0 && cache.image(withIdentifier: "a") == nil)
+  }
+
+  /// 0, then 1,020,000 of the logo's 510 by 500 pixels, then 0.
+  @Test func memoryUsageCountsPixels() throws {
+    #expect(cache.memoryUsage == 0)
+    cache.add(try TestImage.image(510, 500), withIdentifier: "logo")
+    #expect(cache.memoryUsage == 1_020_000)
+    cache.removeImage(withIdentifier: "logo")
+    #expect(cache.memoryUsage == 0)
+  }
+
+  @Test func defaultCapacities() {
+    #expect(cache.memoryCapacity == 104_857_600 && cache.preferredMemoryUsageAfterPurge == 62_914_560)
+  }
+
+  private func tenAndSix() throws -> (AutoPurgingImageCache, [EncodedImage]) {
+    let images = try (0...10).map { _ in try TestImage.image(510, 500) }
+    return (
+      AutoPurgingImageCache(memoryCapacity: 10_200_000, preferredMemoryUsageAfterPurge: 6_120_000), images
+    )
+  }
+
+  /// Room for ten: the eleventh leaves six images' bytes.
+  @Test func purgesToThePreferredUsage() throws {
+    let (cache, images) = try tenAndSix()
+    for (index, image) in images.dropLast().enumerated() { cache.add(image, withIdentifier: "\(index)") }
+    #expect(cache.memoryUsage == 10_200_000)
+    cache.add(images[10], withIdentifier: "10")
+    #expect(cache.memoryUsage == 6_120_000)
+  }
+
+  /// Image 0 was looked at before the eleventh came: 0 and 6 to 10 are left.
+  @Test func keepsWhatWasLookedAtLast() throws {
+    let (cache, images) = try tenAndSix()
+    for (index, image) in images.dropLast().enumerated() { cache.add(image, withIdentifier: "\(index)") }
+    #expect(cache.image(withIdentifier: "0") === images[0])
+    cache.add(images[10], withIdentifier: "10")
+    let survivors = (0...10).filter { cache.image(withIdentifier: "\($0)") != nil }
+    #expect(survivors == [0, 6, 7, 8, 9, 10])
+  }
+
+  /// One that is too large for the cache leaves the others alone, and takes the place of none.
+  @Test func anImageLargerThanTheCapacityIsNotKept() throws {
+    let cache = AutoPurgingImageCache(memoryCapacity: 100, preferredMemoryUsageAfterPurge: 50)
+    cache.add(try TestImage.image(3, 2), withIdentifier: "small")
+    cache.add(try TestImage.image(3, 2), withIdentifier: "grows")
+    cache.add(try TestImage.image(6, 5), withIdentifier: "grows")
+    #expect(cache.image(withIdentifier: "small") != nil && cache.image(withIdentifier: "grows") == nil)
+    #expect(cache.memoryUsage == 24)
+    // What a hostile header claims is a cost like any other.
+    cache.add(try TestImage.image(0x7fff_ffff, 0x7fff_ffff), withIdentifier: "huge")
+    #expect(cache.memoryUsage == 24)
+  }
+
+  /// Strictly: an image of exactly the capacity is kept.
+  @Test func theCapacityItselfIsAllowed() throws {
+    let cache = AutoPurgingImageCache(memoryCapacity: 24, preferredMemoryUsageAfterPurge: 0)
+    cache.add(try TestImage.image(3, 2), withIdentifier: "a")
+    #expect(cache.memoryUsage == 24)
+    cache.add(try TestImage.image(1, 1), withIdentifier: "b")
+    #expect(cache.memoryUsage == 0)
+  }
+
+  @Test func capacitiesCanChange() throws {
+    cache.add(try TestImage.image(10, 10), withIdentifier: "a")
+    cache.memoryCapacity = 100
+    cache.preferredMemoryUsageAfterPurge = 1000
+    #expect(cache.memoryUsage == 400)
+    cache.add(try TestImage.image(1, 1), withIdentifier: "b")
+    #expect(cache.memoryUsage == 4 && cache.image(withIdentifier: "a") == nil)
+  }
+
+  @Test func memoryPressureEmptiesIt() throws {
+    cache.add(try TestImage.image(510, 500), withIdentifier: "logo")
+    cache.handleMemoryPressure()
+    #expect(cache.memoryUsage == 0 && cache.image(withIdentifier: "logo") == nil)
+  }
+
+  @Test func shouldCacheImage() throws {
+    let image = try TestImage.image(3, 2)
+    #expect(try cache.shouldCache(image, for: request(), additionalIdentifier: nil))
+    let picky = AutoPurgingImageCache { image, _, identifier in image.pixelWidth > 3 || identifier == "x" }
+    #expect(try !picky.shouldCache(image, for: request(), additionalIdentifier: nil))
+    #expect(try picky.shouldCache(image, for: request(), additionalIdentifier: "x"))
+  }
+}

@@ -1,0 +1,148 @@
+import Foundation
+import Lupine
+import LupineTesting
+import Testing
+
+/// The headless facts of `AFUIImageViewTests` and `AFUIButtonTests`.
+@Suite struct ImageRequestSlotTests {
+  private typealias Outcome = Result<DownloadedImage, any Error>
+
+  private struct View {
+    let shown = Calls<Int?>()
+    let slot: ImageRequestSlot
+
+    init(_ downloader: ImageDownloader) {
+      slot = ImageRequestSlot(downloader: downloader) { [shown] in shown.note($0?.pixelWidth) }
+    }
+  }
+
+  private func withService(_ body: (ImageService, ImageDownloader) async throws -> Void) async throws {
+    let service = try ImageService()
+    defer { service.server.shutdown() }
+    try await body(service, try service.downloader())
+    service.latch.release()
+    #expect(await service.isDisconnected())
+  }
+
+  /// `Accept: image/*` is sent, and the image shown.
+  @Test func imageIsSetFromURL() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      view.slot.setImage(from: service.server.url("/image?w=9&h=1"))
+      let shown = try await view.shown.first(1)
+      #expect(shown == [9])
+      #expect(service.server.recordedRequests.first?.fields.first("Accept") == "image/*")
+      #expect(view.slot.activeReceipt == nil)
+    }
+  }
+
+  /// The same request twice: one download, and the image is shown.
+  @Test func duplicateCallStillSucceeds() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      let calls = Calls<Outcome>()
+      view.slot.setImage(from: service.server.url("/held?w=9&h=1"))
+      let receipt = view.slot.activeReceipt
+      view.slot.setImage(from: service.server.url("/held?w=9&h=1")) { calls.note($0) }
+      #expect(receipt != nil && view.slot.activeReceipt == receipt)
+      service.latch.release()
+      let outcomes = try await calls.first(1)
+      #expect(outcomes[0].success?.image.pixelWidth == 9)
+      #expect(service.server.requestCount == 1 && view.shown.all.isEmpty)
+    }
+  }
+
+  @Test func placeholderRemainsAfterFailure() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      let calls = Calls<Outcome>()
+      view.slot.setImage(from: service.server.url("/missing"), placeholder: try TestImage.image(1, 1)) {
+        calls.note($0)
+      }
+      #expect((try await calls.first(1)[0].failure as? SerializationError)?.code == .unacceptableStatusCode)
+      #expect(view.shown.all == [1])
+    }
+  }
+
+  /// From memory: at once, the same image, no response; the completion stands in for the receiver.
+  @Test func cachedImageComesAtOnce() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      let request = try service.request("/image?w=9&h=1")
+      let image = try await downloader.image(for: request).image
+      view.slot.setImage(for: request, placeholder: try TestImage.image(1, 1))
+      #expect(view.shown.all == [9])
+      let calls = Calls<Outcome>()
+      view.slot.setImage(for: request) { calls.note($0) }
+      let download = try #require(calls.all.first?.success)
+      #expect(download.image === image && download.response == nil && view.shown.all == [9])
+    }
+  }
+
+  /// Cancelled and asked for again at once: the image comes, and of the first request nothing is heard.
+  @Test func cancelThenReload() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      let first = Calls<Outcome>()
+      view.slot.setImage(from: service.server.url("/held?w=9&h=1")) { first.note($0) }
+      view.slot.cancel()
+      #expect(view.slot.activeReceipt == nil)
+      view.slot.setImage(from: service.server.url("/held?w=9&h=1"))
+      service.latch.release()
+      let shown = try await view.shown.first(1)
+      #expect(shown == [9] && first.all.isEmpty)
+    }
+  }
+
+  /// Another request supersedes the one before; only its image is shown.
+  @Test func theLatestRequestCounts() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      for width in 1...3 { view.slot.setImage(from: service.server.url("/held?w=\(width)&h=1")) }
+      service.latch.release()
+      let shown = try await view.shown.first(1)
+      #expect(shown == [3])
+      #expect(await until { downloader.activeDownloads == 0 } && view.shown.all == [3])
+    }
+  }
+
+  /// A URL that cannot be fetched: the placeholder, even none, a failure, and the download before it is given up.
+  @Test func invalidURL() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      let calls = Calls<Outcome>()
+      view.slot.setImage(from: service.server.url("/held?w=9&h=1"))
+      view.slot.setImage(from: "", placeholder: nil) { calls.note($0) }
+      #expect(view.shown.all == [nil] && view.slot.activeReceipt == nil)
+      #expect((calls.all.first?.failure as? SessionError)?.code == .badURL)
+      #expect(await until { downloader.activeDownloads == 0 })
+    }
+  }
+
+  /// A button's states and backgrounds do not concern each other.
+  @Test func placesOfAButton() async throws {
+    try await withService { service, downloader in
+      let shown = Calls<String>()
+      let button = ImageRequestSlots<String>(downloader: downloader) { shown.note("\($0) \($1?.pixelWidth ?? 0)") }
+      for (width, key) in ["normal", "highlighted", "background"].enumerated() {
+        button[key].setImage(from: service.server.url("/held?w=\(width + 1)&h=1"))
+      }
+      button["highlighted"].cancel()
+      button["highlighted"].setImage(from: service.server.url("/held?w=5&h=1"))
+      service.latch.release()
+      let all = try await shown.first(3)
+      #expect(Set(all) == ["normal 1", "highlighted 5", "background 3"])
+    }
+  }
+
+  /// A place that goes gives its download up.
+  @Test func droppingThePlace() async throws {
+    try await withService { service, downloader in
+      var view: View? = View(downloader)
+      view?.slot.setImage(from: service.server.url("/held?w=9&h=1"))
+      let shown = view?.shown
+      view = nil
+      #expect(await until { downloader.activeDownloads == 0 } && shown?.all.isEmpty == true)
+    }
+  }
+}
