@@ -1,0 +1,44 @@
+public import Dispatch
+public import Foundation
+internal import LupineBase
+internal import Synchronization
+
+extension HTTPRequestOperation {
+  /// Makes several operations one: add what this returns to a queue.
+  ///
+  /// - Parameters:
+  ///   - operations: none of them added to a queue yet.
+  ///   - queue: where the handlers are called. Default nil: the main queue.
+  ///   - progress: told, behind each operation's own handlers, how many have finished, of how many. Default nil.
+  ///   - completion: called when all have finished and their own handlers have returned.
+  /// - Returns: the operations, and behind them one that depends on them all; of no operations, only that one.
+  ///
+  /// Source: `batchOfRequestOperations:progressBlock:completionBlock:`. Changed: their completion groups stay theirs.
+  public static func batch(
+    _ operations: [HTTPRequestOperation], queue: DispatchQueue? = nil,
+    progress: (@Sendable (_ finished: Int, _ total: Int) -> Void)? = nil,
+    completion: @escaping @Sendable ([HTTPRequestOperation]) -> Void
+  ) -> [Operation] {
+    let queue = queue ?? .main
+    let group = DispatchGroup()
+    let finished = Locked(0)
+    for operation in operations {
+      group.enter()
+      operation.state.withLock { state in
+        state.handlers.afterwards.append {
+          queue.async {
+            let count = finished.withLock { finished in
+              finished += 1
+              return finished
+            }
+            progress?(count, operations.count)
+            group.leave()
+          }
+        }
+      }
+    }
+    let last = BlockOperation { group.notify(queue: queue) { completion(operations) } }
+    for operation in operations { last.addDependency(operation) }
+    return operations + [last]
+  }
+}

@@ -1,0 +1,308 @@
+public import Dispatch
+public import Foundation
+internal import HTTPTypes
+internal import LupineBase
+public import LupineSession
+internal import Synchronization
+
+/// One request as an operation: for queues with dependencies, and for requests that can be paused and go on where they were.
+///
+/// It is ready, executing, paused or finished, as in AFNetworking 2. `pause()` ends the exchange; `resume()` begins another one, which asks for the
+/// rest if the server has named the version (a strong `ETag`, or a `Last-Modified` that counts as strong), and for the whole otherwise. An operation
+/// that is cancelled finishes with `SessionError` and `.cancelled`. Settings are read when it starts, handlers when they are due. Any thread.
+///
+/// Source: `AFHTTPRequestOperation`, `AFURLConnectionOperation`. Changed: what was received is put together only if both parts are of one version.
+open class HTTPRequestOperation: Operation, @unchecked Sendable {
+  /// Called when all went well, with what the serializer made of the body.
+  public typealias Success = @Sendable (HTTPRequestOperation, (any Sendable)?) -> Void
+  /// Called with `SessionError`, or with what the serializer threw.
+  public typealias Failure = @Sendable (HTTPRequestOperation, any Error) -> Void
+  /// Bytes of this step, bytes until now, and all bytes: nil if that is not known.
+  public typealias Progress = @Sendable (_ bytes: Int64, _ total: Int64, _ expected: Int64?) -> Void
+  /// Given the redirect and the request to follow, says what to do: nil takes the redirect for the response.
+  public typealias Redirection = @Sendable (Response, Request) -> Request?
+  /// Answers a challenge, by calling the last argument once.
+  public typealias Challenge =
+    @Sendable (AuthenticationChallenge, @escaping @Sendable (ChallengeDisposition) -> Void) -> Void
+
+  struct State {
+    var machine = OperationMachine()
+    var settings = Settings()
+    var handlers = Handlers()
+    var transfer = OperationTransfer()
+    var error: (any Error)?
+    /// What the serializer made of the body; made once.
+    var outcome: Outcome?
+    /// Of operations of a manager: lives as long as they run, and knows why a server was not trusted.
+    var core: ManagerCore?
+  }
+
+  struct Settings {
+    var credential: Credential?
+    var serializer: any ResponseSerializer = HTTPResponseSerializer()
+    var completionQueue: DispatchQueue?
+    var completionGroup: DispatchGroup?
+    var output = OperationOutput.memory
+    var userInfo: [String: any Sendable] = [:]
+  }
+
+  struct Handlers {
+    var success: Success?
+    var failure: Failure?
+    var completionBlock: (@Sendable () -> Void)?
+    var uploadProgress: Progress?
+    var downloadProgress: Progress?
+    var redirection: Redirection?
+    var challenge: Challenge?
+    /// Of batches: called behind the operation's own.
+    var afterwards: [@Sendable () -> Void] = []
+  }
+
+  struct Outcome: Sendable {
+    var value: (any Sendable)?
+    var error: (any Error)?
+  }
+
+  /// Where the request is made.
+  public let session: Session
+  /// The request as it was given.
+  public let request: Request
+  let state = LockedStorage(State())
+
+  /// Makes an operation; add it to a queue, or call `start()`.
+  ///
+  /// - Parameters:
+  ///   - request: what to ask for.
+  ///   - session: where. Default the one of the process.
+  public init(request: Request, session: Session = .shared) {
+    self.request = request
+    self.session = session
+  }
+
+  // MARK: Settings
+
+  /// Who is asking; takes the place of the request's own. Default nil.
+  public var credential: Credential? {
+    get { state.withLock { $0.settings.credential } }
+    set { state.withLock { $0.settings.credential = newValue } }
+  }
+
+  /// Validates the response and makes a value of its body. Default `HTTPResponseSerializer()`. Setting it forgets what was made.
+  public var responseSerializer: any ResponseSerializer {
+    get { state.withLock { $0.settings.serializer } }
+    set {
+      state.withLock { state in
+        state.settings.serializer = newValue
+        state.outcome = nil
+      }
+    }
+  }
+
+  /// Where handlers are called. Default nil: the main queue, which a program has to run.
+  public var completionQueue: DispatchQueue? {
+    get { state.withLock { $0.settings.completionQueue } }
+    set { state.withLock { $0.settings.completionQueue = newValue } }
+  }
+
+  /// A group that the operation is in from its end until its handlers have returned. Default nil.
+  public var completionGroup: DispatchGroup? {
+    get { state.withLock { $0.settings.completionGroup } }
+    set { state.withLock { $0.settings.completionGroup = newValue } }
+  }
+
+  /// Where the body goes. Default into memory. Source: `outputStream`.
+  public var output: OperationOutput {
+    get { state.withLock { $0.settings.output } }
+    set { state.withLock { $0.settings.output = newValue } }
+  }
+
+  /// Yours.
+  public var userInfo: [String: any Sendable] {
+    get { state.withLock { $0.settings.userInfo } }
+    set { state.withLock { $0.settings.userInfo = newValue } }
+  }
+
+  // MARK: Handlers
+
+  /// Says what is done at the end: exactly one of the two is called, on `completionQueue`. Source: `setCompletionBlockWithSuccess:failure:`.
+  public func setCompletion(success: Success?, failure: Failure?) {
+    state.withLock { state in
+      state.handlers.success = success
+      state.handlers.failure = failure
+    }
+  }
+
+  /// Told of the body being sent, on `completionQueue`. Default nil.
+  public func setUploadProgress(_ handler: Progress?) { state.withLock { $0.handlers.uploadProgress = handler } }
+
+  /// Told of the body being received, on `completionQueue`; of a resumed operation with what came before. Default nil.
+  public func setDownloadProgress(_ handler: Progress?) { state.withLock { $0.handlers.downloadProgress = handler } }
+
+  /// Asked before a redirect is followed, on the session's delegate queue. Default nil: follow it.
+  public func setRedirection(_ handler: Redirection?) { state.withLock { $0.handlers.redirection = handler } }
+
+  /// Asked for an answer to a challenge, on the session's delegate queue. Default nil: `credential` and the session's storage.
+  public func setChallenge(_ handler: Challenge?) { state.withLock { $0.handlers.challenge = handler } }
+
+  /// Called behind the handlers of `setCompletion(success:failure:)`, on the same queue, and then forgotten.
+  open override var completionBlock: (@Sendable () -> Void)? {
+    get { state.withLock { $0.handlers.completionBlock } }
+    set { state.withLock { $0.handlers.completionBlock = newValue } }
+  }
+
+  // MARK: What came of it
+
+  /// The response, as soon as its head is there. Of a resumed operation that of the last part.
+  public var response: Response? { state.withLock { $0.transfer.response } }
+
+  /// The body as far as it came, decoded; nil if it goes to a file.
+  public var responseData: Data? {
+    state.withLock { state in
+      guard case .memory = state.settings.output else { return nil }
+      return state.transfer.body?.data
+    }
+  }
+
+  /// The body as text: in UTF-8 or ISO-8859-1 or ASCII if the response says so, in UTF-8 otherwise; what cannot be read is replaced.
+  public var responseString: String? {
+    guard let data = responseData else { return nil }
+    switch response?.textEncodingName?.lowercased() {
+    case "iso-8859-1", "latin1", "us-ascii": return String(data: data, encoding: .isoLatin1)
+    default: return String(decoding: data, as: UTF8.self)
+    }
+  }
+
+  /// What the serializer made of the body, made when it is first asked for; of an error page too, where it could. Nil until the operation has
+  /// finished, and if the exchange failed.
+  public var responseObject: (any Sendable)? { outcome?.value }
+
+  /// Why the operation failed: the serializer's reason, or the exchange's. Nil until it has finished.
+  public var error: (any Error)? { state.withLock { $0.error } ?? outcome?.error }
+
+  /// The serializer's outcome, if there is one to be had.
+  var outcome: Outcome? {
+    let (made, serializer, response, data) = state.withLock { state in
+      let isDone = state.machine.state == .finished && state.error == nil
+      let serializer = isDone ? state.settings.serializer : nil
+      return (state.outcome, serializer, state.transfer.response, state.transfer.body?.data)
+    }
+    if let made { return made }
+    guard let serializer else { return nil }
+    let outcome: Outcome
+    do {
+      outcome = Outcome(value: try serializer.anyValue(response, data: data ?? Data()), error: nil)
+    } catch {
+      outcome = Outcome(value: (error as? SerializationError)?.value, error: error)
+    }
+    state.withLock { $0.outcome = outcome }
+    return outcome
+  }
+
+  // MARK: States
+
+  /// Whether it was paused.
+  public var isPaused: Bool { state.withLock { $0.machine.state == .paused } }
+  /// Whether a queue may start it: its dependencies have finished, and it was not paused.
+  open override var isReady: Bool { super.isReady && state.withLock { $0.machine.isReady } }
+  /// Whether an exchange is under way.
+  open override var isExecuting: Bool { state.withLock { $0.machine.state == .executing } }
+  /// Whether it is over.
+  open override var isFinished: Bool { state.withLock { $0.machine.state == .finished } }
+  /// Yes: it does not occupy the thread that starts it.
+  open override var isAsynchronous: Bool { true }
+
+  /// Begins the exchange; of a cancelled operation, ends it. Nothing happens while it runs, is paused or is over.
+  open override func start() {
+    switch state.withLock({ $0.machine.start() }) {
+    case .begin(let attempt):
+      changed(\.isExecuting)
+      begin(attempt)
+      post(.operationDidStart)
+    case .finishCancelled: finished(with: cancellation, wasExecuting: false)
+    case .ignore: break
+    }
+  }
+
+  /// Ends the operation with `.cancelled`. If it was not started yet, that happens when it is.
+  open override func cancel() {
+    let (effect, task) = state.withLock { ($0.machine.cancel(), $0.transfer.task) }
+    super.cancel()
+    switch effect {
+    case .stop: task?.cancel()
+    case .finish: finished(with: cancellation, wasExecuting: false)
+    case .wait(let becameReady): if becameReady { changed(\.isReady) }
+    case .ignore: break
+    }
+  }
+
+  /// Ends the exchange and keeps what has come, until `resume()`. Before it was started, keeps a queue from starting it. Nothing happens to an
+  /// operation that is cancelled or over.
+  public func pause() {
+    let (before, task) = state.withLock { state -> (OperationMachine.State?, DataTask?) in
+      let before = state.machine.pause()
+      guard before == .executing else { return (before, nil) }
+      defer { state.transfer.task = nil }
+      return (before, state.transfer.task)
+    }
+    guard let before else { return }
+    task?.cancel()
+    guard before == .executing else { return changed(\.isReady) }
+    changed(\.isExecuting)
+    post(.operationDidFinish)
+  }
+
+  /// Lets a paused operation go on: one that ran begins again at once, one that did not may now be started.
+  public func resume() {
+    let (isResumed, hasBegun) = state.withLock { ($0.machine.resume(), $0.machine.hasBegun) }
+    guard isResumed else { return }
+    if hasBegun { start() } else { changed(\.isReady) }
+  }
+
+  func adopt(_ core: ManagerCore) { state.withLock { $0.core = core } }
+
+  // MARK: Endings
+
+  var cancellation: SessionError {
+    SessionError(.cancelled, phase: .total, message: "the operation was cancelled", failingURL: request.urlString)
+  }
+
+  /// Called once, when the machine is in its last state.
+  func finished(with error: (any Error)?, wasExecuting: Bool) {
+    let (group, queue, handlers) = state.withLock { state in
+      state.error = (error as? SessionError).flatMap { state.core?.settings.explained($0) } ?? error
+      state.core = nil
+      state.transfer.task = nil
+      let handlers = state.handlers
+      state.handlers = Handlers()
+      return (state.settings.completionGroup, state.settings.completionQueue ?? .main, handlers)
+    }
+    // Before anybody can see that it is over, so that whoever waits for the group then waits for the handlers.
+    group?.enter()
+    if wasExecuting { changed(\.isExecuting) }
+    changed(\.isFinished)
+    post(.operationDidFinish)
+    Self.processing.async { [self] in
+      let failure = self.error
+      let value = responseObject
+      queue.async { [self] in
+        if let failure { handlers.failure?(self, failure) } else { handlers.success?(self, value) }
+        handlers.completionBlock?()
+        for handler in handlers.afterwards { handler() }
+        group?.leave()
+      }
+    }
+  }
+
+  private static let processing = DispatchQueue(
+    label: "com.alamofire.networking.http-request.processing", attributes: .concurrent)
+
+  func post(_ name: Notification.Name) {
+    DispatchQueue.main.async { [self] in NotificationCenter.default.post(name: name, object: self) }
+  }
+
+  /// Tells queues and those who wait. Foundation looks at the new value only.
+  private func changed(_ path: KeyPath<Operation, Bool>) {
+    willChangeValue(for: path)
+    didChangeValue(for: path)
+  }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import HTTPTypes
+import Lupine
+import LupineTesting
+import Testing
+
+/// What `AFHTTPRequestOperationManager` did.
+@Suite struct HTTPRequestOperationManagerTests {
+  private func withManager(_ body: (HTTPRequestOperationManager, LoopbackServer) async throws -> Void) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    var configuration = SessionConfiguration()
+    configuration.cookieStorage = CookieStorage()
+    configuration.credentialStorage = nil
+    let manager = try HTTPRequestOperationManager(baseURL: server.url("/"), configuration: configuration)
+    manager.completionQueue = DispatchQueue(label: "manager")
+    try await body(manager, server)
+    manager.sessionManager.session.invalidateAndCancel()
+    #expect(await until { server.openConnectionCount == 0 })
+  }
+
+  private typealias Outcomes = Calls<Result<String, any Error>>
+
+  @Test func defaults() throws {
+    let manager = try HTTPRequestOperationManager()
+    #expect(manager.baseURL == nil && manager.credential == nil && manager.completionQueue == nil)
+    #expect(manager.requestSerializer is HTTPRequestSerializer && manager.responseSerializer is JSONResponseSerializer)
+    #expect(manager.operationQueue.maxConcurrentOperationCount == OperationQueue.defaultMaxConcurrentOperationCount)
+    #expect(try HTTPRequestOperationManager(baseURL: "http://localhost/v1").baseURL == "http://localhost/v1/")
+  }
+
+  @Test func getMakesAValue() async throws {
+    try await withManager { manager, server in
+      let outcomes = Outcomes()
+      let operation = manager.get("json", parameters: ["a": "b c"]) { operation, value in
+        outcomes.note(.success("\((value as? JSONValue)?["count"]?.intValue ?? 0) \(operation.isFinished)"))
+      } failure: { _, error in
+        outcomes.note(.failure(error))
+      }
+      #expect(operation != nil)
+      let outcome = try await outcomes.first(1)[0].get()
+      #expect(outcome == "13 true")
+      #expect(server.recordedRequests.first?.target == "/json?a=b%20c")
+    }
+  }
+
+  /// Each verb sends its method, and parameters where they belong.
+  @Test func verbs() async throws {
+    try await withManager { manager, server in
+      manager.responseSerializer = HTTPResponseSerializer()
+      let outcomes = Outcomes()
+      let success: HTTPRequestOperation.Success = { operation, _ in
+        outcomes.note(.success(operation.request.method.rawValue))
+      }
+      let failure: HTTPRequestOperationManager.Failure = { _, error in outcomes.note(.failure(error)) }
+      let parameters = ["key": "value"]
+      manager.operationQueue.maxConcurrentOperationCount = 1
+      manager.head("headers", parameters: parameters, success: success, failure: failure)
+      manager.post("headers", parameters: parameters, success: success, failure: failure)
+      manager.put("headers", parameters: parameters, success: success, failure: failure)
+      manager.patch("headers", parameters: parameters, success: success, failure: failure)
+      manager.delete("headers", parameters: parameters, success: success, failure: failure)
+      let methods = try await outcomes.first(5).map { try $0.get() }
+      #expect(methods == ["HEAD", "POST", "PUT", "PATCH", "DELETE"])
+      let requests = server.recordedRequests
+      #expect(requests.map(\.method) == ["HEAD", "POST", "PUT", "PATCH", "DELETE"])
+      #expect(requests.map { $0.query("key") } == ["value", nil, nil, nil, "value"])
+      #expect(requests.map(\.text) == ["", "key=value", "key=value", "key=value", ""])
+    }
+  }
+
+  @Test func failures() async throws {
+    try await withManager { manager, _ in
+      let outcomes = Calls<(Int?, any Error)>()
+      let failure: HTTPRequestOperationManager.Failure = { outcomes.note(($0?.response?.statusCode, $1)) }
+      manager.get("status?code=404", success: nil, failure: failure)
+      #expect(try await outcomes.first(1)[0].0 == 404)
+      #expect(manager.get("http://[", success: nil, failure: failure) == nil, "no request, no operation")
+      let (status, error) = try await outcomes.first(2)[1]
+      #expect(status == nil && (error as? SessionError)?.code == .badURL)
+    }
+  }
+
+  /// Operations get the manager's settings, and are not in its queue unless a verb puts them there.
+  @Test func operationsGetTheSettings() async throws {
+    try await withManager { manager, server in
+      manager.credential = .password(user: "u", password: "p", persistence: .none)
+      manager.completionGroup = DispatchGroup()
+      manager.responseSerializer = HTTPResponseSerializer()
+      let operation = manager.operation(with: try Request(server.url("/basic-auth?user=u&password=p")))
+      #expect(operation.credential == manager.credential && operation.completionQueue === manager.completionQueue)
+      #expect(
+        operation.completionGroup === manager.completionGroup && operation.session === manager.sessionManager.session)
+      #expect(manager.operationQueue.operationCount == 0 && operation.isReady)
+      operation.start()
+      #expect(await until { operation.isFinished } && operation.response?.statusCode == 200)
+    }
+  }
+
+  /// The operations outlive their manager, and what they were made with goes with them.
+  @Test func droppedManager() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcomes = Outcomes()
+    var manager: HTTPRequestOperationManager? = try HTTPRequestOperationManager(baseURL: server.url("/"))
+    manager?.completionQueue = DispatchQueue(label: "manager")
+    weak let observed = manager
+    for _ in 1...3 {
+      manager?.get("json") { _, _ in
+        outcomes.note(.success("ok"))
+      } failure: {
+        outcomes.note(.failure($1))
+      }
+    }
+    manager = nil
+    #expect(observed == nil)
+    #expect(try await outcomes.first(3).allSatisfy { $0.success == "ok" })
+    #expect(await until { server.openConnectionCount == 0 })
+  }
+}

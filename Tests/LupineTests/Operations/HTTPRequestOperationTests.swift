@@ -1,0 +1,427 @@
+import Foundation
+import Lupine
+import LupineTesting
+import Testing
+
+/// The facts of `AFHTTPRequestOperationTests` of AFNetworking 2.5.4.
+@Suite struct HTTPRequestOperationTests {
+  @Test func operationReturnsItsObject() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/hello")
+      let outcomes = service.outcomes(of: operation)
+      #expect(operation.isReady && !operation.isExecuting && operation.responseObject == nil)
+      operation.start()
+      #expect(try await outcomes.first(1)[0].data == Data("Hello, world!".utf8))
+      #expect(operation.isFinished && !operation.isExecuting && operation.error == nil)
+      #expect(operation.responseString == "Hello, world!" && operation.response?.statusCode == 200)
+      #expect(operation.responseObject as? Data == operation.responseData)
+    }
+  }
+
+  /// 204: a success with empty data.
+  @Test func noContent() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/status?code=204")
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      #expect(try await outcomes.first(1)[0].data == Data())
+    }
+  }
+
+  /// 404 and 500: failures, with the body and what was made of it at hand.
+  @Test(arguments: [404, 500]) func badStatus(_ code: Int) async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/status?code=\(code)&body=why")
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      let error = try await outcomes.first(1)[0].error as? SerializationError
+      #expect(error?.code == .unacceptableStatusCode && operation.responseString == "why")
+      #expect(operation.response?.statusCode == code)
+      #expect((operation.error as? SerializationError)?.code == .unacceptableStatusCode)
+    }
+  }
+
+  @Test func jsonSerializer() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/json")
+      operation.responseSerializer = JSONResponseSerializer()
+      let calls = Calls<JSONValue?>()
+      operation.setCompletion(success: { _, value in calls.note(value as? JSONValue) }, failure: nil)
+      operation.start()
+      #expect(try await calls.first(1)[0]?["count"]?.intValue == 13)
+      operation.responseSerializer = HTTPResponseSerializer()
+      #expect(operation.responseObject is Data, "another serializer makes its own value")
+    }
+  }
+
+  // MARK: Cancelling
+
+  @Test func cancelRunning() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/slow")
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      _ = try service.server.waitForRequests(1)
+      #expect(operation.isExecuting)
+      operation.cancel()
+      #expect(try await outcomes.first(1)[0].isCancelled)
+      #expect(operation.isCancelled && operation.isFinished && !operation.isExecuting)
+      #expect((operation.error as? SessionError)?.code == .cancelled)
+      operation.start()
+      operation.cancel()
+      operation.pause()
+      #expect(operation.isFinished && outcomes.all.count == 1)
+    }
+  }
+
+  @Test func cancelBeforeStart() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/hello")
+      let outcomes = service.outcomes(of: operation)
+      operation.cancel()
+      #expect(operation.isCancelled && !operation.isFinished && operation.error == nil)
+      operation.start()
+      #expect(try await outcomes.first(1)[0].isCancelled)
+      #expect(operation.isFinished && !operation.isExecuting && service.server.requestCount == 0)
+    }
+  }
+
+  // MARK: Redirects
+
+  /// The handler is asked once for each redirect.
+  @Test(arguments: [1, 5]) func redirects(_ count: Int) async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/redirect?n=\(count)")
+      let asked = Calls<Int>()
+      operation.setRedirection { response, request in
+        asked.note(response.statusCode)
+        return request
+      }
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      #expect(try await outcomes.first(1)[0].data == Data("Hello, world!".utf8))
+      #expect(asked.all == Array(repeating: 302, count: count))
+    }
+  }
+
+  @Test func refusedRedirectIsTheResponse() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/redirect")
+      operation.setRedirection { _, _ in nil }
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      #expect((try await outcomes.first(1)[0].error as? SerializationError)?.code == .unacceptableStatusCode)
+      #expect(operation.response?.statusCode == 302)
+    }
+  }
+
+  // MARK: Pausing
+
+  /// Paused with half the body, and resumed: the rest is asked for, and the body is the whole.
+  @Test func pausedOperationGoesOn() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/parts?n=100000&version=a")
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      #expect(await until { operation.responseData?.count == 50_000 })
+      operation.pause()
+      #expect(operation.isPaused && !operation.isExecuting && !operation.isFinished && !operation.isCancelled)
+      operation.resume()
+      #expect(!operation.isPaused)
+      let data = try #require(try await outcomes.first(1)[0].data)
+      #expect(data.count == 100_000 && PatternBody.matches(data, from: 0))
+      #expect(operation.isFinished && operation.response?.statusCode == 206)
+      let requests = service.server.recordedRequests
+      #expect(requests.count == 2 && requests[0].fields.first("Range") == nil)
+      #expect(requests[1].fields.first("Range") == "bytes=50000-" && requests[1].fields.first("If-Range") == "\"a\"")
+      #expect(requests[1].fields.first("Accept-Encoding").map { $0 == "identity" } ?? true)
+    }
+  }
+
+  /// Without a version that names every byte, or with another version, the body is fetched as a whole: nothing is put together.
+  @Test(arguments: ["", "&version=a&changes=1"]) func anotherVersionIsFetchedAsAWhole(_ query: String) async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/parts?n=100000\(query)")
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      #expect(await until { operation.responseData?.count == 50_000 })
+      operation.pause()
+      operation.resume()
+      service.latch.release()
+      let data = try #require(try await outcomes.first(1)[0].data)
+      #expect(data.count == 100_000 && PatternBody.matches(data, from: 0) && operation.response?.statusCode == 200)
+      #expect(service.server.recordedRequests.count == 2)
+    }
+  }
+
+  /// Paused at once, before anything has come; then it completes.
+  @Test func startThenPause() async throws {
+    try await withOperations { service in
+      for _ in 1...20 {
+        let operation = try service.operation("/hello")
+        let outcomes = service.outcomes(of: operation)
+        operation.start()
+        operation.pause()
+        #expect(operation.isPaused || operation.isFinished)
+        operation.resume()
+        #expect(try await outcomes.first(1)[0].data?.count == 13)
+      }
+    }
+  }
+
+  @Test func cancelPaused() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/slow")
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      operation.pause()
+      operation.cancel()
+      #expect(try await outcomes.first(1)[0].isCancelled && operation.isFinished && !operation.isPaused)
+    }
+  }
+
+  // MARK: Queues
+
+  /// A queue runs them, waits for dependencies, and finishes those that were cancelled before.
+  @Test func queueWithDependencies() async throws {
+    try await withOperations { service in
+      let order = Calls<String>()
+      let operations = try ["a", "b", "c"].map { name in
+        let operation = try service.operation("/bytes?n=10&etag=\(name)")
+        operation.completionBlock = { order.note(name) }
+        return operation
+      }
+      operations[0].addDependency(operations[1])
+      operations[1].addDependency(operations[2])
+      #expect(!operations[0].isReady && operations[2].isReady)
+      let queue = OperationQueue()
+      for operation in operations { queue.addOperation(operation) }
+      #expect(try await order.first(3) == ["c", "b", "a"])
+      let tags = service.server.recordedRequests.compactMap { $0.query("etag") }
+      #expect(tags == ["c", "b", "a"])
+      let cancelled = try service.operation("/hello")
+      let outcomes = service.outcomes(of: cancelled)
+      cancelled.cancel()
+      queue.addOperation(cancelled)
+      #expect(try await outcomes.first(1)[0].isCancelled)
+    }
+  }
+
+  /// Paused before a queue starts it, an operation waits for `resume()`; paused while it runs, it keeps its place.
+  @Test func pausedInAQueue() async throws {
+    try await withOperations { service in
+      let queue = OperationQueue()
+      queue.maxConcurrentOperationCount = 1
+      let first = try service.operation("/parts?n=1000&version=a")
+      let outcomes = service.outcomes(of: first)
+      first.pause()
+      queue.addOperation(first)
+      #expect(!first.isReady && first.isPaused)
+      first.resume()
+      #expect(await until { first.responseData?.count == 500 })
+      let second = try service.operation("/hello")
+      let secondOutcomes = service.outcomes(of: second)
+      queue.addOperation(second)
+      first.pause()
+      #expect(first.isPaused && !second.isExecuting)
+      first.resume()
+      #expect(try await outcomes.first(1)[0].data?.count == 1000)
+      #expect(try await secondOutcomes.first(1)[0].data?.count == 13)
+      let paused = try service.operation("/hello")
+      let pausedOutcomes = service.outcomes(of: paused)
+      paused.pause()
+      queue.addOperation(paused)
+      paused.cancel()
+      #expect(try await pausedOutcomes.first(1)[0].isCancelled, "a paused operation that is cancelled does not hang")
+    }
+  }
+
+  // MARK: Completion
+
+  /// On the queue, in the group: who waits for the group behind the operation's end waits for the handlers.
+  @Test func completionQueueAndGroup() async throws {
+    try await withOperations { service in
+      let group = DispatchGroup()
+      let key = DispatchSpecificKey<Bool>()
+      service.queue.setSpecific(key: key, value: true)
+      let calls = Calls<String>()
+      let operation = try service.operation("/hello")
+      operation.completionGroup = group
+      operation.setCompletion(
+        success: { _, _ in calls.note("success \(DispatchQueue.getSpecific(key: key) == true)") },
+        failure: { _, _ in calls.note("failure") })
+      operation.completionBlock = { calls.note("block \(DispatchQueue.getSpecific(key: key) == true)") }
+      operation.start()
+      #expect(await until { operation.isFinished })
+      await withCheckedContinuation { continuation in group.notify(queue: .global()) { continuation.resume() } }
+      #expect(calls.all == ["success true", "block true"] && operation.completionBlock == nil)
+    }
+  }
+
+  @Test func progress() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/bytes?n=200000")
+      let steps = Calls<[Int64?]>()
+      operation.setDownloadProgress { steps.note([$0, $1, $2]) }
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      _ = try await outcomes.first(1)
+      let all = service.queue.sync { steps.all }
+      #expect(all.last?[1] == 200_000 && all.allSatisfy { $0[2] == 200_000 })
+      #expect(all.compactMap { $0[0] }.reduce(0, +) == 200_000)
+    }
+  }
+
+  @Test func uploadProgress() async throws {
+    try await withOperations { service in
+      var request = try Request(service.server.url("/upload"))
+      request.method = .post
+      request.body = .bytes(PatternBody.bytes(100_000))
+      let operation = HTTPRequestOperation(request: request, session: service.session)
+      operation.completionQueue = service.queue
+      let steps = Calls<[Int64?]>()
+      operation.setUploadProgress { steps.note([$0, $1, $2]) }
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      #expect(try await outcomes.first(1)[0].data != nil)
+      #expect(service.queue.sync { steps.all }.last == [steps.all.last?[0], 100_000, 100_000])
+    }
+  }
+
+  @Test func credential() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/basic-auth?user=u&password=p")
+      operation.credential = .password(user: "u", password: "p", persistence: .none)
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      #expect(try await outcomes.first(1)[0].data != nil && operation.response?.statusCode == 200)
+    }
+  }
+
+  // MARK: Files
+
+  @Test func bodyToAFile() async throws {
+    try await withOperations { service in
+      let folder = FileManager.default.temporaryDirectory.appending(path: "lupine-\(UUID().uuidString)")
+      try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+      defer { try? FileManager.default.removeItem(at: folder) }
+      let path = folder.appending(path: "body").path
+      for isResumed in [false, true] {
+        let operation = try service.operation("/parts?n=60000&version=a")
+        operation.output = .file(path: path, replacing: isResumed)
+        let outcomes = service.outcomes(of: operation)
+        let steps = Calls<Int64>()
+        operation.setDownloadProgress { _, total, _ in steps.note(total) }
+        operation.start()
+        #expect(await until { steps.all.last == 30_000 })
+        operation.pause()
+        operation.resume()
+        #expect(try await outcomes.first(1)[0].data == Data() && operation.responseData == nil)
+        let written = try Data(contentsOf: URL(filePath: path))
+        #expect(written.count == 60_000 && PatternBody.matches(written, from: 0))
+      }
+    }
+  }
+
+  /// A file in the way, and a folder that is not there: the error of the output is that of the operation.
+  @Test func outputErrorIsTheError() async throws {
+    try await withOperations { service in
+      for path in ["/dev/null", "/nowhere/at/all"] {
+        let operation = try service.operation("/hello")
+        operation.output = .file(path: path)
+        let outcomes = service.outcomes(of: operation)
+        operation.start()
+        #expect((try await outcomes.first(1)[0].error as? SessionError)?.code == .fileFailed)
+      }
+    }
+  }
+
+  @Test func bodyTooLarge() async throws {
+    try await withOperations { service in
+      var request = try Request(service.server.url("/bytes?n=1000"))
+      request.maximumBufferedBodySize = 999
+      let operation = HTTPRequestOperation(request: request, session: service.session)
+      operation.completionQueue = service.queue
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      #expect((try await outcomes.first(1)[0].error as? SessionError)?.code == .bodyTooLarge)
+    }
+  }
+
+  // MARK: Batches
+
+  /// The completion comes behind the handlers of all; the progress counts them.
+  @Test func batch() async throws {
+    try await withOperations { service in
+      let calls = Calls<String>()
+      let operations = try (1...4).map { number in
+        let operation = try service.operation(number == 3 ? "/status?code=404" : "/hello")
+        operation.setCompletion(
+          success: { _, _ in calls.note("own") }, failure: { _, _ in calls.note("own") })
+        return operation
+      }
+      let batch = HTTPRequestOperation.batch(operations, queue: service.queue) { finished, total in
+        calls.note("\(finished) of \(total)")
+      } completion: { finished in
+        calls.note("all \(finished.count)")
+      }
+      #expect(batch.count == 5)
+      let batchQueue = OperationQueue()
+      for operation in batch { batchQueue.addOperation(operation) }
+      let all = try await calls.first(9)
+      #expect(all.filter { $0 == "own" }.count == 4 && all.last == "all 4")
+      #expect(all.filter { $0.contains("of") } == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"])
+    }
+  }
+
+  @Test func emptyBatch() async throws {
+    let calls = Calls<Int>()
+    let queue = DispatchQueue(label: "batch")
+    let batch = HTTPRequestOperation.batch([], queue: queue) { calls.note($0.count) }
+    #expect(batch.count == 1)
+    let batchQueue = OperationQueue()
+    for operation in batch { batchQueue.addOperation(operation) }
+    #expect(try await calls.first(1) == [0])
+  }
+
+  // MARK: Notifications
+
+  /// Start and finish are posted, with the operation as object; a pause posts a finish, and a resumption a start.
+  @Test func notifications() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/parts?n=1000&version=a")
+      let posted = Calls<String>()
+      let watched = ObjectIdentifier(operation)
+      let observers = [(Notification.Name.operationDidStart, "start"), (.operationDidFinish, "finish")].map {
+        name, text in
+        NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { notification in
+          guard (notification.object as? HTTPRequestOperation).map(ObjectIdentifier.init) == watched else { return }
+          posted.note(text)
+        }
+      }
+      defer { for observer in observers { NotificationCenter.default.removeObserver(observer) } }
+      operation.start()
+      #expect(await until { operation.responseData?.count == 500 })
+      operation.pause()
+      operation.resume()
+      #expect(try await posted.first(4) == ["start", "finish", "start", "finish"])
+    }
+  }
+}
+
+extension HTTPRequestOperationTests {
+  /// An operation that nobody holds goes on, and goes when it is over.
+  @Test func operationHoldsItselfWhileItRuns() async throws {
+    try await withOperations { service in
+      var operation: HTTPRequestOperation? = try service.operation("/slow")
+      weak let observed = operation
+      let outcomes = try service.outcomes(of: #require(operation))
+      operation?.start()
+      operation = nil
+      _ = try service.server.waitForRequests(1)
+      service.latch.release()
+      #expect(try await outcomes.first(1)[0].data != nil)
+      #expect(await until { observed == nil })
+    }
+  }
+}
