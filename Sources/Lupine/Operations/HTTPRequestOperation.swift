@@ -216,8 +216,9 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     switch state.withLock({ $0.machine.start() }) {
     case .begin(let attempt):
       changed(\.isExecuting)
-      begin(attempt)
+      // Before the exchange begins: its end must not be told first.
       post(.operationDidStart)
+      begin(attempt)
     case .finishCancelled: finished(with: cancellation, wasExecuting: false)
     case .ignore: break
     }
