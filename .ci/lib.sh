@@ -42,7 +42,7 @@ run_tests() {
   local folder=$1 status=0
   shift
   # One test at a time: many block, and together they would starve the few threads that Swift runs tasks on.
-  timeout --kill-after=10 900 swift test --skip-build --disable-xctest --no-parallel --scratch-path "$folder" "$@" </dev/null 2>&1 \
+  timeout --kill-after=10 "${LUPINE_TEST_SECONDS:-900}" swift test --skip-build --disable-xctest --no-parallel --scratch-path "$folder" "$@" </dev/null 2>&1 \
     | tee "$folder/test.log" \
     | awk '/^✔ Test run/ {print; fflush(); next} /^(◇|✔ Test |↳)/ {next} {print; fflush()}' || status=$?
   [ "$status" = 0 ] || return "$status"
