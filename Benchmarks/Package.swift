@@ -16,6 +16,9 @@ let package = Package(
     .executableTarget(
       name: "FormUpload", dependencies: ["BenchmarkSupport", .product(name: "Lupine", package: "Lupine")],
       swiftSettings: settings),
+    .executableTarget(
+      name: "ManagerLoop", dependencies: ["BenchmarkSupport", .product(name: "Lupine", package: "Lupine")],
+      swiftSettings: settings),
     .executableTarget(name: "IdleConnections", dependencies: ["BenchmarkSupport", session], swiftSettings: settings),
   ]
 )

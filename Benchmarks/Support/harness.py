@@ -135,6 +135,7 @@ http {{
     ssl_session_tickets on; ssl_session_cache builtin:1000; ssl_session_timeout 1h;
     root {root};
     location = /hello {{ default_type text/plain; return 200 "Hello, world!"; }}
+    location = /json {{ default_type application/json; return 200 '{{"greeting":"Hello, world!","count":13}}'; }}
     location = /session {{ default_type text/plain; return 200 "$ssl_session_reused session..\\n"; }}
   }}
 }}

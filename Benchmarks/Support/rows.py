@@ -76,6 +76,16 @@ def get(bench, row, mode, connections, tls=False):
         lambda: client([peer, url, connections, count] + authority)["cpuMicroseconds"])
 
 
+def manager(bench, row, connections):
+    """A value in JSON, decoded into a type by a manager, beside libcurl, which decodes nothing."""
+    count = 20_000 if bench.quick else 100_000
+    peer = build_peer("getloop", "curl")
+    return bench.compare(
+        row,
+        lambda: client([bench.ours("ManagerLoop"), bench.nginx.plain, "json", connections, count])["cpuMicroseconds"],
+        lambda: client([peer, bench.nginx.plain + "/json", connections, count])["cpuMicroseconds"])
+
+
 def floor(bench, row, connections):
     """wrk does next to nothing with what it reads: what it costs is what the kernel takes from everybody, so no ratio can fall far below this
     one. On a machine whose kernel is dear it may lie above a budget."""
@@ -226,6 +236,8 @@ rows = {
     "get-await-1": ("GET, 1 connection, await ÷ libcurl", "µs", 0.9, lambda b, r: get(b, r, "await", 1)),
     "get-engine-1": (
         "GET, 1 connection, await on the engine's executor ÷ libcurl", "µs", None, lambda b, r: get(b, r, "engine", 1)),
+    "manager-json-64": (
+        "GET, 64 connections, JSON decoded by a manager ÷ libcurl, not decoded", "µs", 0.8, lambda b, r: manager(b, r, 64)),
     "tls-callback-64": ("TLS GET, 64 connections, callbacks ÷ libcurl", "µs", 0.5, lambda b, r: get(b, r, "callback", 64, True)),
     "tls-await-64": ("TLS GET, 64 connections, await ÷ libcurl", "µs", 0.5, lambda b, r: get(b, r, "await", 64, True)),
     "tls-await-1": ("TLS GET, 1 connection, await ÷ libcurl", "µs", None, lambda b, r: get(b, r, "await", 1, True)),
