@@ -14,6 +14,7 @@ final class ManagerSettings: Sendable {
     var progressQueue: DispatchQueue?
     var retrying = RetryLoop()
     var securityPolicy = SecurityPolicy.default
+    var reachability = NetworkReachabilityManager.shared
   }
 
   let values = LockedStorage(Values())

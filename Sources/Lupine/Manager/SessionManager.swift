@@ -104,6 +104,13 @@ open class SessionManager: @unchecked Sendable {
     session.flush()
   }
 
+  /// Watches the network, once somebody tells it to start. Default `NetworkReachabilityManager.shared`. Requests do not depend on it:
+  /// `SessionConfiguration.waitsForConnectivity` makes them wait. Source: `AFURLSessionManager.reachabilityManager`.
+  public var reachabilityManager: NetworkReachabilityManager {
+    get { core.settings.values.withLock { $0.reachability } }
+    set { core.settings.values.withLock { $0.reachability = newValue } }
+  }
+
   /// The hooks, each as a property of the manager: see `SessionManagerHooks`.
   public subscript<Value>(dynamicMember hook: WritableKeyPath<SessionManagerHooks, Value>) -> Value {
     get {

@@ -146,4 +146,13 @@ import Testing
       await Task.yield()
     }
   }
+
+  /// A manager has the shared one unless it is given another.
+  @Test func managersHaveOne() throws {
+    let manager = try SessionManager()
+    #expect(manager.reachabilityManager === NetworkReachabilityManager.shared)
+    let own = NetworkReachabilityManager()
+    manager.reachabilityManager = own
+    #expect(manager.reachabilityManager === own)
+  }
 }
