@@ -73,6 +73,8 @@ package enum NetlinkFuzz {
 
   private static func checkTruncation(_ datagram: [UInt8]) {
     let (messages, _) = NetlinkDecoder.decode(datagram)
+    _ = RouteQuery.interface(in: datagram)
+    _ = RouteQuery.link(in: datagram)
     precondition(messages.count * 16 <= datagram.count, "more messages than headers")
     let (some, isMalformed) = NetlinkDecoder.decode(Array(datagram.dropLast()))
     precondition(messages.starts(with: some), "what is cut off changes what stands before it")

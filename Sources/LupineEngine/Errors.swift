@@ -22,6 +22,8 @@ package enum EngineError: Error, Sendable {
   case resolve(ResolveError)
   /// Every address was tried.
   case connect(ConnectError)
+  /// Every address is reached over a mobile network, and those are not allowed.
+  case cellular(interface: String)
   case io(IOError)
   /// A file that was to be sent could not be read or was shorter than said.
   case file(IOError)

@@ -23,14 +23,15 @@ package struct NetlinkSocket: ~Copyable {
 
   /// Opens the socket and joins the groups: what happens from now on will be told.
   ///
+  /// - Parameter listens: whether to join them; without, only answers come. Default true.
   /// - Throws: when the system has no descriptor left, or a sandbox forbids it.
-  package init() throws(IOError) {
+  package init(listens: Bool = true) throws(IOError) {
     let descriptor = try SystemCalls.descriptor(.socket) {
       socket(AF_NETLINK, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), NETLINK_ROUTE)
     }
     var address = sockaddr_nl()
     address.nl_family = sa_family_t(AF_NETLINK)
-    address.nl_groups = Self.groups
+    address.nl_groups = listens ? Self.groups : 0
     let number = descriptor.number
     _ = try SystemCalls.value(.bind, invalidArgumentTraps: false) {
       unsafe withUnsafePointer(to: &address) { pointer in
@@ -40,7 +41,7 @@ package struct NetlinkSocket: ~Copyable {
       }
     }
     // A burst of events should not make us ask for everything again. Less than wanted is fine.
-    try? SystemCalls.setOption(descriptor, SOL_SOCKET, SO_RCVBUF, 1 << 20)
+    if listens { try? SystemCalls.setOption(descriptor, SOL_SOCKET, SO_RCVBUF, 1 << 20) }
     self.descriptor = descriptor
   }
 

@@ -23,11 +23,16 @@ package struct SocketOptions: Hashable, Sendable {
   package var keepAlive: KeepAlive?
   /// The address to connect from; used for remote addresses of its family only. Port 0 lets the system choose.
   package var localAddress: SocketAddress?
+  /// The DSCP that packets are marked with (RFC 2474), 0 to 63. 0 leaves it as the system does.
+  package var codePoint: UInt8 = 0
 
-  package init(noDelay: Bool = true, keepAlive: KeepAlive? = nil, localAddress: SocketAddress? = nil) {
+  package init(
+    noDelay: Bool = true, keepAlive: KeepAlive? = nil, localAddress: SocketAddress? = nil, codePoint: UInt8 = 0
+  ) {
     self.noDelay = noDelay
     self.keepAlive = keepAlive
     self.localAddress = localAddress
+    self.codePoint = codePoint
   }
 
   /// Makes a nonblocking, close-on-exec stream socket that can connect to `remote`.
@@ -37,6 +42,15 @@ package struct SocketOptions: Hashable, Sendable {
     // Without this a read stops short at an urgent byte, and a short read would be taken for a drained socket.
     try SystemCalls.setOption(socket, SOL_SOCKET, SO_OOBINLINE, 1)
     if noDelay { try SystemCalls.setOption(socket, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
+    if codePoint != 0 {
+      // The upper six bits of the octet; the lower two are for ECN, and the system's.
+      let octet = Int32(codePoint & 0x3F) << 2
+      if remote.family == .v4 {
+        try SystemCalls.setOption(socket, Int32(IPPROTO_IP), IP_TOS, octet)
+      } else {
+        try SystemCalls.setOption(socket, Int32(IPPROTO_IPV6), IPV6_TCLASS, octet)
+      }
+    }
     if let keepAlive {
       try SystemCalls.setOption(socket, SOL_SOCKET, SO_KEEPALIVE, 1)
       try SystemCalls.setOption(socket, Int32(IPPROTO_TCP), TCP_KEEPIDLE, max(keepAlive.idleSeconds, 1))

@@ -258,16 +258,9 @@ extension ReachabilityTarget {
   /// Nil for a Unix-domain socket.
   init?(_ address: SocketAddress) {
     switch address {
-    case .v4(let address, _):
-      let bytes = (0..<4).map { UInt8(truncatingIfNeeded: address.bits >> UInt32(24 - 8 * $0)) }
-      guard let address = InternetAddress(bytes, family: .v4) else { return nil }
-      self = .address(address)
+    case .v4(let address, _): self = .address(InternetAddress(v4: address.bits))
     case .v6(let address, _, let scope):
-      let bytes = [address.high, address.low].flatMap { half in
-        (0..<8).map { UInt8(truncatingIfNeeded: half >> UInt64(56 - 8 * $0)) }
-      }
-      guard let address = InternetAddress(bytes, family: .v6) else { return nil }
-      self = .address(address, link: scope == 0 ? nil : scope)
+      self = .address(InternetAddress(v6: address.high, address.low), link: scope == 0 ? nil : scope)
     case .unix, .abstract: return nil
     }
   }

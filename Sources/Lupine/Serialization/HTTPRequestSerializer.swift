@@ -7,9 +7,8 @@ public import LupineSession
 ///
 /// A value: copies share nothing, and can be used on any thread.
 ///
-/// Source: `AFHTTPRequestSerializer`. Four of its settings have no counterpart, as they would have no effect: pipelining, because this stack sends
-/// one request at a time on a connection; `allowsCellularAccess`, because Linux does not tell which networks are cellular; the cache policy, because
-/// sessions have no cache; and `networkServiceType`, because connections are shared by requests and carry no traffic class.
+/// Source: `AFHTTPRequestSerializer`. Two of its settings have no counterpart, as they would have no effect: pipelining, because this stack sends
+/// one request at a time on a connection; and the cache policy, because sessions have no cache.
 public struct HTTPRequestSerializer: HTTPRequestSerializing {
   /// The fields that every request gets unless it has them; made when they are set, not for each request.
   var fields: HTTPFields
@@ -32,6 +31,11 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
   /// `Request.handlesCookies` of requests; nil leaves it alone. Default nil.
   public var handlesCookies: Bool?
 
+  /// `Request.networkServiceType` of requests: how their packets are marked; nil leaves it alone, so that the session's holds. Default nil.
+  public var networkServiceType: NetworkServiceType?
+  /// `Request.allowsCellularAccess` of requests: whether they may go over a mobile network; nil leaves it alone. Default nil.
+  public var allowsCellularAccess: Bool?
+
   /// A serializer with `Accept-Language` and `User-Agent` of this process, and AFNetworking's defaults.
   public init() {
     fields = DefaultHeaders.fields
@@ -46,7 +50,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
   /// A copy of `request` with the headers it lacks, and with `parameters` in its query, or in its body as a form.
   ///
   /// A request whose method takes a body gets one, also without parameters, and `Content-Type: application/x-www-form-urlencoded` unless it has
-  /// one. The settings (timeout, cookies) are applied by `request(method:url:parameters:)` alone.
+  /// one. The settings (timeout, cookies and the like) are applied by `request(method:url:parameters:)` alone.
   ///
   /// - Throws: `SerializationError` with `.requestSerializationFailed`; what `queryStringSerialization` throws.
   public func serialize(_ request: Request, parameters: (any Sendable)?) throws -> Request {
@@ -92,6 +96,8 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
     var request = try Request(url, method: method)
     request.timeoutInterval = timeoutInterval
     if let handlesCookies { request.handlesCookies = handlesCookies }
+    request.networkServiceType = networkServiceType
+    if let allowsCellularAccess { request.allowsCellularAccess = allowsCellularAccess }
     return request
   }
 

@@ -108,11 +108,22 @@ final class ConnectionOpener: TimerHandler {
 
   private func connect(_ addresses: [SocketAddress]) {
     guard let connection else { return }
+    let identity = connection.key.identity
+    var addresses = addresses
+    if !identity.traffic.allowsCellular {
+      let find = connection.pool.configuration.routes ?? RouteLookup.interface(to:)
+      let (allowed, refused) = RouteLookup.sort(addresses, by: find)
+      if let refused, allowed.isEmpty {
+        return connection.openFailed(.cellular(interface: refused.name), .connect)
+      }
+      addresses = allowed
+    }
+    let options = SocketOptions(localAddress: identity.localAddress, codePoint: identity.traffic.codePoint)
     let now = context.now
     connection.opening.connectStart = now
     let limit = connection.pool.configuration.connectNanoseconds
     let connector = Connector(
-      context, to: addresses, options: SocketOptions(localAddress: connection.key.identity.localAddress),
+      context, to: addresses, options: options,
       deadline: limit.map { now.advanced(byNanoseconds: $0) } ?? .distantFuture
     ) { [weak connection] outcome in
       guard let connection else { return }

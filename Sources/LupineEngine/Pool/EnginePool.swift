@@ -19,6 +19,8 @@ package struct PoolConfiguration: Sendable {
   /// Keep TLS sessions, and resume them.
   package var resumesTLS = true
   package var resolver: (any HostResolver)?
+  /// Over which interface an address is reached, for requests that may not use all; nil asks the kernel.
+  package var routes: (@Sendable (SocketAddress) -> NetworkInterface?)?
   /// Decides trust and identity beside the policy; keys need a trust domain of their own then. Default nil.
   package var trustDecider: (any TrustDecider)?
   /// Time for each decision of it; nil is unlimited. Default 60 s. The time for the handshake stands still meanwhile.

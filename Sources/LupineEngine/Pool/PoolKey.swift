@@ -19,6 +19,22 @@ package struct ConnectionIdentity: Hashable, Sendable {
   package var localAddress: SocketAddress?
   /// The address to use instead of resolving `host`.
   package var addressOverride: SocketAddress?
+  /// How packets are marked, and over what they may go.
+  package var traffic = Traffic()
+
+  /// What a request asks of the network.
+  package struct Traffic: Hashable, Sendable {
+    /// The DSCP (RFC 2474), 0 to 63.
+    package var codePoint: UInt8 = 0
+    package var allowsCellular = true
+
+    package init(codePoint: UInt8 = 0, allowsCellular: Bool = true) {
+      self.codePoint = codePoint
+      self.allowsCellular = allowsCellular
+    }
+
+    package var isDefault: Bool { codePoint == 0 && allowsCellular }
+  }
 
   /// How a connection gets to its origin. Proxies will be further cases, each with everything that tells one from another,
   /// credentials included.

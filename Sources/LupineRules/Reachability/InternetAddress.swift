@@ -28,10 +28,34 @@ package struct InternetAddress: Hashable, Sendable {
     self.init(family: family, high: high, low: low)
   }
 
+  /// Takes an IPv4 address as a number, 127.0.0.1 as 0x7F00_0001.
+  package init(v4 bits: UInt32) {
+    self.init(family: .v4, high: UInt64(bits) << 32, low: 0)
+  }
+
+  /// Takes the halves of an IPv6 address as numbers; one that stands for an IPv4 address (RFC 4291 section 2.5.5.2) becomes that.
+  package init(v6 high: UInt64, _ low: UInt64) {
+    if high == 0, low >> 32 == 0xFFFF {
+      self.init(v4: UInt32(truncatingIfNeeded: low))
+    } else {
+      self.init(family: .v6, high: high, low: low)
+    }
+  }
+
   private init(family: Family, high: UInt64, low: UInt64) {
     self.family = family
     self.high = high
     self.low = low
+  }
+
+  /// 4 or 16 bytes.
+  var bytes: [UInt8] {
+    var bytes: [UInt8] = []
+    for index in 0..<family.width / 8 {
+      let half = index < 8 ? high : low
+      bytes.append(UInt8(truncatingIfNeeded: half >> UInt64(56 - 8 * (index % 8))))
+    }
+    return bytes
   }
 
   /// `0.0.0.0` or `::`.

@@ -1,5 +1,7 @@
 public import HTTPTypes
 public import Logging
+package import LupineEngine
+package import LupineIO
 public import LupineWire
 
 /// How a `Session` behaves. A value: a session keeps the copy it was made with.
@@ -105,6 +107,16 @@ public struct SessionConfiguration: Sendable {
   public var nameOverrides: [String: String] = [:]
   /// Connect to this Unix-domain socket, whatever the URL's host is. A leading "@" names an abstract socket.
   public var unixSocketPath: String?
+
+  /// What requests are for that do not say it themselves: a mark on their packets. Default `.default`: none.
+  public var networkServiceType = NetworkServiceType.default
+  /// Whether connections may be made over a mobile network. Default true. Where not, each connection is preceded by a look at the kernel's route to the address:
+  /// addresses that are reached over a cellular interface are left out, and if none is left the request fails with `.cellularAccessRefused`, or waits
+  /// (`waitsForConnectivity`). An interface is cellular as for `NetworkReachabilityManager`: by what the kernel says of its kind and hardware, and else by its
+  /// name; one that is not known for what it is counts as none.
+  public var allowsCellularAccess = true
+  /// Tests name the interface of a route here; nil is the kernel.
+  package var routes: (@Sendable (SocketAddress) -> NetworkInterface?)?
 
   // MARK: Files
 

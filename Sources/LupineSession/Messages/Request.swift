@@ -66,6 +66,10 @@ public struct Request: Sendable {
   public var maximumBufferedBodySize: Int?
   /// Whether the request gets cookies and its responses set them. Default true.
   public var handlesCookies = true
+  /// What the request is for; overrides `SessionConfiguration.networkServiceType`.
+  public var networkServiceType: NetworkServiceType?
+  /// Whether the request may go over a mobile network; without effect where `SessionConfiguration.allowsCellularAccess` is false. Default true.
+  public var allowsCellularAccess = true
   /// Who is asking, for the origin of the URL alone: it takes the place of a user in the URL and of the session's storage there, and is gone once
   /// a redirect has left the origin. A field `Authorization` among `fields` is sent as it is instead, and a 401 to it is the answer. Default nil.
   public var credential: Credential?

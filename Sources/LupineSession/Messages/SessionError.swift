@@ -25,6 +25,8 @@ public struct SessionError: Error, Sendable {
     public static let cannotConnect = Code(rawValue: "cannotConnect")
     /// There is no network: no address can be reached, or no name server. See `SessionConfiguration.waitsForConnectivity`.
     public static let notConnected = Code(rawValue: "notConnected")
+    /// Every address of the host is reached over a mobile network, and the request may not use one.
+    public static let cellularAccessRefused = Code(rawValue: "cellularAccessRefused")
     /// The TLS handshake failed for a reason other than trust.
     public static let secureConnectionFailed = Code(rawValue: "secureConnectionFailed")
     /// The server's certificate is not trusted: expired, unknown issuer, wrong host, revoked, pinned otherwise.

@@ -89,6 +89,7 @@ extension TaskRun {
     return TransportRequest(
       method: request.method.rawValue, url: request.parsedURL, composition: composition, body: request.body,
       expectsContinue: request.expectsContinue, decodesContent: composition.offersCodings, priority: priority,
+      networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),
       idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
       totalNanoseconds: max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource))
   }
@@ -105,8 +106,17 @@ extension TaskRun {
       body: chain.dropsBody ? .none : body(of: request, chain),
       expectsContinue: request.expectsContinue && !chain.dropsBody, decodesContent: composition.offersCodings,
       priority: priority,
+      networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),
       idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
       totalNanoseconds: max(0, max(0, total) - elapsed))
+  }
+
+  private func serviceType(of request: Request) -> NetworkServiceType {
+    request.networkServiceType ?? session.configuration.networkServiceType
+  }
+
+  private func allowsCellular(_ request: Request) -> Bool {
+    request.allowsCellularAccess && session.configuration.allowsCellularAccess
   }
 
   private func body(of request: Request, _ chain: Chain) -> Request.Body {

@@ -115,7 +115,9 @@ extension TaskRun {
 
   /// Whether the failure is one that time may heal, and the session says to wait.
   func waitsForConnectivity(after failure: SessionError) -> Bool {
-    guard session.configuration.waitsForConnectivity, failure.code == .notConnected, !failure.requestBytesSent else {
+    guard session.configuration.waitsForConnectivity,
+      failure.code == .notConnected || failure.code == .cellularAccessRefused, !failure.requestBytesSent
+    else {
       return false
     }
     let (attempt, left) = state.withLock { state -> (Int, Int64) in

@@ -23,6 +23,13 @@ final class EngineTransport: Transport {
     var trustDomain: UInt64
     var last: KnownOrigin?
     var table: [Origin: KnownOrigin] = [:]
+    /// The keys of requests that ask something of the network, which few do.
+    var marked: [MarkedOrigin: PoolKey] = [:]
+  }
+
+  private struct MarkedOrigin: Hashable {
+    let origin: Origin
+    let traffic: ConnectionIdentity.Traffic
   }
 
   /// By reference: copying an origin costs more than comparing it.
@@ -112,6 +119,7 @@ final class EngineTransport: Transport {
     pool.trustNanoseconds = configuration.trustDecisionTimeout.saturatedNanoseconds
     pool.allowsTLSTruncation = configuration.tls.allowsTruncation
     pool.resumesTLS = configuration.tls.allowsResumption
+    pool.routes = configuration.routes
     return pool
   }
 
@@ -203,32 +211,50 @@ final class EngineTransport: Transport {
     deadlines.idle = request.idleNanoseconds
     deadlines.total = request.totalNanoseconds
     return TransferRequest(
-      key: key(for: request.url.origin), method: request.method, head: head, headWithoutExpectation: plainHead,
+      key: key(for: request), method: request.method, head: head, headWithoutExpectation: plainHead,
       context: RequestContext(isHead: request.method == "HEAD", isConnect: request.method == "CONNECT"), body: body,
       hasIdempotencyKey: request.composition.hasIdempotencyKey, deadlines: deadlines,
       decodesContent: request.decodesContent,
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default)
   }
 
-  private func key(for origin: Origin) -> PoolKey {
-    keys.withLock { keys in
+  private func key(for request: TransportRequest) -> PoolKey {
+    let origin = request.url.origin
+    let traffic = ConnectionIdentity.Traffic(
+      codePoint: request.networkServiceType.codePoint, allowsCellular: request.allowsCellularAccess)
+    return keys.withLock { keys in
+      guard traffic.isDefault else { return markedKey(MarkedOrigin(origin: origin, traffic: traffic), &keys) }
       if let last = keys.last, last.origin == origin { return last.key }
       if let known = keys.table[origin] {
         keys.last = known
         return known.key
       }
-      var identity = ConnectionIdentity(
-        host: origin.host.connectionText, serverName: origin.host.serverName, port: origin.port,
-        tls: origin.scheme == .https ? policy : nil)
-      if let path = configuration.unixSocketPath { identity.route = .unixSocket(path: path) }
-      identity.trustDomain = keys.trustDomain
-      identity.addressOverride = overrides["\(origin.host.bracketed):\(origin.port)".lowercased()]
-      let key = PoolKey(identity)
+      let key = PoolKey(identity(of: origin, keys.trustDomain))
       if keys.table.count >= Self.maximumKeys { keys.table.removeAll() }
       let known = KnownOrigin(origin: origin, key: key)
       keys.table[origin] = known
       keys.last = known
       return key
     }
+  }
+
+  private func markedKey(_ place: MarkedOrigin, _ keys: inout Keys) -> PoolKey {
+    if let known = keys.marked[place] { return known }
+    var identity = identity(of: place.origin, keys.trustDomain)
+    identity.traffic = place.traffic
+    let key = PoolKey(identity)
+    if keys.marked.count >= Self.maximumKeys { keys.marked.removeAll() }
+    keys.marked[place] = key
+    return key
+  }
+
+  private func identity(of origin: Origin, _ trustDomain: UInt64) -> ConnectionIdentity {
+    var identity = ConnectionIdentity(
+      host: origin.host.connectionText, serverName: origin.host.serverName, port: origin.port,
+      tls: origin.scheme == .https ? policy : nil)
+    if let path = configuration.unixSocketPath { identity.route = .unixSocket(path: path) }
+    identity.trustDomain = trustDomain
+    identity.addressOverride = overrides["\(origin.host.bracketed):\(origin.port)".lowercased()]
+    return identity
   }
 }

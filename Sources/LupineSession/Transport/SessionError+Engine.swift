@@ -30,6 +30,11 @@ extension SessionError {
     case .connect(let error) where error.isUnreachable: (.notConnected, describe(error))
     case .resolve(let error): (.cannotFindHost, "the host has no address: \(error)")
     case .connect(let error): (.cannotConnect, describe(error))
+    case .cellular(let interface):
+      (
+        .cellularAccessRefused,
+        "the host is reached over the cellular interface \(interface), which the request may not use"
+      )
     case .io(let error): (.connectionLost, "the connection was lost: \(error)")
     case .file(let error): (.fileFailed, "the file of the request body cannot be read: \(error)")
     case .fileShrank(let expected, let actual):

@@ -69,6 +69,10 @@ public struct TransportRequest: Sendable {
   /// How urgent the request is among those that wait for a connection to the same origin: 0 to 1, as in URLSession. Default 0.5. The
   /// network tells three classes apart: below, at and above 0.5; what is no number counts as 0.5.
   public var priority: Float = 0.5
+  /// What the request is for; its packets are marked so. Default `.default`.
+  public var networkServiceType = NetworkServiceType.default
+  /// Whether it may go over a mobile network. Default true.
+  public var allowsCellularAccess = true
   let idleNanoseconds: Int64
   let totalNanoseconds: Int64
   /// How long nothing may move.

@@ -275,11 +275,15 @@ import Testing
     var serializer = serializer
     let plain = try serializer.request(method: "GET", url: Self.url)
     #expect(plain.timeoutInterval == nil && plain.handlesCookies)
+    #expect(plain.networkServiceType == nil && plain.allowsCellularAccess)
     serializer.timeoutInterval = .seconds(3)
     serializer.handlesCookies = false
+    serializer.networkServiceType = .video
+    serializer.allowsCellularAccess = false
     let copy = serializer
     let request = try copy.request(method: "GET", url: Self.url)
     #expect(request.timeoutInterval == .seconds(3) && !request.handlesCookies)
+    #expect(request.networkServiceType == .video && !request.allowsCellularAccess)
     let own = try copy.serialize(try Request(Self.url), parameters: nil)
     #expect(own.timeoutInterval == nil && own.handlesCookies)
   }
