@@ -41,6 +41,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   let serializer: any ResponseSerializer
   let upload: ByteProgress
   let download: ByteProgress
+  let attempts = LockedStorage(Attempts())
   private let kind: Kind
   private let bodyLimit: Int
   private let state: LockedStorage<State>
@@ -86,6 +87,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     case .download: set.formUnion([.finishedDownload, .wroteData, .resumedAtOffset])
     }
     if kind == .upload || upload.isWanted { set.insert(.sentBodyData) }
+    if settings.values.withLock({ !$0.retrying.isTrivial }) { set.insert(.repetition) }
     return set
   }
 
@@ -175,9 +177,21 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     }
   }
 
+  /// What an attempt has brought so far.
+  var dataSoFar: Data { state.withLock { $0.data } }
+
+  /// The next attempt brings it anew.
+  func forgetData() {
+    state.withLock { state in
+      state.data = Data()
+      state.isTooLarge = false
+    }
+  }
+
   // MARK: The end
 
   override func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+    attempts.withLock { $0.end() }
     let taken = state.withLock { state -> State in
       let taken = state
       state.core = nil

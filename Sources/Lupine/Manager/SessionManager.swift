@@ -78,13 +78,13 @@ open class SessionManager: @unchecked Sendable {
     set { core.settings.values.withLock { $0.progressQueue = newValue } }
   }
 
-  /// Asked about the requests of `async` calls, in this order. Default none.
+  /// Asked about requests, in this order; see `RequestInterceptor`. Those of the time when a task begins decide whether it asks at all. Default none.
   public var interceptors: [any RequestInterceptor] {
     get { core.settings.values.withLock { $0.retrying.interceptors } }
     set { core.settings.values.withLock { $0.retrying.interceptors = newValue } }
   }
 
-  /// When `async` calls are tried again, after the interceptors were asked. Default nil: never.
+  /// When calls and tasks are tried again, after the interceptors were asked. Default nil: never.
   public var retryPolicy: RetryPolicy? {
     get { core.settings.values.withLock { $0.retrying.policy } }
     set { core.settings.values.withLock { $0.retrying.policy = newValue } }

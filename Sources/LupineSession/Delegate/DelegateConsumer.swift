@@ -121,6 +121,8 @@ final class DelegateConsumer: DeferredConsumer {
 
   private func beginKeeping(_ response: Response) {
     state.withLock { state in
+      // Of an attempt before.
+      state.kept = nil
       guard let callbacks = state.callbacks, callbacks.hasStore, let request = callbacks.currentRequest,
         CachedResponse.mayBeStored(response, to: request)
       else { return }

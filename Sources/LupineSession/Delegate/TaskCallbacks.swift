@@ -15,6 +15,8 @@ final class TaskCallbacks: Sendable {
   private let session: Session
   private let task: SessionTask
   let earliestBeginDate: Date?
+  /// Makes the request of each attempt.
+  let repeater: (any RepeatingTaskDelegate)?
   private let sent = LockedStorage(Sent())
 
   private struct Sent {
@@ -30,6 +32,7 @@ final class TaskCallbacks: Sendable {
     self.earliestBeginDate = earliestBeginDate
     queue = session.delegateQueue
     ownSet = own.map { Self.callbacks(of: $0) } ?? []
+    repeater = ownSet.contains(.repetition) ? own as? any RepeatingTaskDelegate : nil
     shared = session.delegate as? any SessionTaskDelegate
     sharedSet = shared.map { Self.callbacks(of: $0) } ?? []
   }
@@ -103,6 +106,25 @@ final class TaskCallbacks: Sendable {
     let answer = Answer(default: .continueLoading, answer)
     tell(.willBeginDelayed) { delegate, session, task in
       delegate.session(session, task: task, willBeginDelayedRequest: request) { answer.give($0) }
+    }
+  }
+
+  func prepare(
+    _ request: Request, _ repeater: any RepeatingTaskDelegate,
+    _ answer: @escaping @Sendable (Result<Request, SessionError>) -> Void
+  ) {
+    let answer = Answer(default: .success(request), answer)
+    queue.async { [session, task] in
+      repeater.session(session, task: task, prepare: request) { answer.give($0) }
+    }
+  }
+
+  func mayRepeat(
+    after error: SessionError?, _ repeater: any RepeatingTaskDelegate, _ answer: @escaping @Sendable (Bool) -> Void
+  ) {
+    let answer = Answer(default: false, answer)
+    queue.async { [session, task] in
+      repeater.session(session, task: task, mayRepeatAfter: error) { answer.give($0) }
     }
   }
 

@@ -246,6 +246,7 @@ extension TaskRun {
       // Of a response that is complete after all, parts may have been dropped already.
       if isCancelled { return finish(failure ?? cancellation) }
       if let failure, waitsForConnectivity(after: failure) { return }
+      if mayRepeat(after: failure) { return }
       finish(failure)
     }
   }

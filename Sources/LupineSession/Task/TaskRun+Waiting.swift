@@ -34,7 +34,7 @@ extension TaskRun {
     }
   }
 
-  private func begin(with request: Request) {
+  func begin(with request: Request) {
     state.withLock { state in
       state.first = request
       state.chain = Chain(request)
@@ -42,8 +42,14 @@ extension TaskRun {
     }
   }
 
-  /// A download decides where its bytes go; an upload whose request has no body asks for one.
+  /// Whoever makes the requests of attempts is asked first.
   private func beginPrepared() {
+    guard let observer, let repeater = observer.repeater else { return beginFirst() }
+    prepare(state.withLock { $0.first } ?? request, observer, repeater) { $0.beginFirst() }
+  }
+
+  /// A download decides where its bytes go; an upload whose request has no body asks for one.
+  private func beginFirst() {
     let current = state.withLock { $0.first } ?? request
     if let download = consumer as? DownloadTaskConsumer {
       guard let wait = waitForAnswer() else { return }
@@ -135,7 +141,7 @@ extension TaskRun {
   // MARK: Waiting
 
   /// Names a question; the task waits until it is answered. Nil: the task was cancelled meanwhile, and is over now.
-  private func waitForAnswer() -> Wait? {
+  func waitForAnswer() -> Wait? {
     let wait = state.withLock { state -> Wait? in
       guard state.machine.state != .canceling else { return nil }
       state.questions += 1
@@ -147,7 +153,7 @@ extension TaskRun {
   }
 
   /// Does it, unless the task was cancelled meanwhile.
-  private func answered(
+  func answered(
     _ wait: Wait, _ work: () -> Void, otherwise: () -> Void = {}
   ) {
     let isAwaited = state.withLock { state -> Bool in

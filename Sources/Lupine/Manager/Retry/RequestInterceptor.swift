@@ -25,10 +25,11 @@ public enum RetryDecision: Sendable, Hashable {
   case doNotRetry
 }
 
-/// Changes the requests of a manager's `async` calls, for example to sign them, and decides whether they are sent again, for example after a token was
-/// renewed.
+/// Changes the requests of a manager, for example to sign them, and decides whether they are sent again, for example after a token was renewed.
 ///
-/// Tasks are left alone: a task is one request, made when it is made.
+/// Of an `async` call every attempt is adapted, as of a task with handlers: when it begins, and before it is sent again; its `originalRequest` stays what it
+/// was made with, its `currentRequest` is what was sent. A task that is sent again is the same task, with one completion; hooks see the bytes of every
+/// attempt, and progress begins anew. Downloads are adapted, and not sent again: they go on by their resume data.
 public protocol RequestInterceptor: Sendable {
   /// The request to send. Called before each attempt with the request of the call; what it throws, the call throws. Default: as it is.
   func adapt(_ request: Request, attempt: Int) async throws -> Request

@@ -2,7 +2,8 @@ internal import Foundation
 internal import LupineSession
 internal import LupineWire
 
-/// The attempts of one `async` call: each request is adapted and sent; what fails is sent again as long as somebody says so.
+/// The attempts of one call: each request is adapted and sent; what fails is sent again as long as somebody says so. Of an `async` call this is the loop; a
+/// task is the loop itself, and takes its rules from here (`ManagedTask`).
 struct RetryLoop: Sendable {
   var interceptors: [any RequestInterceptor] = []
   var policy: RetryPolicy?
@@ -21,8 +22,7 @@ struct RetryLoop: Sendable {
     var attempt = 0
     while true {
       attempt += 1
-      var request = original
-      for interceptor in interceptors { request = try await interceptor.adapt(request, attempt: attempt) }
+      let request = try await adapted(original, attempt)
       do throws(SessionError) {
         let (data, response) = try await send(request)
         guard response.statusCode >= 400 else { return (data, response) }
@@ -51,7 +51,15 @@ struct RetryLoop: Sendable {
     }
   }
 
-  private func delay(after failure: RequestFailure) async -> Duration? {
+  /// The request of an attempt.
+  func adapted(_ original: Request, _ attempt: Int) async throws -> Request {
+    var request = original
+    for interceptor in interceptors { request = try await interceptor.adapt(request, attempt: attempt) }
+    return request
+  }
+
+  /// How long to wait before the next attempt; nil: there is none.
+  func delay(after failure: RequestFailure) async -> Duration? {
     for interceptor in interceptors {
       switch await interceptor.decision(on: failure) {
       case .undecided: continue

@@ -1,0 +1,75 @@
+internal import Foundation
+internal import LupineBase
+internal import LupineSession
+internal import Synchronization
+
+/// Interceptors and retry policy for a task with handlers: the task asks, and this answers when the interceptors have.
+extension ManagedTask: RepeatingTaskDelegate {
+  struct Attempts {
+    var count = 0
+    /// What every attempt is made from.
+    var original: Request?
+    /// What the latest one was made to.
+    var sent: Request?
+    /// The question under way.
+    var work: Task<Void, Never>?
+
+    mutating func end() {
+      work?.cancel()
+      work = nil
+    }
+  }
+
+  func session(
+    _ session: Session, task: SessionTask, prepare request: Request,
+    completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+  ) {
+    let retrying = settings.values.withLock { $0.retrying }
+    let (original, attempt) = attempts.withLock { attempts in
+      attempts.count += 1
+      attempts.original = attempts.original ?? request
+      return (attempts.original ?? request, attempts.count)
+    }
+    answer { [self] in
+      do {
+        let adapted = try await retrying.adapted(original, attempt)
+        attempts.withLock { $0.sent = adapted }
+        forgetData()
+        completionHandler(.success(adapted))
+      } catch {
+        let message = "an interceptor gave the request up: \(error)"
+        completionHandler(
+          .failure(
+            error as? SessionError
+              ?? SessionError(
+                .cancelled, phase: .prepare, message: message, failingURL: original.urlString,
+                underlying: ChallengeRefusal(error: error))))
+      }
+    }
+  }
+
+  func session(
+    _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
+    completionHandler: @escaping @Sendable (Bool) -> Void
+  ) {
+    let retrying = settings.values.withLock { $0.retrying }
+    let (request, attempt) = attempts.withLock { ($0.sent ?? task.originalRequest, $0.count) }
+    let failure = RequestFailure(
+      request: request, attempt: attempt, response: error?.response ?? task.response, data: dataSoFar, error: error)
+    answer {
+      guard let delay = await retrying.delay(after: failure) else { return completionHandler(false) }
+      do {
+        try await retrying.sleep(delay)
+        completionHandler(true)
+      } catch {
+        completionHandler(false)
+      }
+    }
+  }
+
+  /// Does it outside the delegate queue, until the task is over.
+  private func answer(_ body: @escaping @Sendable () async -> Void) {
+    let work = Task { await body() }
+    attempts.withLock { $0.work = work }
+  }
+}

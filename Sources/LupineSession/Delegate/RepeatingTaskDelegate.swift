@@ -1,0 +1,24 @@
+/// A task's own delegate that makes the request of each attempt, and may have a data or upload task sent again instead of ending. For managers, whose
+/// interceptors and retry policies it carries.
+///
+/// A task whose `handledCallbacks` has `.repetition` asks `prepare` when it begins (after `earliestBeginDate`), and before it is sent again. It asks
+/// `mayRepeatAfter` on the delegate queue behind everything that the attempt brought, when that failed or its response has a status of 400 or above; not
+/// when the task was cancelled, and not for what goes into a file. Either question takes as long as it takes: the time for the whole task goes on.
+package protocol RepeatingTaskDelegate: SessionTaskDelegate {
+  /// The request to send; a failure ends the task.
+  func session(
+    _ session: Session, task: SessionTask, prepare request: Request,
+    completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void)
+
+  /// Whether the task is sent again instead of ending. Wait before the answer.
+  ///
+  /// - Parameter error: nil: the response is complete.
+  func session(
+    _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
+    completionHandler: @escaping @Sendable (Bool) -> Void)
+}
+
+extension CallbackSet {
+  /// `RepeatingTaskDelegate`.
+  package static let repetition = CallbackSet(rawValue: 1 << 19)
+}

@@ -1,0 +1,189 @@
+import Foundation
+import HTTPTypes
+import LupineTesting
+import Testing
+
+@testable import Lupine
+
+/// Interceptors and retry policy for tasks with handlers: the task is sent again, and stays the same task.
+@Suite struct TaskRetryTests {
+  /// Answers 503 so many times, then 200.
+  private func flaky(_ failures: Int) -> ServerRoute {
+    let count = Recorder<Int>()
+    return ServerRoute(nil, "/flaky") { request, connection in
+      _ = try connection.readBody()
+      count.add(1)
+      if count.values.count <= failures {
+        try connection.respond(503, fields: ["Retry-After": "2"], text: "busy")
+      } else {
+        try connection.respond(text: "done")
+      }
+    }
+  }
+
+  /// A manager whose waits take no time.
+  private func withRetries(
+    _ routes: [ServerRoute], _ body: (HTTPSessionManager, LoopbackServer, Recorder<Duration>) async throws -> Void
+  ) async throws {
+    try await withManager(routes) { manager, server in
+      let waits = Recorder<Duration>()
+      manager.responseSerializer = HTTPResponseSerializer()
+      manager.retryPolicy = RetryPolicy()
+      manager.core.settings.change { $0.retrying.sleep = { waits.add($0) } }
+      try await body(manager, server, waits)
+    }
+  }
+
+  /// A task is repeated until it succeeds; it completes once, and tells of it once.
+  @Test func tasksAreRepeated() async throws {
+    try await withRetries([flaky(2)]) { manager, server, waits in
+      let ends = Recorder<UInt64>()
+      manager.taskDidComplete = { _, task, _ in ends.add(task.taskIdentifier) }
+      let end = await ended { manager.get("flaky", success: $0, failure: $1) }
+      #expect(end.value as? Data == Data("done".utf8))
+      #expect(waits.values == [.seconds(2), .seconds(2)] && server.requestCount == 3 && server.connectionCount == 1)
+      #expect(end.task?.state == .completed && end.task?.countOfBytesReceived == 4)
+      let task = try #require(end.task)
+      #expect(await eventually { ends.values == [task.taskIdentifier] })
+    }
+  }
+
+  /// The last failure is the result, with the body of the last attempt alone.
+  @Test func theLastFailureIsTheResult() async throws {
+    try await withRetries([flaky(9)]) { manager, server, waits in
+      let end = await ended { manager.get("flaky", success: $0, failure: $1) }
+      let error = try #require(end.error as? SerializationError)
+      #expect(error.response?.statusCode == 503 && error.data == Data("busy".utf8))
+      #expect(server.requestCount == 3 && waits.values.count == 2)
+    }
+  }
+
+  /// What the network loses is repeated too.
+  @Test func lostConnectionsAreRepeated() async throws {
+    let count = Recorder<Int>()
+    let route = ServerRoute(nil, "/lost") { _, connection in
+      count.add(1)
+      guard count.values.count > 1 else {
+        try connection.begin(200, framing: .length(4))
+        try connection.write(Array("do".utf8))
+        try connection.flush()
+        return connection.abort()
+      }
+      try connection.respond(text: "done")
+    }
+    try await withRetries([route]) { manager, server, waits in
+      let end = await ended { manager.get("lost", success: $0, failure: $1) }
+      #expect(end.value as? Data == Data("done".utf8))
+      #expect(waits.values.count == 1 && server.requestCount == 2)
+    }
+  }
+
+  /// An upload whose body can be sent again is; a POST is not, as it may have had its effect.
+  @Test func bodiesAreSentAgain() async throws {
+    try await withRetries([flaky(1)]) { manager, server, waits in
+      let form = await ended { success, failure in
+        manager.put(
+          "flaky", constructingBody: { $0.append(Data("file".utf8), name: "a") }, success: success, failure: failure)
+      }
+      #expect(form.isSuccess && server.requestCount == 2)
+    }
+    try await withRetries([flaky(1)]) { manager, server, waits in
+      let end = await ended { manager.post("flaky", success: $0, failure: $1) }
+      #expect(!end.isSuccess && server.requestCount == 1)
+    }
+  }
+
+  /// A task that waits for its next attempt can be cancelled, and completes once.
+  @Test func waitingTasksAreCancelled() async throws {
+    try await withRetries([flaky(9)]) { manager, server, waits in
+      manager.core.settings.change {
+        $0.retrying.sleep = { delay in
+          waits.add(delay)
+          try await Task.sleep(for: .seconds(3600))
+        }
+      }
+      let ends = Recorder<SessionError.Code?>()
+      let task = manager.get("flaky", success: { _, _ in ends.add(nil) }) { _, error in
+        ends.add((error as? SessionError)?.code)
+      }
+      #expect(await eventually { waits.values.count == 1 })
+      #expect(task?.state == .running)
+      task?.cancel()
+      #expect(await eventually { ends.values == [.cancelled] })
+      #expect(server.requestCount == 1)
+    }
+  }
+
+  /// Every attempt is adapted, from the request that the task was made with; a 401 renews the token.
+  @Test func tokensAreRenewed() async throws {
+    let route = ServerRoute(nil, "/secret") { request, connection in
+      let isRight = request.fields.first("Authorization") == "Bearer 2"
+      try connection.respond(isRight ? 200 : 401, text: isRight ? "in" : "out")
+    }
+    try await withManager([route]) { manager, server in
+      manager.responseSerializer = HTTPResponseSerializer()
+      let token = Recorder<Int>()
+      token.add(1)
+      manager.interceptors = [
+        ClosureInterceptor(
+          adapt: { request, _ in
+            var request = request
+            request.fields.append(HTTPField(name: .authorization, value: "Bearer \(token.values.count)"))
+            return request
+          },
+          decide: { failure in
+            guard failure.response?.statusCode == 401, failure.data == Data("out".utf8), failure.attempt == 1 else {
+              return .undecided
+            }
+            token.add(2)
+            return .retry(after: .zero)
+          })
+      ]
+      let end = await ended { manager.get("secret", success: $0, failure: $1) }
+      #expect(end.value as? Data == Data("in".utf8))
+      #expect(server.recordedRequests.map { $0.fields.first("Authorization") } == ["Bearer 1", "Bearer 2"])
+      #expect(end.task?.originalRequest.fields[.authorization] == nil)
+      #expect(end.task?.currentRequest.fields[.authorization] == "Bearer 2")
+    }
+  }
+
+  /// What an interceptor throws is the error of the task, and nothing is sent; one that forbids a repetition is asked before the policy.
+  @Test func interceptorsDecide() async throws {
+    struct NoToken: Error {}
+    try await withRetries([flaky(9)]) { manager, server, _ in
+      manager.interceptors = [ClosureInterceptor(decide: { _ in .doNotRetry })]
+      let refused = await ended { manager.get("flaky", success: $0, failure: $1) }
+      #expect(refused.error is SerializationError && server.requestCount == 1)
+      manager.interceptors = [ClosureInterceptor(adapt: { _, _ in throw NoToken() })]
+      let broken = await ended { manager.get("flaky", success: $0, failure: $1) }
+      #expect(broken.error is NoToken && server.requestCount == 1)
+    }
+  }
+
+  /// A download is adapted, and not sent again.
+  @Test func downloadsAreAdapted() async throws {
+    let folder = try ScratchFolder()
+    let route = ServerRoute(nil, "/file") { request, connection in
+      let status = request.fields.first("X-Key") == "k" ? 200 : 503
+      try connection.respond(status, text: "file")
+    }
+    try await withRetries([route]) { manager, server, waits in
+      let request = try manager.request(.get, "file")
+      let refused = await downloaded {
+        manager.downloadTask(with: request, destination: { _, _ in folder.file("no") }, completion: $0)
+      }
+      #expect(refused.error != nil && server.requestCount == 1 && waits.values == [])
+      manager.interceptors = [
+        ClosureInterceptor(adapt: { request, _ in
+          var request = request
+          if let name = HTTPField.Name("X-Key") { request.fields[name] = "k" }
+          return request
+        })
+      ]
+      let end = await downloaded {
+        manager.downloadTask(with: request, destination: { _, _ in folder.file("file") }, completion: $0)
+      }
+      #expect(end.error == nil && folder.names == ["file"])
+    }
+  }
+}
