@@ -23,8 +23,11 @@ struct BaseURL: Sendable {
 
   /// The absolute URL of a reference (RFC 3986 section 5.2), userinfo of the base included.
   func resolve(_ reference: String) throws(SessionError) -> String {
-    Self.text(of: try Self.resolve(reference, url))
+    Self.text(of: try resolved(reference))
   }
+
+  /// What `resolve(_:)` gives, read.
+  func resolved(_ reference: String) throws(SessionError) -> ParsedURL { try Self.resolve(reference, url) }
 
   private static func resolve(_ reference: String, _ base: ParsedURL) throws(SessionError) -> ParsedURL {
     do throws(URLRefusal) {

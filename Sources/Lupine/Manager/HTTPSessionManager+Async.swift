@@ -102,8 +102,7 @@ struct BodyReader<Value: Decodable & Sendable>: ResponseSerializer {
       serializer.acceptableStatusCodes = acceptableStatusCodes
       if let value = (try serializer.serialize(response, data: data) ?? .null) as? Value { return value }
     }
-    var serializer = DecodableResponseSerializer<Value>()
-    serializer.acceptableStatusCodes = acceptableStatusCodes
-    return try serializer.serialize(response, data: data)
+    return try DecodableResponseSerializer<Value>(acceptableStatusCodes: acceptableStatusCodes)
+      .serialize(response, data: data)
   }
 }

@@ -85,8 +85,13 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
     _ method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
     timeout: Duration? = nil
   ) throws -> Request {
-    let request = try requestSerializer.request(
-      method: method.rawValue, url: try absoluteURL(url), parameters: parameters)
+    let serializer = requestSerializer
+    let request =
+      if let base, serializer.takesReadURLs {
+        try serializer.request(method: method, url: base.resolved(url), parameters: parameters)
+      } else {
+        try serializer.request(method: method.rawValue, url: absoluteURL(url), parameters: parameters)
+      }
     return try finished(request, headers, timeout)
   }
 
@@ -103,6 +108,7 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
   private func finished(
     _ request: Request, _ headers: [String: String]?, _ timeout: Duration?
   ) throws(SessionError) -> Request {
+    guard timeout != nil || headers != nil else { return request }
     var request = request
     if let timeout { request.timeoutInterval = timeout }
     for (name, value) in headers ?? [:] {

@@ -15,7 +15,7 @@ public struct EmptyResponse: Decodable, Sendable, Hashable {
 public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResponseSerializing {
   /// Default: that of `JSONResponseSerializer`.
   public var validation: ResponseValidation
-  /// Made once; nobody else has it.
+  /// Nobody but us has it, so that nothing changes it.
   private let decoder: JSONDecoder
 
   /// A serializer for a type.
@@ -25,6 +25,13 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
     validation = ResponseValidation(acceptableContentTypes: JSONResponseSerializer.contentTypes)
     decoder = JSONDecoder()
     configure(decoder)
+  }
+
+  /// A serializer with a decoder as it comes, which all of these share.
+  init(acceptableStatusCodes: Set<Int>?) {
+    validation = ResponseValidation(
+      acceptableStatusCodes: acceptableStatusCodes, acceptableContentTypes: JSONResponseSerializer.contentTypes)
+    decoder = PlainJSON.decoder
   }
 
   /// The value of the body.
@@ -64,4 +71,8 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         underlying: error)
     }
   }
+}
+
+private enum PlainJSON {
+  static let decoder = JSONDecoder()
 }

@@ -11,7 +11,9 @@ public import LupineSession
 /// one request at a time on a connection; and the cache policy, because sessions have no cache.
 public struct HTTPRequestSerializer: HTTPRequestSerializing {
   /// The fields that every request gets unless it has them; made when they are set, not for each request.
-  var fields: HTTPFields
+  var fields: HTTPFields { didSet { encodedFields = EncodedFields() } }
+  /// Their encoded form, which the requests share that get just these.
+  private var encodedFields = EncodedFields()
   /// A header that cannot be sent; the next request is refused for it.
   var refusedHeader: String?
 
@@ -82,6 +84,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
     var request = original
     guard !request.fields.isEmpty else {
       request.fields = fields
+      request.encodedFields = encodedFields
       return request
     }
     for field in fields where !original.fields.contains(field.name) { request.fields.append(field) }
@@ -93,7 +96,12 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
     guard let method = HTTPRequest.Method(method) else {
       throw SessionError(.badRequest, phase: .prepare, message: "the method is no token")
     }
-    var request = try Request(url, method: method)
+    return applyingSettings(try Request(url, method: method))
+  }
+
+  /// A copy with the settings.
+  func applyingSettings(_ original: Request) -> Request {
+    var request = original
     request.timeoutInterval = timeoutInterval
     if let handlesCookies { request.handlesCookies = handlesCookies }
     request.networkServiceType = networkServiceType

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import HTTPTypes
 internal import LupineRules
 public import LupineSession
 
@@ -61,6 +62,19 @@ extension HTTPRequestSerializing {
     try constructing(&form)
     if !form.isEmpty { form.apply(to: &request) }
     return request
+  }
+}
+
+extension HTTPRequestSerializing {
+  /// Whether `request(method:url:parameters:)` is the one above, so that a URL which is read already need not be written and read again.
+  var takesReadURLs: Bool {
+    self is HTTPRequestSerializer || self is JSONRequestSerializer || self is PropertyListRequestSerializer
+  }
+
+  /// A request with the headers, the settings and the parameters.
+  func request(method: HTTPRequest.Method, url: ParsedURL, parameters: (any Sendable)?) throws -> Request {
+    let bare = Request(parsed: url, method: method, fields: HTTPFields(), body: .none)
+    return try serialize(base.applyingSettings(bare), parameters: parameters)
   }
 }
 

@@ -47,7 +47,9 @@ public struct Request: Sendable {
   /// The method. Default GET.
   public var method: HTTPRequest.Method
   /// The fields. `Host` and the framing fields are made from the URL and the body; one given here must agree with them.
-  public var fields: HTTPFields
+  public var fields: HTTPFields { didSet { encodedFields = nil } }
+  /// The encoded form of `fields`, shared with other requests that have the same; nil once they change. Set it after `fields`.
+  package var encodedFields: EncodedFields?
   /// The body. Default none.
   public var body: Body
   /// Names of fields that are secrets besides the known ones: they are dropped when a redirect leaves the origin, and never logged.
@@ -99,7 +101,7 @@ public struct Request: Sendable {
     try self.init(url.absoluteString, method: method, fields: fields, body: body)
   }
 
-  init(parsed: ParsedURL, method: HTTPRequest.Method, fields: HTTPFields, body: Body) {
+  package init(parsed: ParsedURL, method: HTTPRequest.Method, fields: HTTPFields, body: Body) {
     parsedURL = parsed
     self.method = method
     self.fields = fields

@@ -49,17 +49,31 @@ struct ComposedFields: Sendable {
   let url: ParsedURL
   /// Whether there is nothing but what the session adds.
   private let isDefault: Bool
+  /// What the fields of a first exchange come to, if they are shared by requests.
+  private var encoded: EncodedFields.Entry?
 
   init(run: TaskRun, hop: Hop?, url: ParsedURL) {
     self.run = run
     self.hop = hop
     self.url = url
+    let addsNone = run.session.composer.additionalFields.isEmpty
     if let hop {
-      isDefault =
-        hop.request.fields.isEmpty && run.session.composer.additionalFields.isEmpty && hop.chain.answers.isEmpty
+      isDefault = addsNone && hop.request.fields.isEmpty && hop.chain.answers.isEmpty
     } else {
-      isDefault = run.request.fields.isEmpty && run.session.composer.additionalFields.isEmpty
+      isDefault = addsNone && run.request.fields.isEmpty
+      if addsNone, !isDefault, let shared = run.request.encodedFields {
+        encoded = shared.entry(composer, offers: offers, make: encodedEntry)
+      }
     }
+  }
+
+  private func encodedEntry() -> EncodedFields.Entry {
+    let isPreparable = !fields.contains(.host)
+    return EncodedFields.Entry(
+      composer: composer, offers: offers,
+      // What is refused is refused again, with its reason, when the head is written field by field.
+      prepared: isPreparable ? try? PreparedFields(preparablePairs) : nil, offersCodings: computedOffersCodings,
+      hasIdempotencyKey: computedHasIdempotencyKey, hasCookie: fields.contains(.cookie))
   }
 
   private var composer: RequestComposer { run.session.composer }
@@ -72,7 +86,9 @@ struct ComposedFields: Sendable {
   }
 
   /// Whether the content codings of the answer were offered by us, so that we decode them.
-  var offersCodings: Bool {
+  var offersCodings: Bool { encoded?.offersCodings ?? computedOffersCodings }
+
+  private var computedOffersCodings: Bool {
     guard offers else { return false }
     guard !isDefault else { return true }
     return !contains(.acceptEncoding) && !contains(.range)
@@ -93,19 +109,25 @@ struct ComposedFields: Sendable {
 
   /// Whether a `Cookie` field of the caller's goes to this hop.
   private var sendsOwnCookies: Bool {
+    if let encoded { return encoded.hasCookie }
     if fields.contains(.cookie) { return !(hop?.chain.strip.contains(.sensitive) ?? false) }
     return composer.additionalFields.contains(.cookie) && !(hop?.chain.history.strip.contains(.sensitive) ?? false)
   }
 
   /// All fields as pairs.
-  var pairs: [(name: String, value: String)] {
+  var pairs: [(name: String, value: String)] { pairs(isWhole: true) }
+
+  /// Those that are the same in all first exchanges of requests with the same fields.
+  private var preparablePairs: [(name: String, value: String)] { pairs(isWhole: false) }
+
+  private func pairs(isWhole: Bool) -> [(name: String, value: String)] {
     let fields = fields
     let answers = hop?.chain.answers ?? []
     // A request that a delegate answered with has lost what it must; the session's own fields are new to every hop.
     let strip = (own: hop?.chain.strip ?? [], session: hop?.chain.history.strip ?? [])
     // RFC 9110 7.2 recommends Host first. The caller may name another one, for the first origin only.
     let host = strip.own.contains(.target) ? nil : fields[.host]
-    var pairs = [(name: "Host", value: host ?? url.authority)]
+    var pairs = isWhole ? [(name: "Host", value: host ?? url.authority)] : []
     func take(_ field: HTTPField, _ strip: OriginRule.Strip) {
       guard field.name != .host,
         !answers.contains(where: { $0.name.lowercased() == field.name.canonicalName }),
@@ -116,7 +138,7 @@ struct ComposedFields: Sendable {
     for field in fields { take(field, strip.own) }
     for field in composer.additionalFields where !fields.contains(field.name) { take(field, strip.session) }
     pairs += answers
-    if let cookies = jarCookies { pairs.append(("Cookie", cookies)) }
+    if isWhole, let cookies = jarCookies { pairs.append(("Cookie", cookies)) }
     if !contains(.userAgent), let userAgent = composer.userAgent { pairs.append(("User-Agent", userAgent)) }
     if !contains(.accept) { pairs.append(("Accept", "*/*")) }
     if offers, !contains(.acceptEncoding) {
@@ -130,15 +152,15 @@ struct ComposedFields: Sendable {
   ///
   /// - Parameter isExpecting: whether to ask for 100 (Continue).
   func head(method: String, framing: RequestFraming, isExpecting: Bool = false) throws(WireError) -> [UInt8] {
-    let cookies = isDefault ? jarCookies : nil
-    if isDefault, cookies == nil, framing == .none, !isExpecting {
-      return try RequestEncoder.head(
-        method: method, target: url.target, host: url.authority, fields: composer.prepared(offering: offers))
+    let prepared = isDefault ? composer.prepared(offering: offers) : encoded?.prepared
+    let cookies = prepared == nil ? nil : jarCookies
+    if let prepared, cookies == nil, framing == .none, !isExpecting {
+      return try RequestEncoder.head(method: method, target: url.target, host: url.authority, fields: prepared)
     }
     var head = try RequestHeadBuilder(method: method, target: url.target, framing: framing)
-    if isDefault {
+    if let prepared {
       try head.append("Host", url.authority)
-      head.append(composer.prepared(offering: offers))
+      head.append(prepared)
       if let cookies { try head.append("Cookie", cookies) }
     } else {
       for (name, value) in pairs { try head.append(name, value) }
@@ -148,7 +170,9 @@ struct ComposedFields: Sendable {
   }
 
   /// Whether the caller says that the request may be repeated.
-  var hasIdempotencyKey: Bool {
+  var hasIdempotencyKey: Bool { encoded?.hasIdempotencyKey ?? computedHasIdempotencyKey }
+
+  private var computedHasIdempotencyKey: Bool {
     guard !isDefault else { return false }
     return fields.contains { RetryRule.isIdempotencyKey($0.name.rawName) }
   }
