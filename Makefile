@@ -6,7 +6,7 @@ help:
 	@echo 'make test     build and run every test'
 	@echo 'make fuzz     fuzz whatever reads bytes from outside: FUZZ_SECONDS=30 each, TARGET=multipart for one'
 	@echo 'make fuzz-minimise  keep the fewest inputs found by fuzzing that cover as much'
-	@echo 'make bench    measure beside libcurl; prints ratios'
+	@echo 'make bench    measure beside peers: ratios, figures and plots into Docs; QUICK=1 for a first impression'
 	@echo 'make docs     build the documentation into Docs/.docc-build'
 	@echo 'make format   format every Swift file'
 	@echo 'make nightly  what takes too long for every commit: longer fuzzing, every benchmark'

@@ -2,23 +2,22 @@
 import PackageDescription
 
 let session = Target.Dependency.product(name: "LupineSession", package: "Lupine")
+let support = Target.Dependency.product(name: "BenchmarkSupport", package: "Measurement")
 let settings = [SwiftSetting.swiftLanguageMode(.v6)]
 
 // A package of its own, so that peers never enter ours; it sees products only.
 let package = Package(
   name: "LupineBenchmarks",
-  dependencies: [.package(name: "Lupine", path: "..")],
+  dependencies: [.package(name: "Lupine", path: ".."), .package(path: "Measurement")],
   targets: [
-    .target(name: "CAllocator"),
-    .target(name: "BenchmarkSupport", dependencies: ["CAllocator"], swiftSettings: settings),
-    .executableTarget(name: "GetLoop", dependencies: [session], swiftSettings: settings),
-    .executableTarget(name: "Transfer", dependencies: ["BenchmarkSupport", session], swiftSettings: settings),
+    .executableTarget(name: "GetLoop", dependencies: [support, session], swiftSettings: settings),
+    .executableTarget(name: "Transfer", dependencies: [support, session], swiftSettings: settings),
     .executableTarget(
-      name: "FormUpload", dependencies: ["BenchmarkSupport", .product(name: "Lupine", package: "Lupine")],
+      name: "FormUpload", dependencies: [support, .product(name: "Lupine", package: "Lupine")],
       swiftSettings: settings),
     .executableTarget(
-      name: "ManagerLoop", dependencies: ["BenchmarkSupport", .product(name: "Lupine", package: "Lupine")],
+      name: "ManagerLoop", dependencies: [support, .product(name: "Lupine", package: "Lupine")],
       swiftSettings: settings),
-    .executableTarget(name: "IdleConnections", dependencies: ["BenchmarkSupport", session], swiftSettings: settings),
+    .executableTarget(name: "IdleConnections", dependencies: [support, session], swiftSettings: settings),
   ]
 )

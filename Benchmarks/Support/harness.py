@@ -22,6 +22,11 @@ packages = {
     "valgrind": "valgrind",
     "perf": "linux-perf",
     "strace": "strace",
+    "strip": "binutils",
+    "go": "golang-go",
+    "wrk": "wrk",
+    "rsvg-convert": "librsvg2-bin",
+    "python3-urllib3": "python3-urllib3",
     "curl/curl.h": "libcurl4-openssl-dev",
     "openssl/ssl.h": "libssl-dev",
 }
@@ -32,7 +37,10 @@ class Failure(Exception):
 
 
 def has(tool):
-    """Whether a program is in the path, or a header is where the C compiler looks."""
+    """Whether a program is in the path, a header is where the C compiler looks, or a package of Python is there."""
+    if tool.startswith("python3-"):
+        probe = subprocess.run(["/usr/bin/python3", "-c", f"import {tool[8:]}"], stderr=subprocess.DEVNULL)
+        return probe.returncode == 0
     if not tool.endswith(".h"):
         return shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
     probe = subprocess.run(
@@ -85,15 +93,21 @@ def free_ports(count):
 
 
 def certificate(directory):
-    """An ECDSA P-256 certificate for localhost and 127.0.0.1 that is its own root."""
-    paths = os.path.join(directory, "certificate.pem"), os.path.join(directory, "key.pem")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-         "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "keyUsage=critical,digitalSignature",
-         "-addext", "extendedKeyUsage=serverAuth", "-out", paths[0], "-keyout", paths[1]],
-        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return paths
+    """An ECDSA P-256 certificate for localhost and 127.0.0.1, its key, and the root that signed it."""
+
+    def make(name, *options):
+        paths = os.path.join(directory, name + ".pem"), os.path.join(directory, name + "-key.pem")
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+             "-out", paths[0], "-keyout", paths[1], *options], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return paths
+
+    root, root_key = make("root", "-subj", "/CN=Benchmark root", "-addext", "keyUsage=critical,keyCertSign")
+    leaf = make(
+        "certificate", "-CA", root, "-CAkey", root_key, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "keyUsage=critical,digitalSignature",
+        "-addext", "extendedKeyUsage=serverAuth")
+    return (*leaf, root)
 
 
 def large_file(directory, size):
@@ -136,6 +150,7 @@ http {{
     root {root};
     location = /hello {{ default_type text/plain; return 200 "Hello, world!"; }}
     location = /json {{ default_type application/json; return 200 '{{"greeting":"Hello, world!","count":13}}'; }}
+    location = /compressed {{ default_type application/json; add_header Content-Encoding gzip; alias {root}/compressed.gz; }}
     location = /session {{ default_type text/plain; return 200 "$ssl_session_reused session..\\n"; }}
   }}
 }}
@@ -163,7 +178,7 @@ class Nginx(Server):
 
     def __init__(self, directory, root):
         require("nginx", "openssl", "taskset")
-        self.certificate, self.key = certificate(directory)
+        self.certificate, self.key, self.authority = certificate(directory)
         ports = free_ports(2)
         temporary = " ".join(
             f"{name}_temp_path {directory}/{name};" for name in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
@@ -201,6 +216,47 @@ def wait_until_listening(process, ports):
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise Failure("the server did not start; its messages are above")
                 time.sleep(0.02)
+
+
+def first_line(command, timeout=60):
+    """Milliseconds from before a program is started on the client's processor to its first line."""
+    pinned = ["taskset", "-c", str(processors()[0])] + [str(word) for word in command]
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        pinned, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
+    line = process.stdout.readline()
+    passed = time.perf_counter() - began
+    _, errors = process.communicate(timeout=timeout)
+    if process.returncode != 0 or not line.startswith("{"):
+        raise Failure(f"status {process.returncode} from: {' '.join(pinned)}\n{errors[-2000:]}")
+    return passed * 1000
+
+
+class Others:
+    """How many processors other processes kept busy, in user space and in the kernel, between its making and `share`."""
+
+    def __init__(self, *servers):
+        self.servers = servers
+        self.began, self.busy, self.own = time.monotonic(), self._busy(), self._own()
+
+    @staticmethod
+    def _busy():
+        with open("/proc/stat") as file:
+            user, nice, system = (int(word) for word in file.readline().split()[1:4])
+        return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+    def _own(self):
+        times = os.times()
+        total = times.user + times.system + times.children_user + times.children_system
+        for server in self.servers:
+            with open(f"/proc/{server.process.pid}/stat") as file:
+                words = file.read().rpartition(")")[2].split()
+            total += (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        return total
+
+    def share(self):
+        passed = max(0.01, time.monotonic() - self.began)
+        return max(0.0, (self._busy() - self.busy - self._own() + self.own) / passed)
 
 
 def client(command, timeout=600, environment=None):

@@ -1,7 +1,13 @@
-"""Results as a table, as JSON and as a plot."""
+"""Results as a table, as JSON, and as the table of budgets in Docs/Benchmarks.md."""
 
 import json
+import os
 import statistics
+
+# A row whose ratios lie further apart than this, the largest less the smallest beside the median, or that was measured while others kept
+# this part of a processor busy, is too noisy to be judged.
+SPREAD_LIMIT = 0.4
+OTHERS_LIMIT = 0.25
 
 
 class Row:
@@ -10,8 +16,8 @@ class Row:
     def __init__(self, name, title, unit, budget):
         self.name, self.title, self.unit, self.budget = name, title, unit, budget
         self.ours, self.peers = [], []
-        self.load = 0.0
-        self.note = ""
+        self.others = 0.0
+        self.failure = self.design = None
 
     @property
     def isRatio(self):
@@ -26,27 +32,48 @@ class Row:
         return statistics.median(self.values)
 
     @property
+    def spread(self):
+        return (max(self.values) - min(self.values)) / abs(self.median) if self.median else 0.0
+
+    @property
+    def isCounted(self):
+        return self.unit in ("calls", "instructions", "allocations", "B", "MB")
+
+    @property
+    def isNoisy(self):
+        return not self.isCounted and (self.spread > SPREAD_LIMIT or self.others > OTHERS_LIMIT)
+
+    @property
     def passes(self):
         return self.budget is None or self.median <= self.budget
 
+    @property
+    def verdict(self):
+        budget = "" if self.budget is None else "✓" if self.passes else "✗"
+        return (budget + " noisy" if self.isNoisy else budget).strip()
+
     def record(self):
+        if self.failure:
+            return {"name": self.name, "title": self.title, "unit": self.unit, "budget": self.budget, "failure": self.failure}
         return {
             "name": self.name, "title": self.title, "unit": self.unit, "ours": self.ours, "peer": self.peers,
             "median": self.median, "minimum": min(self.values), "maximum": max(self.values), "budget": self.budget,
-            "passes": self.passes, "loadAverage": self.load, "note": self.note,
+            "passes": self.passes, "noisy": self.isNoisy, "processorsBusyWithOthers": round(self.others, 3), "design": self.design,
         }
 
 
 def figure(value):
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
 def cells(row):
+    if row.failure:
+        return [row.name, row.title, row.unit, "–", "–", "not measured: " + row.failure.splitlines()[0][:60], "–", ""]
     peer = figure(statistics.median(row.peers)) if row.isRatio else "–"
     budget = f"≤ {row.budget:g}" if row.budget is not None else "–"
-    verdict = "" if row.budget is None else "✓" if row.passes else "✗"
-    spread = f"{figure(row.median)} [{figure(min(row.values))}–{figure(max(row.values))}]"
-    return [row.name, row.title, row.unit, figure(statistics.median(row.ours)), peer, spread, budget, verdict]
+    values = row.values
+    spread = f" [{figure(min(values))}–{figure(max(values))}]" if len(values) > 1 else ""
+    return [row.name, row.title, row.unit, figure(statistics.median(row.ours)), peer, figure(row.median) + spread, budget, row.verdict]
 
 
 header = ["row", "work", "unit", "ours", "peer", "ratio or figure [min–max]", "budget", ""]
@@ -63,61 +90,41 @@ def table(rows):
     return "\n".join(texts)
 
 
-def write_json(path, rows, machine):
+def noisy_names(rows):
+    return [row.name for row in rows if not row.failure and row.isNoisy]
+
+
+def write_json(path, result):
     with open(path, "w") as file:
-        json.dump({"machine": machine, "rows": [row.record() for row in rows]}, file, indent=2, ensure_ascii=False)
+        json.dump(result, file, indent=1, ensure_ascii=False)
         file.write("\n")
 
 
-def write_plot(path, rows, machine):
-    """Bars of ratios against their peers; a notch marks the budget. Absolute rows are drawn as a fraction of their budget."""
-    drawn = [row for row in rows if row.isRatio or row.budget]
-    scale = max([1.25] + [min(position(row), 2.0) for row in drawn])
-    left, width, step, top = 330, 460, 34, 70
-    total = top + step * len(drawn) + 40
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 110}" height="{total}" '
-        'font-family="system-ui, sans-serif" font-size="13" fill="#24292f">',
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
-        '<text x="20" y="28" font-size="17" font-weight="600">CPU time of the client, Lupine ÷ peer</text>',
-        f'<text x="20" y="48" fill="#57606a">{escape(machine)} · shorter is better · │ budget · '
-        'rows without a peer: figure ÷ budget</text>',
-    ]
-    one = left + width / scale
-    parts.append(f'<line x1="{one:.1f}" y1="{top - 8}" x2="{one:.1f}" y2="{total - 30}" stroke="#d0d7de"/>')
-    parts.append(f'<text x="{one:.1f}" y="{total - 14}" text-anchor="middle" fill="#57606a">1</text>')
-    for index, row in enumerate(drawn):
-        parts += bar(row, top + step * index, left, width, scale)
-    parts.append("</svg>\n")
+BEGIN, END = "<!-- written by Benchmarks/run: begin -->\n", "<!-- written by Benchmarks/run: end -->\n"
+
+
+def budgets_table(records):
+    """The lines of the design's table with what was measured, as Markdown."""
+    lines = ["| Work | Budget | Measured | Smallest–largest | |", "|---|---|---|---|---|"]
+    for record in records:
+        if not record.get("design"):
+            continue
+        verdict = ("✓" if record["passes"] else "✗") + (" (noisy)" if record["noisy"] else "")
+        spread = f"{figure(record['minimum'])}–{figure(record['maximum'])}" if record["minimum"] != record["maximum"] else ""
+        lines.append(f"| {record['design']} | ≤ {record['budget']:g} | **{figure(record['median'])}** | {spread} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_budgets_table(path, result):
+    """Puts the table where the document keeps it."""
+    if not os.path.exists(path):
+        return
+    with open(path) as file:
+        text = file.read()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    if not rest or not after:
+        return
+    line = f"{result['machine']}. {result['date']}, {result['rounds']} rounds.\n\n"
     with open(path, "w") as file:
-        file.write("\n".join(parts))
-
-
-def position(row):
-    return row.median if row.isRatio else row.median / row.budget
-
-
-def bar(row, y, left, width, scale):
-    length = min(position(row), scale) / scale * width
-    colour = "#7d8590" if row.budget is None else "#5a8f4e" if row.passes else "#c4532d"
-    budget = None if row.budget is None else row.budget if row.isRatio else 1.0
-    parts = [
-        f'<text x="{left - 10}" y="{y + 16}" text-anchor="end">{escape(row.title)}</text>',
-        f'<rect x="{left}" y="{y + 3}" width="{length:.1f}" height="18" rx="3" fill="{colour}"/>',
-        f'<text x="{left + length + 8:.1f}" y="{y + 16}" font-weight="600">{escape(label(row))}</text>',
-    ]
-    if row.isRatio:
-        low, high = (left + min(value, scale) / scale * width for value in (min(row.values), max(row.values)))
-        parts.append(f'<line x1="{low:.1f}" y1="{y + 12}" x2="{high:.1f}" y2="{y + 12}" stroke="#24292f" opacity="0.45"/>')
-    if budget is not None and budget <= scale:
-        x = left + budget / scale * width
-        parts.append(f'<line x1="{x:.1f}" y1="{y - 1}" x2="{x:.1f}" y2="{y + 25}" stroke="#24292f" stroke-width="2"/>')
-    return parts
-
-
-def label(row):
-    return f"{row.median:.2f}" if row.isRatio else f"{figure(row.median)} {row.unit}"
-
-
-def escape(text):
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        file.write(before + BEGIN + line + budgets_table(result["rows"]) + END + after)

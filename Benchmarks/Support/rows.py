@@ -1,283 +1,152 @@
-"""The rows: what is measured, how, and against which budget (design of the project, section "Budgets")."""
+"""The rows: ratios and figures taken from the scenarios, and the budgets of the project's design, section "Budgets"."""
 
 import os
-import re
-import shutil
 import subprocess
-import tempfile
+from collections import namedtuple
 
-from harness import Failure, Nginx, Sink, build_peer, client, has, large_file, load_average, processors, require, scratch_directory
+from harness import processors
 from report import Row
+from scenarios import AHC, AWAIT, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, URLLIB3, URLSESSION, WRK
 
-GIBI = 1 << 30
+# `peer` None: our figure alone, against an absolute budget. `design`: the line of the design's table that the row answers.
+Specification = namedtuple("Specification", "title unit budget scenario ours peer figure design", defaults=[None, "cpu", None])
 
-
-class Bench:
-    """Servers, programs and sizes of one invocation. Servers start when first needed."""
-
-    def __init__(self, binaries, quick, rounds):
-        self.binaries, self.quick = binaries, quick
-        self.rounds = rounds or (3 if quick else 5)
-        self.size = int(os.environ.get("LUPINE_LARGE_BODY_BYTES", GIBI // 8 if quick else GIBI))
-        self.directory = scratch_directory(2 * self.size)
-        self._nginx = self._sink = self._body = None
-
-    @property
-    def nginx(self):
-        self._nginx = self._nginx or Nginx(self.directory, self.directory)
-        return self._nginx
-
-    @property
-    def sink(self):
-        self._sink = self._sink or Sink(self.nginx.certificate, self.nginx.key)
-        return self._sink
-
-    @property
-    def body(self):
-        self._body = self._body or large_file(self.directory, self.size)
-        return self._body
-
-    def close(self):
-        for server in [self._nginx, self._sink]:
-            if server:
-                server.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def ours(self, name):
-        return os.path.join(self.binaries, name)
-
-    def compare(self, row, ours, peer):
-        """Alternates the two; each returns one figure. The first pair only warms caches up."""
-        row.load = load_average()
-        for index in range(self.rounds + 1):
-            pair = ours(), peer()
-            if index > 0:
-                row.ours.append(pair[0])
-                row.peers.append(pair[1])
-        return row
-
-    def repeat(self, row, ours, times=1):
-        row.load = load_average()
-        row.ours = [ours() for _ in range(times)]
-        return row
+SHORT = {LIBCURL: "", AHC: "-ahc", URLSESSION: "-urlsession", GO: "-go", URLLIB3: "-urllib3", WRK: "-wrk"}
+rows = {}
 
 
-# MARK: GETs
+def add(name, *specification, **more):
+    rows[name] = Specification(*specification, **more)
 
 
-def get(bench, row, mode, connections, tls=False):
-    count = (20_000 if bench.quick else 100_000) if connections > 1 else (4_000 if bench.quick else 20_000)
-    url = (bench.nginx.tls if tls else bench.nginx.plain) + "/hello"
-    authority = ["--ca", bench.nginx.certificate] if tls else []
-    peer = build_peer("getloop", "curl")
-    return bench.compare(
-        row,
-        lambda: client([bench.ours("GetLoop"), mode, url, connections, count] + authority)["cpuMicroseconds"],
-        lambda: client([peer, url, connections, count] + authority)["cpuMicroseconds"])
+def beside(name, title, scenario, ours, peers, unit="µs", figure="cpu", budgets=None, design=None):
+    """A row for each peer. The name of libcurl's has nothing behind it."""
+    for peer in peers:
+        add(name + SHORT[peer], f"{title} ÷ {peer}", unit, (budgets or {}).get(peer), scenario, ours, peer, figure,
+            (design or {}).get(peer))
 
 
-def manager(bench, row, connections):
-    """A value in JSON, decoded into a type by a manager, beside libcurl, which decodes nothing."""
-    count = 20_000 if bench.quick else 100_000
-    peer = build_peer("getloop", "curl")
-    return bench.compare(
-        row,
-        lambda: client([bench.ours("ManagerLoop"), bench.nginx.plain, "json", connections, count])["cpuMicroseconds"],
-        lambda: client([peer, bench.nginx.plain + "/json", connections, count])["cpuMicroseconds"])
+EVERY = [LIBCURL, AHC, URLSESSION, GO, URLLIB3]
+for peer in [LIBCURL, GO]:
+    add("floor-64" + SHORT[peer], f"GET, 64 connections, wrk ÷ {peer}: the floor", "µs", None, "get-64", WRK, peer)
+add("floor-1", "GET, 1 connection, wrk ÷ libcurl: the floor", "µs", None, "get-1", WRK, LIBCURL)
+beside("get-callback-64", "GET, 64 connections, callbacks", "get-64", CALLBACKS, [LIBCURL, WRK, AHC, GO], budgets={LIBCURL: 0.4, WRK: 1.5},
+       design={LIBCURL: "the same through callbacks ÷ libcurl", WRK: "the same through callbacks ÷ wrk"})
+beside("get-await-64", "GET, 64 connections, await", "get-64", AWAIT, EVERY, budgets={LIBCURL: 0.5, AHC: 0.2}, design={
+    LIBCURL: "keep-alive GET, 13 bytes, 64 connections, `await session.data(for:)` ÷ libcurl",
+    AHC: "keep-alive GET, 13 bytes, 64 connections, `await session.data(for:)` ÷ AsyncHTTPClient"})
+beside("get-engine-64", "GET, 64 connections, await on the engine's executor", "get-64", ENGINE, [LIBCURL])
+beside("get-callback-1", "GET, 1 connection, callbacks", "get-1", CALLBACKS, [LIBCURL, WRK, AHC, GO], budgets={LIBCURL: 0.9},
+       design={LIBCURL: "one connection, one request at a time, callbacks ÷ libcurl"})
+beside("get-await-1", "GET, 1 connection, await", "get-1", AWAIT, EVERY, budgets={LIBCURL: 0.9},
+       design={LIBCURL: "one connection, one request at a time, await ÷ libcurl"})
+beside("get-engine-1", "GET, 1 connection, await on the engine's executor", "get-1", ENGINE, [LIBCURL])
+for connections in [8, 512]:
+    beside(f"get-callback-{connections}", f"GET, {connections} connections, callbacks", f"get-{connections}", CALLBACKS, [LIBCURL, AHC, GO])
+    beside(f"get-await-{connections}", f"GET, {connections} connections, await", f"get-{connections}", AWAIT, [LIBCURL])
+add("two-engines", "GET, 64 connections, two engines ÷ one, both ours, one processor", "µs", 1.1, "engines-64", "2 engines", "1 engines",
+    design="two engines ÷ one, CPU per request")
+add("manager-json-64", "GET, 64 connections, JSON decoded by a manager ÷ libcurl, not decoded", "µs", 0.8, "json-64", MANAGER, LIBCURL,
+    design="the same through `HTTPSessionManager` with JSON decoded ÷ libcurl without any decoding")
+beside("get-64k", "GET of 64 KiB, 64 connections, callbacks", "get-64k", CALLBACKS, EVERY)
+beside("gzip", "GET of 256 KiB as gzip, decoded, callbacks", "gzip", CALLBACKS, [LIBCURL, AHC, GO])
+beside("waiters", "GET, 1,024 at once over 8 connections, await", "waiters", AWAIT, [LIBCURL, AHC, GO])
+beside("waiters-callback", "GET, 1,024 at once over 8 connections, callbacks", "waiters", CALLBACKS, [LIBCURL])
+beside("abandon", "GET cancelled at its head, 64 at once, await", "abandon", AWAIT, [LIBCURL, GO])
+for figure in ["p50", "p99", "p999"]:
+    for connections in [1, 64]:
+        beside(f"latency-{connections}-{figure}", f"latency, {figure}, {connections} connection{'s' if connections > 1 else ''}, await",
+               f"latency-{connections}", AWAIT, [LIBCURL, GO], figure=figure)
+beside("fresh", "GET, a new connection for each, callbacks", "fresh", CALLBACKS, [LIBCURL, AHC, GO])
+add("reuse-gain", "GET on a kept connection ÷ on a new one, both ours", "µs", None, "fresh", CALLBACKS + ", kept", CALLBACKS)
+add("handshake-full", "full TLS handshake ÷ libcurl", "µs", 0.9, "handshakes", CALLBACKS + ", full", LIBCURL + ", full",
+    design="full TLS handshake per request ÷ libcurl's full")
+add("handshake-full-go", "full TLS handshake ÷ Go net/http", "µs", None, "handshakes", CALLBACKS + ", full", GO + ", full")
+add("handshake-full-ahc", "full TLS handshake ÷ AsyncHTTPClient", "µs", None, "handshakes", CALLBACKS + ", full", AHC + ", full")
+add("handshake-resumed", "resumed TLS handshake ÷ libcurl", "µs", 0.9, "handshakes", CALLBACKS + ", resumed", LIBCURL + ", resumed",
+    design="resumed TLS handshake per request ÷ libcurl's resumed")
+add("handshake-resumed-go", "resumed TLS handshake ÷ Go net/http", "µs", None, "handshakes", CALLBACKS + ", resumed", GO + ", resumed")
+add("resumed-vs-full", "resumed ÷ full handshake, both ours", "µs", 0.6, "handshakes", CALLBACKS + ", resumed", CALLBACKS + ", full",
+    design="resumed TLS handshake ÷ our own full")
+beside("tls-callback-64", "TLS GET, 64 connections, callbacks", "tls-64", CALLBACKS, [LIBCURL, GO], budgets={LIBCURL: 0.5, GO: 0.7},
+       design={LIBCURL: "TLS keep-alive, 64 connections, callbacks ÷ libcurl", GO: "TLS keep-alive, 64 connections, callbacks ÷ Go's net/http"})
+beside("tls-await-64", "TLS GET, 64 connections, await", "tls-64", AWAIT, [LIBCURL, AHC, GO, URLLIB3], budgets={LIBCURL: 0.5, GO: 0.7},
+       design={LIBCURL: "TLS keep-alive, 64 connections, await ÷ libcurl", GO: "TLS keep-alive, 64 connections, await ÷ Go's net/http"})
+beside("tls-callback-1", "TLS GET, 1 connection, callbacks", "tls-1", CALLBACKS, [LIBCURL])
+beside("tls-await-1", "TLS GET, 1 connection, await", "tls-1", AWAIT, [LIBCURL, AHC, GO])
+for connections in [8, 512]:
+    beside(f"tls-callback-{connections}", f"TLS GET, {connections} connections, callbacks", f"tls-{connections}", CALLBACKS, [LIBCURL, GO])
+LARGE = [LIBCURL, AHC, URLSESSION, GO]
+beside("download", "download, discarded", "download", CALLBACKS, LARGE, "ms/GiB", budgets={LIBCURL: 0.8},
+       design={LIBCURL: "1 GiB download, discarded ÷ libcurl"})
+add("download-256k", "download, discarded ÷ libcurl, 256 KiB", "ms/GiB", 0.8, "download", CALLBACKS, BIG,
+    design="1 GiB download, discarded ÷ libcurl with a buffer of 256 KiB")
+beside("download-chunks", "download, chunks awaited", "download", AWAIT, [LIBCURL, AHC, GO], "ms/GiB")
+add("download-chunks-256k", "download, chunks awaited ÷ libcurl, 256 KiB", "ms/GiB", None, "download", AWAIT, BIG)
+beside("download-memory", "download into memory", "download-memory", AWAIT, LARGE, "ms/GiB")
+add("download-file", "download to a file ÷ curl -o", "ms/GiB", 0.7, "download-file", AWAIT, CURL, design="1 GiB download to a file ÷ curl -o")
+for peer in LARGE:
+    add("download-file-" + (SHORT[peer][1:] or "libcurl"), f"download to a file ÷ {peer}", "ms/GiB", 0.7 if peer == LIBCURL else None,
+        "download-file", AWAIT, peer)
+add("download-file-256k", "download to a file ÷ libcurl, 256 KiB", "ms/GiB", None, "download-file", AWAIT, BIG)
+beside("download-tls", "TLS download, discarded", "download-tls", CALLBACKS, [LIBCURL, GO], "ms/GiB")
+add("download-tls-256k", "TLS download, discarded ÷ libcurl, 256 KiB", "ms/GiB", None, "download-tls", CALLBACKS, BIG)
+beside("upload", "upload from a file", "upload", AWAIT, LARGE, "ms/GiB", budgets={LIBCURL: 0.8})
+add("upload-256k", "upload from a file ÷ libcurl, 256 KiB", "ms/GiB", None, "upload", AWAIT, BIG)
+add("upload-multipart", "upload of a form ÷ libcurl's multipart", "ms/GiB", 0.8, "upload-multipart", MANAGER, LIBCURL,
+    design="1 GiB multipart upload from a file ÷ libcurl's, as curl -F")
+beside("upload-tls", "TLS upload from a file", "upload-tls", AWAIT, [LIBCURL, GO], "ms/GiB")
+for name, title in [("download", "download, discarded"), ("download to a file", "download to a file"), ("upload of a form", "multipart upload")]:
+    add("growth-" + name.replace(" ", "-"), f"{title}: peak memory above that of 1 MiB", "MB", 4, "growth", name, figure="growth",
+        design=f"1 GiB {title}: peak memory above that for a 1 MiB body, MB")
+HEAD = "response head of 514 bytes, 11 fields, parsed, validated and indexed"
+add("head", "response head ÷ llhttp", "ns", 0.5, "head", "Lupine", "llhttp", "nanoseconds", design=HEAD + " ÷ llhttp")
+add("head-ns", "response head", "ns", 200, "head", "Lupine", figure="nanoseconds", design=HEAD + ", ns")
+add("head-pico", "response head ÷ picohttpparser, which validates less", "ns", None, "head", "Lupine", "picohttpparser", "nanoseconds")
+add("chunked", "chunked body, chunks of 4 KiB ÷ llhttp", "ns/KiB", None, "chunked", "Lupine", "llhttp", "nanoseconds")
+CALLS = "system calls per keep-alive GET, "
+add("syscalls-64", CALLS + "64 connections, callbacks", "calls", 2.2, "syscalls-64", CALLBACKS, figure="calls", design=CALLS + "64 connections, callbacks")
+add("syscalls-await-64", CALLS + "64 connections, await", "calls", 2.2, "syscalls-await-64", AWAIT, figure="calls",
+    design=CALLS + "64 connections, await")
+add("syscalls-engine-1", CALLS + "1 connection, await on the engine's executor", "calls", 4, "syscalls-engine-1", ENGINE, figure="calls")
+add("syscalls-1", CALLS + "1 connection, await", "calls", 4, "syscalls-1", AWAIT, figure="calls",
+    design=CALLS + "1 connection, from another thread")
+add("syscalls-64-libcurl", CALLS + "64 connections, callbacks ÷ libcurl", "calls", None, "syscalls-64", CALLBACKS, LIBCURL, "calls")
+for figure in ["instructions", "allocations"]:
+    for peer in [LIBCURL, AHC]:
+        add(figure + SHORT[peer], f"{figure} per GET, 1 connection, callbacks ÷ {peer}", figure, None, "counts", CALLBACKS, peer, figure)
+    add(figure + "-await", f"{figure} per GET, 1 connection, await ÷ AsyncHTTPClient", figure, None, "counts", AWAIT, AHC, figure)
+add("idle", "idle connection, heap in use", "B", 3 * 1024, "idle", CALLBACKS, figure="heap", design="10,000 idle connections, bytes each in user space")
+add("idle-tls", "idle TLS connection, heap in use", "B", 30 * 1024, "idle-tls", CALLBACKS, figure="heap",
+    design="10,000 idle TLS connections, bytes each in user space")
+beside("cold", "process to first response", "cold", CALLBACKS, EVERY, "ms", "milliseconds")
+beside("size", "program and its libraries, without symbols", "sizes", CALLBACKS, LARGE, "MB", "megabytes")
 
 
-def floor(bench, row, connections):
-    """wrk does next to nothing with what it reads: what it costs is what the kernel takes from everybody, so no ratio can fall far below this
-    one. On a machine whose kernel is dear it may lie above a budget."""
-    require("wrk")
-    seconds = 2 if bench.quick else 4
-    command = ["wrk", "-t", "1", "-c", connections, "-d", f"{seconds}s", bench.nginx.plain + "/hello"]
-    peer = build_peer("getloop", "curl")
-
-    def once():
-        result = client(command)
-        return result["processMicroseconds"] / int(re.search(r"(\d+) requests in", result["output"]).group(1))
-
-    count = 20_000 if bench.quick else 100_000
-    return bench.compare(row, once, lambda: client([peer, bench.nginx.plain + "/hello", connections, count])["cpuMicroseconds"])
+def measure(bench, names, progress):
+    """Measures scenario by scenario, with the candidates that the rows name need; yields rows as they are done."""
+    scenario_names = list(dict.fromkeys(rows[name].scenario for name in names))
+    for scenario in scenario_names:
+        chosen = [name for name in names if rows[name].scenario == scenario]
+        wanted = {candidate for name in chosen for candidate in (rows[name].ours, rows[name].peer) if candidate}
+        progress(scenario, wanted)
+        bench.measure(scenario, wanted)
+        for name in chosen:
+            yield row(bench, name)
 
 
-def handshake(bench, resumed, program):
-    """CPU time of one GET on a TLS connection of its own. The server says whether the session was resumed; the rest is refused."""
-    count = 300 if bench.quick else 2_000
-    options = [bench.nginx.tls + "/session", 1, count, "--ca", bench.nginx.certificate, "--no-reuse"]
-    options += [] if resumed else ["--no-sessions"]
-    result = client(program + options)
-    if result["resumed"] != (count if resumed else 0):
-        raise Failure(f"{program[0]}: {result['resumed']} of {count} handshakes were resumed")
-    return result["cpuMicroseconds"]
-
-
-def handshakes(bench, row, resumed):
-    peer = build_peer("getloop", "curl")
-    return bench.compare(
-        row, lambda: handshake(bench, resumed, [bench.ours("GetLoop"), "callback"]), lambda: handshake(bench, resumed, [peer]))
-
-
-def resumption_gain(bench, row):
-    ours = [bench.ours("GetLoop"), "callback"]
-    return bench.compare(row, lambda: handshake(bench, True, ours), lambda: handshake(bench, False, ours))
-
-
-# MARK: Large bodies
-
-
-def gib(bench, result):
-    """Milliseconds of CPU per GiB, the whole process counted."""
-    return result["processMicroseconds"] / 1000 * GIBI / bench.size
-
-
-def transfer(bench, program, direction, tls, *more):
-    body = bench.body
-    if direction == "download":
-        command = [program, "download", (bench.nginx.tls if tls else bench.nginx.plain) + "/" + os.path.basename(body)]
-    else:
-        command = [program, "upload", (bench.sink.tls if tls else bench.sink.plain) + "/", body]
-    authority = ["--ca", bench.nginx.certificate] if tls else []
-    result = client(command + authority + list(more))
-    moved = result["received" if direction == "download" else "sent"]
-    # A multipart body is a little larger than its file.
-    if not bench.size <= moved <= bench.size + 4096:
-        raise Failure(f"{program} moved {moved} of {bench.size} bytes")
-    return gib(bench, result)
-
-
-def large(bench, row, direction, tls=False, ours=(), peer=(), program_of_ours="Transfer"):
-    program = build_peer("transfer", "curl")
-    return bench.compare(
-        row, lambda: transfer(bench, bench.ours(program_of_ours), direction, tls, *ours),
-        lambda: transfer(bench, program, direction, tls, *peer))
-
-
-def to_file(bench, row, peer):
-    target = os.path.join(bench.directory, "downloaded")
-    program = build_peer("transfer", "curl")
-
-    def command_line():
-        require("curl")
-        url = bench.nginx.plain + "/" + os.path.basename(bench.body)
-        return gib(bench, client(["curl", "-s", "-o", target, url]))
-
-    peers = {
-        "curl": command_line,
-        "libcurl": lambda: transfer(bench, program, "download", False, "--to", target),
-        "libcurl-256k": lambda: transfer(bench, program, "download", False, "--to", target, "--buffer", "262144"),
-    }
-
-    def fresh(measure):
-        # Both write a file that is not there yet: replacing one costs giving its pages back.
-        if os.path.exists(target):
-            os.remove(target)
-        return measure()
-
-    return bench.compare(
-        row, lambda: fresh(lambda: transfer(bench, bench.ours("Transfer"), "download", False, "--to", target)),
-        lambda: fresh(peers[peer]))
-
-
-# MARK: System calls and memory
-
-
-def system_calls(bench, row, mode, connections):
-    """Counts N and 2N requests; the difference leaves out the start of the process."""
-    count = 2_000 if bench.quick else 10_000
-    url = bench.nginx.plain + "/hello"
-
-    def calls(requests):
-        command = [bench.ours("GetLoop"), mode, url, str(connections), str(requests)]
-        with tempfile.NamedTemporaryFile("r", suffix=".count") as file:
-            if has("perf"):
-                client(["perf", "stat", "-e", "raw_syscalls:sys_enter", "-x", ",", "-o", file.name, "--"] + command)
-                lines = [line for line in file if "sys_enter" in line]
-                if lines and lines[0].split(",")[0].isdigit():
-                    row.note = "perf stat"
-                    return int(lines[0].split(",")[0])
-            require("strace")
-            row.note = "strace, which slows the client down"
-            client(["strace", "-f", "-c", "-qq", "-o", file.name] + command)
-            file.seek(0)
-            return int([line for line in file if line.strip().endswith("total")][0].split()[3])
-
-    return bench.repeat(row, lambda: (calls(2 * count) - calls(count)) / count, times=1 if bench.quick else 3)
-
-
-def idle(bench, row, tls):
-    count = 1_000 if bench.quick else 10_000
-    url = (bench.nginx.tls if tls else bench.nginx.plain) + "/hello"
-    authority = ["--ca", bench.nginx.certificate] if tls else []
-
-    def measure():
-        result = client([bench.ours("IdleConnections"), url, count] + authority)
-        if result["opened"] < 0.8 * count or result["closed"] > 0:
-            raise Failure(f"of {count} connections {result['opened']} were opened and {result['closed']} closed")
-        row.note = f"{result['opened']} connections; resident: {result['residentBytesPerConnection']:.0f} B each"
-        return result["heapBytesPerConnection"]
-
-    return bench.repeat(row, measure)
-
-
-BIG = ["--buffer", "262144"]
-CALLBACKS = ["--callbacks"]
-
-# name: (title, unit, budget, measurement)
-rows = {
-    "floor-64": ("GET, 64 connections, wrk ÷ libcurl: the floor", "µs", None, lambda b, r: floor(b, r, 64)),
-    "floor-1": ("GET, 1 connection, wrk ÷ libcurl: the floor", "µs", None, lambda b, r: floor(b, r, 1)),
-    "get-callback-64": ("GET, 64 connections, callbacks ÷ libcurl", "µs", 0.4, lambda b, r: get(b, r, "callback", 64)),
-    "get-await-64": ("GET, 64 connections, await ÷ libcurl", "µs", 0.5, lambda b, r: get(b, r, "await", 64)),
-    "get-engine-64": (
-        "GET, 64 connections, await on the engine's executor ÷ libcurl", "µs", None, lambda b, r: get(b, r, "engine", 64)),
-    "get-callback-1": ("GET, 1 connection, callbacks ÷ libcurl", "µs", 0.9, lambda b, r: get(b, r, "callback", 1)),
-    "get-await-1": ("GET, 1 connection, await ÷ libcurl", "µs", 0.9, lambda b, r: get(b, r, "await", 1)),
-    "get-engine-1": (
-        "GET, 1 connection, await on the engine's executor ÷ libcurl", "µs", None, lambda b, r: get(b, r, "engine", 1)),
-    "manager-json-64": (
-        "GET, 64 connections, JSON decoded by a manager ÷ libcurl, not decoded", "µs", 0.8, lambda b, r: manager(b, r, 64)),
-    "tls-callback-64": ("TLS GET, 64 connections, callbacks ÷ libcurl", "µs", 0.5, lambda b, r: get(b, r, "callback", 64, True)),
-    "tls-await-64": ("TLS GET, 64 connections, await ÷ libcurl", "µs", 0.5, lambda b, r: get(b, r, "await", 64, True)),
-    "tls-await-1": ("TLS GET, 1 connection, await ÷ libcurl", "µs", None, lambda b, r: get(b, r, "await", 1, True)),
-    "handshake-full": ("full TLS handshake ÷ libcurl", "µs", 0.9, lambda b, r: handshakes(b, r, False)),
-    "handshake-resumed": ("resumed TLS handshake ÷ libcurl", "µs", 0.9, lambda b, r: handshakes(b, r, True)),
-    "resumed-vs-full": ("resumed ÷ full handshake, both ours", "µs", 0.6, resumption_gain),
-    "download": ("download, discarded ÷ libcurl", "ms/GiB", 0.8, lambda b, r: large(b, r, "download", ours=CALLBACKS)),
-    "download-256k": (
-        "download, discarded ÷ libcurl, 256 KiB", "ms/GiB", 0.8, lambda b, r: large(b, r, "download", ours=CALLBACKS, peer=BIG)),
-    "download-chunks": ("download, chunks awaited ÷ libcurl", "ms/GiB", None, lambda b, r: large(b, r, "download")),
-    "download-chunks-256k": (
-        "download, chunks awaited ÷ libcurl, 256 KiB", "ms/GiB", None, lambda b, r: large(b, r, "download", peer=BIG)),
-    "download-file": ("download to a file ÷ curl -o", "ms/GiB", 0.7, lambda b, r: to_file(b, r, "curl")),
-    "download-file-libcurl": ("download to a file ÷ libcurl", "ms/GiB", 0.7, lambda b, r: to_file(b, r, "libcurl")),
-    "download-file-256k": ("download to a file ÷ libcurl, 256 KiB", "ms/GiB", None, lambda b, r: to_file(b, r, "libcurl-256k")),
-    "download-tls": (
-        "TLS download, discarded ÷ libcurl", "ms/GiB", None, lambda b, r: large(b, r, "download", True, ours=CALLBACKS)),
-    "download-tls-256k": (
-        "TLS download, discarded ÷ libcurl, 256 KiB", "ms/GiB", None,
-        lambda b, r: large(b, r, "download", True, ours=CALLBACKS, peer=BIG)),
-    "upload": ("upload from a file ÷ libcurl", "ms/GiB", 0.8, lambda b, r: large(b, r, "upload")),
-    "upload-256k": ("upload from a file ÷ libcurl, 256 KiB", "ms/GiB", None, lambda b, r: large(b, r, "upload", peer=BIG)),
-    "upload-multipart": (
-        "upload of a form ÷ libcurl's multipart", "ms/GiB", 0.8,
-        lambda b, r: large(b, r, "upload", peer=["--multipart"], program_of_ours="FormUpload")),
-    "upload-tls": ("TLS upload from a file ÷ libcurl", "ms/GiB", None, lambda b, r: large(b, r, "upload", True)),
-    "syscalls-64": ("system calls per GET, 64 connections", "calls", 2.2, lambda b, r: system_calls(b, r, "callback", 64)),
-    "syscalls-await-64": (
-        "system calls per GET, 64 connections, await", "calls", 2.2, lambda b, r: system_calls(b, r, "await", 64)),
-    "syscalls-engine-1": (
-        "system calls per GET, 1 connection, await on the engine's executor", "calls", 4.0, lambda b, r: system_calls(b, r, "engine", 1)),
-    "syscalls-1": ("system calls per GET, 1 connection, await", "calls", 4.0, lambda b, r: system_calls(b, r, "await", 1)),
-    "idle": ("idle connection, heap in use", "B", 3 * 1024, lambda b, r: idle(b, r, False)),
-    "idle-tls": ("idle TLS connection, heap in use", "B", 30 * 1024, lambda b, r: idle(b, r, True)),
-}
-
-
-def measure(bench, name):
-    title, unit, budget, function = rows[name]
-    return function(bench, Row(name, title, unit, budget))
+def row(bench, name):
+    specification = rows[name]
+    result = Row(name, *specification[:3])
+    result.design, result.others = specification.design, bench.others[specification.scenario]
+    taken = bench.samples[specification.scenario]
+    for candidate in (specification.ours, specification.peer):
+        if candidate and (specification.scenario, candidate) in bench.failures:
+            result.failure = bench.failures[specification.scenario, candidate]
+            return result
+    result.ours = [figures[specification.figure] for figures in taken[specification.ours]]
+    result.peers = [figures[specification.figure] for figures in taken[specification.peer]] if specification.peer else []
+    return result
 
 
 def machine():

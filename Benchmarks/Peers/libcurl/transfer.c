@@ -1,5 +1,5 @@
 // The same work as Sources/Transfer, over libcurl's multi interface: one large body down or up. Prints one line of JSON.
-// usage: transfer download URL [--to FILE] [--buffer BYTES] [--ca FILE]
+// usage: transfer download URL [--memory | --to FILE] [--buffer BYTES] [--ca FILE]
 //        transfer upload URL FILE [--multipart] [--buffer BYTES] [--ca FILE]
 #include <curl/curl.h>
 #include <stdio.h>
@@ -11,7 +11,15 @@
 
 static size_t received;
 
+// The body, if it is wanted in one piece.
+static char *body;
+static size_t room;
+
 static size_t take(char *data, size_t size, size_t count, void *file) {
+  if (room) {
+    while (received + size * count > room) body = realloc(body, room *= 2);
+    memcpy(body + received, data, size * count);
+  }
   received += size * count;
   return file ? fwrite(data, 1, size * count, file) : size * count;
 }
@@ -63,6 +71,7 @@ int main(int argc, char **argv) {
   int multipart = 0;
   for (int option = 3 + isUpload; option < argc; option++) {
     if (!strcmp(argv[option], "--multipart")) multipart = 1;
+    else if (!strcmp(argv[option], "--memory")) body = malloc(room = 1 << 16);
     else if (option + 1 == argc) return 2;
     else if (!strcmp(argv[option], "--to")) to = argv[++option];
     else if (!strcmp(argv[option], "--ca")) authority = argv[++option];

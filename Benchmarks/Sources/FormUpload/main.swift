@@ -28,10 +28,5 @@ runBlocking {
   guard arguments.count >= 4, arguments[1] == "upload" else { misuse(usage) }
   let before = Cost()
   let sent = try await upload(arguments[2], arguments[3])
-  let seconds = before.secondsSince
-  printJSON([
-    "received": 0, "sent": Double(sent), "seconds": seconds,
-    "cpuMicroseconds": Cost().cpuMicroseconds - before.cpuMicroseconds,
-    "peakKilobytes": Double(memoryKilobytes("VmHWM")),
-  ])
+  printTransfer(received: 0, sent: sent, since: before)
 }

@@ -4,7 +4,7 @@ import LupineSession
 import Synchronization
 
 // One large body, down or up; prints what it cost this process, and its peak memory.
-let usage = "Transfer download URL [--callbacks | --to FILE] [--ca FILE] | upload URL FILE [--ca FILE]"
+let usage = "Transfer download URL [--callbacks | --memory | --to FILE] [--ca FILE] | upload URL FILE [--ca FILE]"
 
 struct Refused: Error {
   let status: Int
@@ -12,6 +12,7 @@ struct Refused: Error {
 
 func configuration() -> SessionConfiguration {
   var configuration = SessionConfiguration()
+  configuration.maximumBufferedBodySize = .max
   if let authority = option("--ca") { configuration.tls.roots = .file(authority) }
   return configuration
 }
@@ -23,6 +24,7 @@ func download(_ url: String) async throws -> Int {
     let (_, response) = try await session.download(for: request, to: DownloadDestination(path: path, overwrites: true))
     return Int(response.metrics.transactions.last?.responseBodyBytes ?? 0)
   }
+  if CommandLine.arguments.contains("--memory") { return try await session.data(for: request).0.count }
   if CommandLine.arguments.contains("--callbacks") { return try await receive(request, session) }
   let (body, response) = try await session.bytes(for: request)
   guard response.statusCode == 200 else { throw Refused(status: response.statusCode) }
@@ -73,10 +75,5 @@ func transfer() async throws -> (received: Int, sent: Int) {
 runBlocking {
   let before = Cost()
   let (received, sent) = try await transfer()
-  let seconds = before.secondsSince
-  printJSON([
-    "received": Double(received), "sent": Double(sent), "seconds": seconds,
-    "cpuMicroseconds": Cost().cpuMicroseconds - before.cpuMicroseconds,
-    "peakKilobytes": Double(memoryKilobytes("VmHWM")),
-  ])
+  printTransfer(received: received, sent: sent, since: before)
 }

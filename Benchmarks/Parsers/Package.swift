@@ -2,9 +2,9 @@
 import PackageDescription
 
 let package = Package(
-  name: "HeadParser",
+  name: "Parsers",
   dependencies: [.package(name: "Lupine", path: "../..")],
   targets: [
-    .executableTarget(name: "HeadParser", dependencies: [.product(name: "LupineWire", package: "Lupine")])
+    .executableTarget(name: "ParserLoop", dependencies: [.product(name: "LupineWire", package: "Lupine")])
   ]
 )

@@ -5,8 +5,10 @@ import Glibc
 
 /// What this process has cost so far.
 public struct Cost {
-  /// User and system time, all threads.
-  public let cpuMicroseconds: Double
+  /// Time in user space, all threads.
+  public let userMicroseconds: Double
+  /// Time in the kernel, all threads.
+  public let systemMicroseconds: Double
   let time = ContinuousClock.now
 
   /// Reads the clocks.
@@ -14,8 +16,12 @@ public struct Cost {
     func microseconds(_ time: timeval) -> Double { Double(time.tv_sec) * 1e6 + Double(time.tv_usec) }
     var usage = rusage()
     getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
-    cpuMicroseconds = microseconds(usage.ru_utime) + microseconds(usage.ru_stime)
+    userMicroseconds = microseconds(usage.ru_utime)
+    systemMicroseconds = microseconds(usage.ru_stime)
   }
+
+  /// Both.
+  public var cpuMicroseconds: Double { userMicroseconds + systemMicroseconds }
 
   /// Seconds since then.
   public var secondsSince: Double {
@@ -87,4 +93,14 @@ public func runBlocking(_ body: @escaping @Sendable () async throws -> Void) {
     done.signal()
   }
   done.wait()
+}
+
+/// Prints what one large body cost this process, and its peak memory.
+public func printTransfer(received: Int, sent: Int, since before: Cost) {
+  let seconds = before.secondsSince
+  printJSON([
+    "received": Double(received), "sent": Double(sent), "seconds": seconds,
+    "cpuMicroseconds": Cost().cpuMicroseconds - before.cpuMicroseconds,
+    "peakKilobytes": Double(memoryKilobytes("VmHWM")),
+  ])
 }
