@@ -1,10 +1,9 @@
 """Builds the peers under Peers/ and says how each is called."""
 
 import os
-import shutil
 import subprocess
 
-from harness import Failure, build, build_peer, has, here, peers_directory, require
+from harness import Failure, build, build_peer, here, peers_directory, require
 
 
 def go(name):
@@ -54,6 +53,15 @@ class Peers:
             for job in ["getloop", "transfer"]:
                 self.program(peer, job)
         self.program("urllib3", "getloop")
+
+
+def without_debugging(program):
+    """A copy without what debuggers read: valgrind gives up at some of BoringSSL's."""
+    copy = os.path.join(peers_directory, os.path.basename(os.path.dirname(program)) + "-" + os.path.basename(program))
+    if not os.path.exists(copy) or os.path.getmtime(copy) < os.path.getmtime(program):
+        require("strip")
+        subprocess.run(["strip", "--strip-debug", "-o", copy, program], check=True)
+    return copy
 
 
 def shipped_bytes(program):

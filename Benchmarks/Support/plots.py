@@ -99,7 +99,7 @@ def latency(path, result):
     canvas = Canvas(WIDTH, "Latency of a GET of 13 bytes: the median, and the slowest 1 % and 0.1 %", method(
         result, "Every request timed, sent again as soon as it was answered.").replace("dot median, line smallest to largest", "medians of them"))
     left, top = 230, canvas.y
-    axis = LogAxis([value for _, rows in panels for _, points in rows for value in points], left, WIDTH - 70)
+    axis = LogAxis([value for _, rows in panels for _, points in rows for value in points], left, WIDTH - 70, margin=2)
     height = sum(52 + 27 * len(rows) for _, rows in panels)
     for tick in axis.ticks:
         canvas.line(axis.at(tick), top + 6, axis.at(tick), top + height)
@@ -171,6 +171,12 @@ def memory(path, result):
         taken_places.append(y)
         canvas.text(x + 12, y + 4, f"{candidate.split(',')[0]}, {short(points[-1][1])} MB", colour=tint, weight=600 if tint == OURS else 400)
     canvas.y = bottom + 62
+    idle = [(name, taken(result, scenario, CALLBACKS, "heap")) for scenario, name in (("idle", "plaintext"), ("idle-tls", "TLS"))]
+    if all(values for _, values in idle):
+        each = " and ".join(f"{median(values) / 1024:.1f} KiB with {name}" for name, values in idle)
+        number = f"{median(taken(result, 'idle', CALLBACKS, 'opened')):,.0f}"
+        canvas.text(20, canvas.y + 4, f"{number} idle connections of Lupine: {each} each, of memory in use.", size=12, colour=GREY)
+        canvas.y += 24
     canvas.write(path)
     return True
 
@@ -181,19 +187,20 @@ def budgets(path, result):
     if not records:
         return False
     canvas = Canvas(WIDTH, "Every budget, and how much of it is used", method(
-        result, "Bars are the measured ratio or figure ÷ its budget: shorter is better, past the line is over budget.").replace(
+        result, "Bars are the measured ratio or figure ÷ its budget: shorter is better, orange is over budget, grey is too noisy to be judged.").replace(
             ": dot median, line smallest to largest", ", medians"))
-    left, scale, top = 430, (WIDTH - 560) / 1.5, canvas.y
+    left, scale, top = 470, (WIDTH - 600) / 1.5, canvas.y
     y = top
     for record in records:
         share = max(0.0, record["median"] / record["budget"])
         tint = GREY if record["noisy"] else OURS if record["passes"] else WARNING
         length = min(share, 1.55) * scale
-        canvas.text(left - 10, y + 13, record["title"][:70], size=12, anchor="end")
+        canvas.text(left - 10, y + 13, record["title"], size=12, anchor="end")
         canvas.bar(left, y + 2, length, 14, tint)
+        said = f"{short(record['median'])} of {record['budget']:g}{' ' + record['unit'] if not record['peer'] else ''}"
         # Nothing is said across the line of the budget.
-        canvas.text(max(left + length, left + scale if 0.75 < share < 1 else 0) + 8, y + 13,
-                    f"{short(record['median'])} of {record['budget']:g}{' ' + record['unit'] if not record['peer'] else ''}", size=12)
+        crosses = length < scale < length + 16 + 7.2 * len(said)
+        canvas.text(left + (scale if crosses else length) + 8, y + 13, said, size=12)
         y += 21
     canvas.line(left + scale, top - 4, left + scale, y + 4, INK, 1.5)
     canvas.text(left + scale, y + 20, "budget", size=12, anchor="middle", colour=INK)

@@ -44,9 +44,9 @@ beside("get-engine-1", "GET, 1 connection, await on the engine's executor", "get
 for connections in [8, 512]:
     beside(f"get-callback-{connections}", f"GET, {connections} connections, callbacks", f"get-{connections}", CALLBACKS, [LIBCURL, AHC, GO])
     beside(f"get-await-{connections}", f"GET, {connections} connections, await", f"get-{connections}", AWAIT, [LIBCURL])
-add("two-engines", "GET, 64 connections, two engines ÷ one, both ours, one processor", "µs", 1.1, "engines-64", "2 engines", "1 engines",
+add("two-engines", "GET, 64 connections, two engines ÷ one, both ours", "µs", 1.1, "engines-64", "2 engines", "1 engines",
     design="two engines ÷ one, CPU per request")
-add("manager-json-64", "GET, 64 connections, JSON decoded by a manager ÷ libcurl, not decoded", "µs", 0.8, "json-64", MANAGER, LIBCURL,
+add("manager-json-64", "GET, 64 connections, JSON decoded by a manager ÷ libcurl", "µs", 0.8, "json-64", MANAGER, LIBCURL,
     design="the same through `HTTPSessionManager` with JSON decoded ÷ libcurl without any decoding")
 beside("get-64k", "GET of 64 KiB, 64 connections, callbacks", "get-64k", CALLBACKS, EVERY)
 beside("gzip", "GET of 256 KiB as gzip, decoded, callbacks", "gzip", CALLBACKS, [LIBCURL, AHC, GO])
@@ -58,7 +58,14 @@ for figure in ["p50", "p99", "p999"]:
         beside(f"latency-{connections}-{figure}", f"latency, {figure}, {connections} connection{'s' if connections > 1 else ''}, await",
                f"latency-{connections}", AWAIT, [LIBCURL, GO], figure=figure)
 beside("fresh", "GET, a new connection for each, callbacks", "fresh", CALLBACKS, [LIBCURL, AHC, GO])
-add("reuse-gain", "GET on a kept connection ÷ on a new one, both ours", "µs", None, "fresh", CALLBACKS + ", kept", CALLBACKS)
+for name, candidate in [("", CALLBACKS), ("-libcurl", LIBCURL), ("-go", GO)]:
+    add("reuse-gain" + name, f"GET on a kept connection ÷ on a new one, both {candidate.split(',')[0]}", "µs", None, "fresh",
+        candidate + ", kept", candidate)
+beside("fresh-64", "GET, a new connection for each, 64 at once, callbacks", "fresh-64", CALLBACKS, [LIBCURL, GO])
+add("reuse-gain-64", "GET on 64 kept connections ÷ on new ones, both ours", "µs", None, "fresh-64", CALLBACKS + ", kept", CALLBACKS)
+for kind in ["full", "resumed"]:
+    add(f"handshake-{kind}-64", f"{kind} TLS handshake, 64 at once ÷ libcurl", "µs", None, "handshakes-64", f"{CALLBACKS}, {kind}",
+        f"{LIBCURL}, {kind}")
 add("handshake-full", "full TLS handshake ÷ libcurl", "µs", 0.9, "handshakes", CALLBACKS + ", full", LIBCURL + ", full",
     design="full TLS handshake per request ÷ libcurl's full")
 add("handshake-full-go", "full TLS handshake ÷ Go net/http", "µs", None, "handshakes", CALLBACKS + ", full", GO + ", full")
@@ -104,13 +111,13 @@ add("head", "response head ÷ llhttp", "ns", 0.5, "head", "Lupine", "llhttp", "n
 add("head-ns", "response head", "ns", 200, "head", "Lupine", figure="nanoseconds", design=HEAD + ", ns")
 add("head-pico", "response head ÷ picohttpparser, which validates less", "ns", None, "head", "Lupine", "picohttpparser", "nanoseconds")
 add("chunked", "chunked body, chunks of 4 KiB ÷ llhttp", "ns/KiB", None, "chunked", "Lupine", "llhttp", "nanoseconds")
-CALLS = "system calls per keep-alive GET, "
-add("syscalls-64", CALLS + "64 connections, callbacks", "calls", 2.2, "syscalls-64", CALLBACKS, figure="calls", design=CALLS + "64 connections, callbacks")
+CALLS = "system calls per GET, "
+add("syscalls-64", CALLS + "64 connections, callbacks", "calls", 2.2, "syscalls-64", CALLBACKS, figure="calls", design="system calls per keep-alive GET, 64 connections, callbacks")
 add("syscalls-await-64", CALLS + "64 connections, await", "calls", 2.2, "syscalls-await-64", AWAIT, figure="calls",
-    design=CALLS + "64 connections, await")
+    design="system calls per keep-alive GET, 64 connections, await")
 add("syscalls-engine-1", CALLS + "1 connection, await on the engine's executor", "calls", 4, "syscalls-engine-1", ENGINE, figure="calls")
 add("syscalls-1", CALLS + "1 connection, await", "calls", 4, "syscalls-1", AWAIT, figure="calls",
-    design=CALLS + "1 connection, from another thread")
+    design="system calls per keep-alive GET, 1 connection, from another thread")
 add("syscalls-64-libcurl", CALLS + "64 connections, callbacks ÷ libcurl", "calls", None, "syscalls-64", CALLBACKS, LIBCURL, "calls")
 for figure in ["instructions", "allocations"]:
     for peer in [LIBCURL, AHC]:
@@ -124,11 +131,14 @@ beside("size", "program and its libraries, without symbols", "sizes", CALLBACKS,
 
 
 def measure(bench, names, progress):
-    """Measures scenario by scenario, with the candidates that the rows name need; yields rows as they are done."""
+    """Measures scenario by scenario, with the candidates that the rows need, or with all if all rows are asked for: the plots show more
+    of them than the rows. Yields rows as they are done."""
     scenario_names = list(dict.fromkeys(rows[name].scenario for name in names))
     for scenario in scenario_names:
         chosen = [name for name in names if rows[name].scenario == scenario]
         wanted = {candidate for name in chosen for candidate in (rows[name].ours, rows[name].peer) if candidate}
+        if len(names) == len(rows):
+            wanted = set(bench.candidates(scenario))
         progress(scenario, wanted)
         bench.measure(scenario, wanted)
         for name in chosen:

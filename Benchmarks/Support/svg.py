@@ -61,8 +61,8 @@ def wrap(text, width):
 class LogAxis:
     """Values from the smallest to the largest on a logarithmic scale, with ticks at 1, 2 and 5."""
 
-    def __init__(self, values, left, right):
-        self.low, self.high = math.log10(min(values) / 1.25), math.log10(max(values) * 1.25)
+    def __init__(self, values, left, right, margin=1.25):
+        self.low, self.high = math.log10(min(values) / margin), math.log10(max(values) * 1.25)
         self.left, self.right = left, right
 
     def at(self, value):
@@ -79,20 +79,20 @@ def tick_label(value):
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
-def dot_rows(canvas, groups, label, left=230, right_margin=130, share=False):
+def dot_rows(canvas, groups, axis_label, left=230, right_margin=130, share=False):
     """Groups of (heading, [(name, colour, values)]): a dot at the median of the values, a line from the smallest to the largest, and the
     median beside it; with `share`, also how many times the first row's it is."""
     values = [value for _, rows in groups for _, _, row in rows for value in row]
     axis = LogAxis(values, left, canvas.width - right_margin)
     top = canvas.y
-    height = sum(34 + 25 * len(rows) for _, rows in groups)
+    height = sum(38 + 25 * len(rows) for _, rows in groups)
     for tick in axis.ticks:
         canvas.line(axis.at(tick), top + 8, axis.at(tick), top + height)
         canvas.text(axis.at(tick), top + height + 18, tick_label(tick), size=12, anchor="middle", colour=GREY)
-    canvas.text((axis.left + axis.right) / 2, top + height + 40, label, size=13, anchor="middle", colour=GREY)
+    canvas.text((axis.left + axis.right) / 2, top + height + 40, axis_label, size=13, anchor="middle", colour=GREY)
     y = top
     for heading, rows in groups:
-        y += 22
+        y += 24
         canvas.text(20, y, heading, weight=600)
         first = median(rows[0][2])
         for name, colour, row in rows:
@@ -102,8 +102,13 @@ def dot_rows(canvas, groups, label, left=230, right_margin=130, share=False):
             canvas.line(axis.at(min(row)), y, axis.at(max(row)), y, colour, 2)
             canvas.dot(axis.at(middle), y, colour)
             times = f"  ({middle / first:.1f} ×)" if share and row is not rows[0][2] else ""
-            canvas.text(axis.at(max(row)) + 10, y + 4, short(middle) + times, size=12)
-        y += 12
+            # A label that would leave the plot stands on the other side.
+            label = short(middle) + times
+            if axis.at(max(row)) + 14 + 7 * len(label) < canvas.width:
+                canvas.text(axis.at(max(row)) + 10, y + 4, label, size=12)
+            else:
+                canvas.text(axis.at(min(row)) - 10, y + 4, label, size=12, anchor="end")
+        y += 14
     canvas.y = top + height + 58
 
 
