@@ -74,6 +74,9 @@ package enum ChunkedDecoderFuzz {
         try ChunkEncoder.header(outcome.data.count, into: &wire)
         wire += outcome.data + ChunkEncoder.lineEnd
       }
+      let before = wire
+      precondition(
+        (try? ChunkEncoder.end(trailers: [("a b", "c")], into: &wire)) == nil && wire == before, "a bad trailer")
       try ChunkEncoder.end(trailers: outcome.trailers?.pairs ?? [], into: &wire)
     } catch {
       preconditionFailure("what was decoded is not encoded: \(error)")

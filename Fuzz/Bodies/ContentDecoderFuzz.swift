@@ -1,8 +1,9 @@
+internal import CLupineZlib
 internal import LupineEngine
 internal import LupineRules
 
 /// Oracle: a body gives the same bytes and the same verdict (but for the ratio) however it is split and wherever the sink wants a rest, and
-/// never more bytes than the limits allow.
+/// never more bytes than the limits allow; of one coding they are what zlib itself gives, asked once for everything.
 ///
 /// The first byte chooses the codings, the second the limits and the split; the rest is the body.
 package enum ContentDecoderFuzz {
@@ -25,6 +26,7 @@ package enum ContentDecoderFuzz {
     let body = Array(bytes.dropFirst(2))
     let whole = decode(codings, body, pieces: max(1, body.count), limits)
     precondition(UInt64(whole.output.count) <= limit, "more than the limit was handed out")
+    if codings.count == 1, !whole.hitRatio { compare(whole, with: reference(codings[0], body, limit: Int(limit))) }
     for pieces in [1 + Int(bytes[1] & 0x3F), 1] where pieces > 1 || body.count <= 4096 {
       let split = decode(codings, body, pieces: pieces, limits, restsAfterEach: bytes[1] & 0x20 != 0)
       if split.hitRatio || whole.hitRatio { continue }
@@ -35,6 +37,35 @@ package enum ContentDecoderFuzz {
         whole: \(whole.output.count) bytes, \(String(describing: whole.error))
         """)
     }
+  }
+
+  private static func compare(_ outcome: Outcome, with reference: [UInt8]?) {
+    guard let reference else { return }
+    precondition(outcome.error == nil, "refused: \(String(describing: outcome.error)), and zlib takes it")
+    precondition(outcome.output == reference, "\(outcome.output.count) bytes, and zlib gives \(reference.count)")
+  }
+
+  /// What zlib makes of the whole in one call; nil unless it is one complete stream and no more, within the limit.
+  private static func reference(_ coding: ContentCoding, _ body: [UInt8], limit: Int) -> [UInt8]? {
+    guard body.count >= 2 else { return nil }
+    let isWrapped = body[0] & 0x8F == 8 && (Int(body[0]) << 8 | Int(body[1])) % 31 == 0
+    let windowBits = coding == .gzip ? MAX_WBITS + 16 : isWrapped ? MAX_WBITS : -MAX_WBITS
+    var stream = unsafe z_stream()
+    guard unsafe CLupineZlib_inflateInit2(&stream, windowBits) == Z_OK else { return nil }
+    defer { unsafe inflateEnd(&stream) }
+    var (input, output) = (body, [UInt8](repeating: 0, count: limit + 1))
+    let code = unsafe input.withUnsafeMutableBufferPointer { from in
+      unsafe output.withUnsafeMutableBufferPointer { to in
+        unsafe stream.next_in = from.baseAddress
+        unsafe stream.avail_in = UInt32(from.count)
+        unsafe stream.next_out = to.baseAddress
+        unsafe stream.avail_out = UInt32(to.count)
+        return unsafe inflate(&stream, Z_FINISH)
+      }
+    }
+    let left = unsafe Int(stream.avail_out)
+    guard code == Z_STREAM_END, unsafe stream.avail_in == 0, left > 0 else { return nil }
+    return Array(output.dropLast(left))
   }
 
   private static func decode(

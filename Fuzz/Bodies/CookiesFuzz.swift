@@ -5,10 +5,18 @@ internal import LupineWire
 /// nothing with the store; the field can stand in a request; limits hold; counts agree; a saved file reads back as the same cookies; and http
 /// neither replaces nor hides a `Secure` cookie.
 ///
-/// Each line is a step: a byte that chooses the URL and what to do, and a `Set-Cookie`. Inputs that begin with `#` are read as a `cookies.txt`.
+/// A list of public suffixes answers as its plain rules say.
+///
+/// Each line is a step: a byte that chooses the URL and what to do, and a `Set-Cookie`. Inputs that begin with `#` are read as a `cookies.txt`,
+/// with `[` as cookies in JSON, with `//` as a list of public suffixes.
 package enum CookiesFuzz {
   package static func run(bytes: [UInt8]) {
-    if bytes.first == UInt8(ascii: "#") { runFile(bytes) } else { runStore(bytes) }
+    switch bytes.first {
+    case UInt8(ascii: "#"): runFile(bytes)
+    case UInt8(ascii: "["): runJSON(bytes)
+    case UInt8(ascii: "/"): runSuffixes(bytes)
+    default: runStore(bytes)
+    }
   }
 
   private static let suffixes = PublicSuffixList(reading: Array("com\nuk\nco.uk\n*.ck\n!www.ck\ngithub.io\n".utf8).span)
@@ -30,9 +38,10 @@ package enum CookiesFuzz {
       let document = choice & 0x10 == 0 ? nil : urls[Int(choice >> 4) % urls.count]
       let context = CookieContext(url: url, mainDocument: document)
       let before = store.records(now)
-      store.receive(
+      let refusals = store.receive(
         [Array(line.dropFirst())], from: context,
         acceptance: choice & 0x40 == 0 ? .always : .onlyFromMainDocumentDomain, now: now)
+      precondition(refusals.allSatisfy { !$0.description.isEmpty } && refusals.count <= 1)
       check(store, now)
       if url.scheme == .http { checkSecureLeftAlone(before, store.records(now)) }
       if choice & 0x80 != 0 { now = HTTPDate(seconds: now.seconds + 86_400 * Int64(choice & 31)) }
@@ -40,6 +49,11 @@ package enum CookiesFuzz {
     }
     for target in urls { check(&store, CookieContext(url: target), now) }
     checkFile(store, now)
+    for record in store.records(now) {
+      let before = store.count
+      precondition(store.remove(record) && store.count == before - 1, "a cookie cannot be removed")
+    }
+    precondition(store.isEmpty || !store.records(now).isEmpty || store.count > 0)
   }
 
   private static func runFile(_ bytes: [UInt8]) {
@@ -48,9 +62,27 @@ package enum CookiesFuzz {
     precondition(
       content.problems.count <= NetscapeCookieFile.problemLimit && content.problems.count <= content.problemCount)
     precondition(content.records.count <= NetscapeCookieFile.recordLimit)
+    precondition(content.problems.allSatisfy { $0.description.hasPrefix("line \($0.line): ") })
     var store = CookieStore(suffixes: suffixes)
     // A refusal is an answer like any other.
     for (_, record) in content.records { try? store.insert(record, now: now) }
+    check(store, now)
+    for target in urls { check(&store, CookieContext(url: target), now) }
+    checkFile(store, now)
+  }
+
+  private static func runJSON(_ bytes: [UInt8]) {
+    let now = HTTPDate(seconds: 1_767_225_600)
+    guard let elements = (try? JSONReader.read(bytes, depthLimit: 8, valueLimit: 2_000))?.array else { return }
+    var store = CookieStore(suffixes: suffixes)
+    for element in elements {
+      guard let record = CookieJSON.record(element, now: now) else { continue }
+      precondition(record.created <= now, "a cookie of tomorrow")
+      let written = JSONWriter.line(CookieJSON.value(of: record))
+      guard let value = try? JSONReader.read(written) else { preconditionFailure("a cookie is written as no JSON") }
+      precondition(CookieJSON.record(value, now: now) == record, "a cookie changed on its way through JSON")
+      try? store.insert(record, now: now)
+    }
     check(store, now)
     for target in urls { check(&store, CookieContext(url: target), now) }
     checkFile(store, now)
@@ -125,5 +157,51 @@ package enum CookiesFuzz {
       }
       precondition(isThere, "a cookie changed on its way through a file")
     }
+  }
+
+  // MARK: Public suffixes
+
+  /// Rules as publicsuffix.org states its algorithm: the rule of most labels prevails, an exception over all.
+  private static func runSuffixes(_ bytes: [UInt8]) {
+    let list = PublicSuffixList(reading: bytes.span)
+    var rules: [[Substring]] = []
+    for line in bytes.split(separator: UInt8(ascii: "\n")) {
+      let word = String(decoding: line.prefix { $0 > 0x20 }, as: UTF8.self).lowercased()
+      if word.isEmpty || word.hasPrefix("//") { continue }
+      // Only plain rules have a second reader here.
+      guard word.utf8.allSatisfy({ "abcdefghijklmnopqrstuvwxyz*!.".utf8.contains($0) }) else { return }
+      rules.append(word.split(separator: ".", omittingEmptySubsequences: false))
+    }
+    let isPlain = rules.allSatisfy { rule in
+      (1...8).contains(rule.count)
+        && rule.enumerated().allSatisfy { index, label in
+          let letters = index == 0 && label.hasPrefix("!") ? label.dropFirst() : label
+          return (1...63).contains(letters.utf8.count) && !letters.contains("!")
+            && (label == "*" ? index == 0 : !letters.contains("*"))
+        }
+    }
+    guard isPlain, list.skippedLines == 0 else { return }
+    for url in urls where url.host.kind == .name && url.host.text.utf8.last != UInt8(ascii: ".") {
+      let labels = url.host.text.split(separator: ".")
+      precondition(
+        list.registrableDomain(of: url.host) == registrable(labels, rules), "another registrable domain than the list's"
+      )
+      precondition(list.isPublic(url.host) == (registrable(labels, rules) == nil))
+    }
+  }
+
+  private static func registrable(_ labels: [Substring], _ rules: [[Substring]]) -> String? {
+    var count = 1
+    var exception: Int?
+    for rule in rules {
+      // A wildcard says the same of the name above it: a cookie for that would be one for all below.
+      let plain = rule.first == "*" && rule.count > 1 ? Array(rule.dropFirst()) : rule
+      let bare = plain.first.map { $0.hasPrefix("!") ? [$0.dropFirst()] + plain.dropFirst() : plain } ?? plain
+      guard labels.reversed().starts(with: bare.reversed()) else { continue }
+      if rule.first?.hasPrefix("!") == true { exception = min(exception ?? .max, bare.count) }
+      count = max(count, rule.first?.hasPrefix("!") == true ? 0 : rule.count)
+    }
+    if let exception { return labels.suffix(exception).joined(separator: ".") }
+    return labels.count > count ? labels.suffix(count + 1).joined(separator: ".") : nil
   }
 }

@@ -22,6 +22,8 @@ package enum FieldValuesFuzz {
   private static func check(_ type: MediaType) {
     precondition(MediaType(type.essence)?.essence == type.essence, "type/subtype reads differently")
     precondition(type.essence == type.essence.lowercased(), "a type in capitals")
+    precondition(type.suffix.map { !$0.isEmpty && type.essence.hasSuffix("+\($0)") } ?? true, "another suffix")
+    precondition(type.charset == type["charset"]?.lowercased())
     var written = type.essence
     for (name, value) in type.parameters {
       written += "; \(name)=\""

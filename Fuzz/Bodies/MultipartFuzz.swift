@@ -76,7 +76,9 @@ package enum MultipartFuzz {
     guard choice & 1 == 1 else {
       let number = input.piece(atMost: 8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
       let boundary = MultipartBoundary(number: number)
-      precondition(isBoundary(boundary.text) && boundary.parameterValue == boundary.text, "a made boundary is none")
+      for made in [boundary, MultipartBoundary.random()] {
+        precondition(isBoundary(made.text) && made.parameterValue == made.description, "a made boundary is none")
+      }
       return boundary
     }
     let text = input.text(atMost: 80)

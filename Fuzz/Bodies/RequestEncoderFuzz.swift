@@ -1,7 +1,7 @@
 internal import LupineWire
 
 /// Oracle: a head that the encoder lets out is exactly the parts it was given, line by line, read by a splitter that knows nothing of
-/// HTTP; whatever it refuses leaves the output as it was.
+/// HTTP; whatever it refuses leaves the output as it was; fields that were prepared before give the same head, or the same refusal.
 ///
 /// The first byte chooses the framing; 0xFF separates method, target, names and values.
 package enum RequestEncoderFuzz {
@@ -30,9 +30,30 @@ package enum RequestEncoderFuzz {
       try RequestEncoder.head(method: method, target: target, fields: fields, framing: framing, into: &output)
     } catch {
       precondition(output == [0x21], "a refusal wrote")
+      if framing == .none { precondition(prepared(method, target, fields) == nil, "taken when prepared") }
       return
     }
+    if framing == .none {
+      precondition(prepared(method, target, fields) == Array(output.dropFirst()), "prepared, another")
+    }
     check(Array(output.dropFirst()), method, target, fields, framing)
+  }
+
+  private static func prepared(
+    _ method: String, _ target: String, _ fields: [(name: String, value: String)]
+  ) -> [UInt8]? {
+    guard let prepared = try? PreparedFields(fields.dropFirst()) else { return nil }
+    let head = try? RequestEncoder.head(method: method, target: target, host: "h", fields: prepared)
+    precondition((try? RequestEncoder.head(method: method, target: target, host: "h\r", fields: prepared)) == nil)
+    precondition((try? built(method, target, prepared)) == head, "a head that was built differs")
+    return head
+  }
+
+  private static func built(_ method: String, _ target: String, _ fields: PreparedFields) throws(WireError) -> [UInt8] {
+    var builder = try RequestHeadBuilder(method: method, target: target, framing: .none)
+    try builder.append("Host", "h")
+    builder.append(fields)
+    return try builder.finish()
   }
 
   private static func check(

@@ -1,7 +1,8 @@
 internal import LupineWire
 
 /// Oracle: every split of the input gives the same events and the same error at the same offset; each step takes bytes or says why not;
-/// a head that was accepted strictly, written down again, is read as the same head.
+/// a head that was accepted strictly, written down again, is read as the same head; fields looked up by name are those of a plain walk, and
+/// the framing is what the head says when it is judged apart.
 ///
 /// The first two bytes choose request, leniency and limits; the rest is what the peer sends, then closes.
 package enum ResponseParserFuzz {
@@ -37,7 +38,19 @@ package enum ResponseParserFuzz {
       let split = feed(input, pieces: pieces, request, leniency, limits)
       precondition(split == whole, "in pieces of \(pieces): \(split); whole: \(whole)")
     }
-    for case .head(let head, _) in whole where leniency.isEmpty { rewrite(head) }
+    for step in whole {
+      switch step {
+      case .informational(let head): lookUp(head.fields)
+      case .head(let head, let framing):
+        lookUp(head.fields)
+        if leniency.isEmpty { rewrite(head) }
+        let decision = try? FramingDecision.decide(
+          status: head.status, version: head.version, fields: head.fields, request: request, leniency: leniency)
+        precondition(decision?.body == framing, "another framing when judged apart")
+      case .trailers(let section): lookUp(section)
+      case .body, .end, .failed: break
+      }
+    }
   }
 
   private static func feed(
@@ -70,7 +83,10 @@ package enum ResponseParserFuzz {
               steps.append(.body(Array(piece[range])))
             }
           case .trailers(let section): steps.append(.trailers(section))
-          case .end: return steps + [.end(parser.reuseVerdict, taken: taken)]
+          case .end:
+            steps.append(.end(parser.reuseVerdict, taken: taken))
+            end(&parser)
+            return steps
           }
         }
         precondition(parser.consumed == taken, "\(parser.consumed) bytes counted, \(taken) taken")
@@ -82,6 +98,34 @@ package enum ResponseParserFuzz {
       precondition(error.offset >= 0 && error.offset <= input.count, "error beyond the input")
       return steps + [.failed(error)]
     }
+  }
+
+  /// After its end a connection can only become worse.
+  private static func end(_ parser: inout ResponseParser) {
+    let verdict = parser.reuseVerdict
+    parser.releaseStorage()
+    precondition(parser.keptBytes == 0 && parser.bodyRemaining == nil, "memory is kept")
+    parser.rejectBytesAfterEnd()
+    let isReusable = verdict == .reusable
+    precondition(parser.reuseVerdict == (isReusable ? .close(.bytesAfterResponse) : verdict), "a verdict improved")
+  }
+
+  private static func lookUp(_ fields: FieldSection) {
+    let pairs = fields.pairs
+    precondition(fields.isEmpty == pairs.isEmpty && fields.isEmpty == fields.description.isEmpty)
+    for known in KnownField.allCases {
+      let values = pairs.filter { $0.name.lowercased() == known.name }.map(\.value)
+      precondition(
+        fields.values(known) == values && fields.values(named: known.name) == values, "not the values of a name")
+      precondition(fields.first(known) == values.first && fields.has(known) == !values.isEmpty)
+    }
+    for (name, value) in pairs.prefix(2) {
+      precondition(fields.values(named: name.uppercased()).contains(value) && fields.first(named: name) != nil)
+    }
+    // What a transport that reads nothing would make of them. Values that are not UTF-8 become other bytes by way of strings.
+    guard pairs.allSatisfy({ $0.value.utf8.allSatisfy { $0 < 0x7F && $0 >= 0x20 } }) else { return }
+    guard let made = try? FieldSection(pairs) else { preconditionFailure("a section that was read cannot be made") }
+    precondition(made.pairs.elementsEqual(pairs) { $0 == $1 }, "another section when made of its parts")
   }
 
   private static func rewrite(_ head: ResponseHead) {

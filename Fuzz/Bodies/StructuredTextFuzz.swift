@@ -33,7 +33,10 @@ package enum StructuredTextFuzz {
 
   private static func document(_ bytes: [UInt8]) {
     _ = XMLEncoding(of: bytes)
-    guard (try? XMLShape.check(bytes)) != nil else {
+    do {
+      try XMLShape.check(bytes)
+    } catch {
+      precondition((0...bytes.count).contains(error.offset) && !error.description.isEmpty, "the fault lies outside")
       try? XMLShape.checkDeclarations(bytes)
       return
     }

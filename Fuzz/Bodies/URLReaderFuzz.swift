@@ -7,7 +7,15 @@ internal import LupineRules
 package enum URLReaderFuzz {
   package static func run(bytes: [UInt8]) {
     let lines = bytes.split(separator: UInt8(ascii: "\n"), maxSplits: 1, omittingEmptySubsequences: false)
-    guard let first = lines.first, let base = try? URLReader.read(first.span) else { return }
+    guard let first = lines.first else { return }
+    let base: ParsedURL
+    do {
+      base = try URLReader.read(first.span)
+    } catch {
+      precondition(
+        error.description.unicodeScalars.allSatisfy { !InvisibleText.isUnsafe($0) }, "a fault that cannot be shown")
+      return
+    }
     check(base)
     guard lines.count == 2, let reference = lines.last, let url = try? URLReader.resolve(reference.span, against: base)
     else { return }
@@ -31,7 +39,12 @@ package enum URLReaderFuzz {
     precondition(url.target.utf8.allSatisfy { (0x21...0x7E).contains($0) }, "the target has bytes that end it")
     precondition(!url.target.contains("#"), "the target has a fragment")
     precondition(!url.authority.contains { "@%/?#\\ ".contains($0) }, "the authority has more than host and port")
-    precondition(url.port > 0)
+    precondition(url.port > 0 && url.explicitPort ?? url.port == url.port)
+    precondition(
+      !url.serverName.utf8.isEmpty && url.serverName.utf8.last != UInt8(ascii: "."), "a dot at the end of a name")
+    precondition(url.host.zone.map { url.host.connectionText == "\(url.host.text)%\($0)" } ?? true)
+    precondition(url.credentials == nil || url.userinfo != nil)
+    precondition(url.credentials.map { $0.password == nil || url.userinfo?.contains(":") == true } ?? true)
     precondition(url.target == url.path + (url.query.map { "?\($0)" } ?? ""), "path and query are not the target")
     checkHost(url.host)
     let text = url.absoluteString

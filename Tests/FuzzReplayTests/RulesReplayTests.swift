@@ -17,6 +17,10 @@ import Testing
     ("QueryString", { QueryStringFuzz.run(bytes: $0) }),
     ("StructuredText", { StructuredTextFuzz.run(bytes: $0) }),
     ("Netlink", { NetlinkFuzz.run(bytes: $0) }),
+    ("Digest", { DigestFuzz.run(bytes: $0) }),
+    ("Certificates", { CertificatesFuzz.run(bytes: $0) }),
+    ("JSONText", { JSONTextFuzz.run(bytes: $0) }),
+    ("ShellQuoting", { ShellQuotingFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
   ]
 

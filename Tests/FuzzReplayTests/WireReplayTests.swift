@@ -20,7 +20,7 @@ import Testing
       let input = Array(try Data(contentsOf: file))
       body(input)
       // Cut, bent and doubled, every seed is many.
-      for position in input.indices {
+      for position in stride(from: 0, to: input.count, by: 1 + input.count / 256) {
         body(Array(input[..<position]))
         for bit in [UInt8(0x01), 0x20, 0x80] {
           var bent = input
