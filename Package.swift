@@ -44,11 +44,23 @@ let fuzzRunners: [Target] =
     "QueryString",
     "StructuredText",
     "Netlink",
+    "Digest",
+    "Certificates",
+    "JSONText",
+    "ShellQuoting",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",
       swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])])
-  }
+  } + [
+    // Runs the corpora alone, for coverage.
+    .executableTarget(
+      name: "FuzzReplay", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Replay", swiftSettings: settings),
+    // What our readers make of inputs, to be held against what others do.
+    .executableTarget(
+      name: "FuzzDifferential", dependencies: ["LupineEngine", "LupineRules", "LupineTLS", "LupineWire"],
+      path: "Fuzz/Differential", exclude: ["llhttp_peer.c", "README.md"], swiftSettings: settings),
+  ]
 
 // The documentation's plugin is a dependency only for `make docs`: nobody who embeds Lupine fetches it.
 let documentation: [Package.Dependency] =
@@ -122,7 +134,9 @@ let package = Package(
     // Fuzz bodies are library functions: the runners call them under libFuzzer, and `swift test` replays the corpora.
     .target(
       name: "LupineFuzzBodies",
-      dependencies: ["LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineEngine", "LupineSession"],
+      dependencies: [
+        "LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineEngine", "LupineSession", "CLupineZlib",
+      ],
       path: "Fuzz/Bodies", swiftSettings: settings),
 
     // What several test targets need and users do not.
