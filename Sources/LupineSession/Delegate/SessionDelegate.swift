@@ -217,7 +217,7 @@ extension SessionDataDelegate {
   }
 }
 
-/// Hears of download tasks without a completion handler. See `SessionTaskDelegate` for queue, order and completion handlers.
+/// Hears of download tasks without a completion handler; of `async` downloads the bytes, not the file. See `SessionTaskDelegate` for queue, order and completion handlers.
 public protocol SessionDownloadDelegate: SessionTaskDelegate {
   /// The body is complete, in a temporary file. Move it away before you return: what is still there then is removed.
   func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String)

@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import LupineBase
 internal import LupineEngine
 internal import LupineIO
@@ -55,16 +56,26 @@ extension Session {
     try checkValid(request)
     let threads = try Engine.downloadThreads()
     var hooks = DownloadHooks()
-    if let progress { hooks.received = { _, total, expected in progress(total, expected) } }
+    let listener = isObserved(delegate) ? LockedReference<DownloadCallbacks>() : nil
+    if progress != nil || listener != nil {
+      hooks.received = { count, total, expected in
+        progress?(total, expected)
+        listener?.value?.wrote(count, total: total, expected: expected)
+      }
+    }
+    if let listener { hooks.resumed = { listener.value?.resumed(at: $0, expected: $1) } }
     let cancellation = CancellationRelay()
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { [hooks] continuation in
         let finish: DownloadConsumer.Completion = { result in
-          continuation.resume(
-            with: Result {
-              let file = try result.get()
-              return (try file.move(to: destination), file.response)
-            })
+          let end = Result {
+            let file = try result.get()
+            return (path: try file.move(to: destination), response: file.response)
+          }
+          guard let listener else { return continuation.resume(with: end) }
+          listener.value = nil
+          // Behind what the delegate is told.
+          self.delegateQueue.async { continuation.resume(with: end) }
         }
         DownloadPlan.prepare(request, resuming: resumeData, to: destination, session: self, threads: threads) { plan in
           switch plan {
@@ -74,6 +85,7 @@ extension Session {
             let run = TaskRun(
               plan.request, session: self, consumer: consumer, kind: .download, isObserved: self.isObserved(delegate))
             cancellation.attach(run)
+            if let listener { self.tellBytes(of: run, to: delegate, listener) }
             self.launch(run, delegate)
           }
         }
@@ -81,5 +93,15 @@ extension Session {
     } onCancel: {
       cancellation.cancel()
     }
+  }
+
+  /// The delegate hears of the bytes of an `async` download as of those of a task; its end is the call's.
+  private func tellBytes(
+    of run: TaskRun, to delegate: (any SessionTaskDelegate)?, _ listener: LockedReference<DownloadCallbacks>
+  ) {
+    guard let task = run.face as? DownloadTask else { return }
+    task.delegate = delegate
+    run.prepare(task)
+    if let observer = run.observer { listener.value = DownloadCallbacks(observer, task: task) }
   }
 }
