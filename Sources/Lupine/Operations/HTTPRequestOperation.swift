@@ -79,6 +79,22 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     self.session = session
   }
 
+  /// Makes another operation of the same request: with the settings, except `output`, and what is told on the way; not with what is told at the end,
+  /// nor with what came of it. Source: `-copyWithZone:`.
+  public convenience init(copying other: HTTPRequestOperation) {
+    self.init(request: other.request, session: other.session)
+    let (settings, handlers, core) = other.state.withLock { ($0.settings, $0.handlers, $0.core) }
+    state.withLock { state in
+      state.settings = settings
+      state.settings.output = .memory
+      state.handlers.uploadProgress = handlers.uploadProgress
+      state.handlers.downloadProgress = handlers.downloadProgress
+      state.handlers.redirection = handlers.redirection
+      state.handlers.challenge = handlers.challenge
+      state.core = core
+    }
+  }
+
   // MARK: Settings
 
   /// Who is asking; takes the place of the request's own. Default nil.

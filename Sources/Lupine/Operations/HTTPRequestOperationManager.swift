@@ -31,6 +31,12 @@ public final class HTTPRequestOperationManager: Sendable {
     sessionManager = try HTTPSessionManager(baseURL: baseURL, configuration: configuration)
   }
 
+  /// Makes a manager whose operations ask as `sessionManager` does: one that exists, a subclass of yours, or a copy of another manager's
+  /// (`HTTPSessionManager(copying: other.sessionManager)`).
+  public init(sessionManager: HTTPSessionManager) {
+    self.sessionManager = sessionManager
+  }
+
   // MARK: Settings
 
   /// What URLs are relative to; nil: every URL is absolute.
@@ -76,6 +82,12 @@ public final class HTTPRequestOperationManager: Sendable {
     set { sessionManager.completionGroup = newValue }
   }
 
+  /// Watches the network, once somebody tells it to start; nothing here depends on it. Default `NetworkReachabilityManager.shared`.
+  public var reachabilityManager: NetworkReachabilityManager {
+    get { sessionManager.reachabilityManager }
+    set { sessionManager.reachabilityManager = newValue }
+  }
+
   // MARK: Operations
 
   /// Makes an operation with these settings; it is not in the queue. Source: `HTTPRequestOperationWithRequest:success:failure:`.
@@ -107,6 +119,33 @@ public final class HTTPRequestOperationManager: Sendable {
     success: HTTPRequestOperation.Success? = nil, failure: Failure? = nil
   ) -> HTTPRequestOperation? {
     enqueue(success, failure) { try sessionManager.request(method, url, parameters: parameters) }
+  }
+
+  /// Makes a form, and an operation of it, which is put into the queue; see `enqueue(_:_:parameters:success:failure:)`.
+  ///
+  /// - Parameters:
+  ///   - parameters: become the first parts.
+  ///   - constructingBody: adds parts; called once, before this returns. What it throws goes to `failure`.
+  @discardableResult
+  public func enqueue(
+    _ method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil,
+    constructingBody: (inout MultipartFormData) throws -> Void, success: HTTPRequestOperation.Success? = nil,
+    failure: Failure? = nil
+  ) -> HTTPRequestOperation? {
+    enqueue(success, failure) {
+      try sessionManager.multipartRequest(method, url, parameters: parameters, constructingBody: constructingBody)
+    }
+  }
+
+  /// POSTs a form; see `enqueue(_:_:parameters:constructingBody:success:failure:)`. Source:
+  /// `POST:parameters:constructingBodyWithBlock:success:failure:`.
+  @discardableResult
+  public func post(
+    _ url: String, parameters: (any Sendable)? = nil, constructingBody: (inout MultipartFormData) throws -> Void,
+    success: HTTPRequestOperation.Success? = nil, failure: Failure? = nil
+  ) -> HTTPRequestOperation? {
+    enqueue(
+      .post, url, parameters: parameters, constructingBody: constructingBody, success: success, failure: failure)
   }
 
   /// GET; see `enqueue(_:_:parameters:success:failure:)`.

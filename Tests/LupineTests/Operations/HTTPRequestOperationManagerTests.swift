@@ -69,6 +69,68 @@ import Testing
     }
   }
 
+  /// A form, with parameters before the parts that the closure adds; what the closure throws is the failure, without an operation.
+  @Test func forms() async throws {
+    struct NoFile: Error {}
+    try await withManager { manager, server in
+      manager.responseSerializer = HTTPResponseSerializer()
+      let outcomes = Outcomes()
+      let success: HTTPRequestOperation.Success = { operation, _ in
+        outcomes.note(.success(operation.request.method.rawValue))
+      }
+      let failure: HTTPRequestOperationManager.Failure = { _, error in outcomes.note(.failure(error)) }
+      let construct: (inout MultipartFormData) throws -> Void = {
+        $0.append(Data("file".utf8), name: "upload", fileName: "a.txt", mimeType: "text/plain")
+      }
+      manager.operationQueue.maxConcurrentOperationCount = 1
+      manager.post(
+        "headers", parameters: ["key": "value"], constructingBody: construct, success: success, failure: failure)
+      manager.enqueue(.put, "headers", constructingBody: construct, success: success, failure: failure)
+      let methods = try await outcomes.first(2).map { try $0.get() }
+      #expect(methods == ["POST", "PUT"])
+      let bodies = server.recordedRequests.map(\.text)
+      #expect(
+        bodies.allSatisfy { $0.contains("name=\"upload\"; filename=\"a.txt\"") && $0.contains("\r\n\r\nfile\r\n") })
+      #expect(bodies[0].contains("name=\"key\"\r\n\r\nvalue") && !bodies[1].contains("name=\"key\""))
+      let refused = manager.post("headers", constructingBody: { _ in throw NoFile() }, success: nil, failure: failure)
+      #expect(refused == nil)
+      let error = try await outcomes.first(3)[2].failure
+      #expect(error is NoFile)
+    }
+  }
+
+  /// The manager of reachability is the process's unless another one is set, and nothing is started.
+  @Test func reachability() throws {
+    let manager = try HTTPRequestOperationManager()
+    #expect(manager.reachabilityManager === NetworkReachabilityManager.shared)
+    let own = NetworkReachabilityManager()
+    manager.reachabilityManager = own
+    #expect(manager.reachabilityManager === own && manager.sessionManager.reachabilityManager === own)
+  }
+
+  /// A copy asks the same, and is not begun; who is told of its end is not copied.
+  @Test func operationsAreCopied() async throws {
+    try await withManager { manager, server in
+      let outcomes = Outcomes()
+      let operation = manager.operation(with: try Request(server.url("/hello"))) { _, _ in
+        outcomes.note(.success("first"))
+      }
+      operation.responseSerializer = StringResponseSerializer()
+      operation.userInfo = ["a": 1]
+      let copy = HTTPRequestOperation(copying: operation)
+      #expect(copy.request.urlString == operation.request.urlString && copy.session === operation.session)
+      #expect(copy.completionQueue === operation.completionQueue && copy.isReady && !copy.isFinished)
+      operation.start()
+      #expect(try await outcomes.first(1)[0].get() == "first")
+      copy.setCompletion(
+        success: { _, value in outcomes.note(.success(value as? String ?? "")) },
+        failure: { _, error in outcomes.note(.failure(error)) })
+      copy.start()
+      #expect(try await outcomes.first(2)[1].get() == "Hello, world!")
+      #expect(server.requestCount == 2)
+    }
+  }
+
   @Test func failures() async throws {
     try await withManager { manager, _ in
       let outcomes = Calls<(Int?, any Error)>()
