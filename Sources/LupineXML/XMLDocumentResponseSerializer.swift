@@ -79,3 +79,26 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerializing {
     }
   }
 }
+
+extension XMLDocumentResponseSerializer: ArchivableSerializer {
+  /// `xmlDocument`.
+  public static var archiveName: String { "xmlDocument" }
+
+  private enum CodingKeys: String, CodingKey {
+    case validation, options
+  }
+
+  /// Reads an archive.
+  public init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    self.init(options: XMLNode.Options(rawValue: try container.decode(UInt.self, forKey: .options)))
+    validation = try container.decode(ResponseValidation.self, forKey: .validation)
+  }
+
+  /// Writes an archive.
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(options.rawValue, forKey: .options)
+    try container.encode(validation, forKey: .validation)
+  }
+}

@@ -26,9 +26,12 @@ public struct XMLParserInput: Sendable {
 /// grow without bound.
 ///
 /// Source: `AFXMLParserResponseSerializer`.
-public struct XMLParserResponseSerializer: HTTPResponseSerializing {
+public struct XMLParserResponseSerializer: HTTPResponseSerializing, ArchivableSerializer {
   /// Default: 200 to 299; `application/xml`, `text/xml`.
   public var validation: ResponseValidation
+
+  /// `xmlParser`.
+  public static var archiveName: String { "xmlParser" }
 
   /// A serializer for what servers call XML.
   public init() {

@@ -8,7 +8,7 @@ public import LupineSession
 ///
 /// Source: `AFImageResponseSerializer`. Changed: WebP and the registered types of icons are acceptable too; a body that is no image is an error
 /// and not a success without an image.
-public struct ImageResponseSerializer: HTTPResponseSerializing {
+public struct ImageResponseSerializer: HTTPResponseSerializing, Codable {
   /// AFNetworking's media types, and `image/webp`, `image/apng`, `image/vnd.microsoft.icon`, `image/x-ms-bmp`.
   public static let defaultContentTypes: Set<String> = [
     "image/tiff", "image/jpeg", "image/gif", "image/png", "image/ico", "image/x-icon", "image/bmp", "image/x-bmp",

@@ -4,7 +4,7 @@ public import LupineSession
 /// Validates a response and gives its body as it is.
 ///
 /// Source: `AFHTTPResponseSerializer`.
-public struct HTTPResponseSerializer: HTTPResponseSerializing {
+public struct HTTPResponseSerializer: HTTPResponseSerializing, Codable {
   /// Default: 200 to 299, any media type.
   public var validation: ResponseValidation
 

@@ -4,7 +4,7 @@ public import LupineSession
 /// Makes a `JSONValue` of a body.
 ///
 /// Source: `AFJSONResponseSerializer`.
-public struct JSONResponseSerializer: HTTPResponseSerializing {
+public struct JSONResponseSerializer: HTTPResponseSerializing, Codable {
   /// Default: 200 to 299; `application/json`, `text/json`, `text/javascript`.
   public var validation: ResponseValidation
   /// Default none: a text is an array or an object.

@@ -6,7 +6,7 @@ extension JSONValue {
   public static let maximumDepth = JSONReader.depthLimit
 
   /// What is read besides RFC 8259's grammar, or against it.
-  public struct ReadingOptions: OptionSet, Sendable, Hashable {
+  public struct ReadingOptions: OptionSet, Sendable, Hashable, Codable {
     /// The bits.
     public var rawValue: Int
     /// Options of these bits.

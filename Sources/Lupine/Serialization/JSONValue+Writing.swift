@@ -3,7 +3,7 @@ internal import LupineRules
 
 extension JSONValue {
   /// How a value is written.
-  public struct WritingOptions: OptionSet, Sendable, Hashable {
+  public struct WritingOptions: OptionSet, Sendable, Hashable, Codable {
     /// The bits.
     public var rawValue: Int
     /// Options of these bits.

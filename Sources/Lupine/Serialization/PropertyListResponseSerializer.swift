@@ -4,7 +4,7 @@ public import LupineSession
 /// Makes a `PropertyListValue` of a body.
 ///
 /// Source: `AFPropertyListResponseSerializer`. Its `format` and `readOptions` have no effect there but on mutability, and none here.
-public struct PropertyListResponseSerializer: HTTPResponseSerializing {
+public struct PropertyListResponseSerializer: HTTPResponseSerializing, Codable {
   /// Default: 200 to 299; `application/x-plist`.
   public var validation: ResponseValidation
 

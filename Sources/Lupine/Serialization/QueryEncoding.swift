@@ -2,9 +2,9 @@ internal import Foundation
 internal import LupineRules
 
 /// How parameters become a query string, where servers disagree.
-public struct QueryEncoding: Sendable, Hashable {
+public struct QueryEncoding: Sendable, Hashable, Codable {
   /// How the elements of an array are told from one another.
-  public enum ArrayStyle: Sendable, Hashable {
+  public enum ArrayStyle: String, Sendable, Hashable, Codable {
     /// `key[]=a&key[]=b`: AFNetworking, Rails, PHP. The default.
     case brackets
     /// `key=a&key=b`: most others.
@@ -14,7 +14,7 @@ public struct QueryEncoding: Sendable, Hashable {
   }
 
   /// How booleans are written.
-  public enum BooleanStyle: Sendable, Hashable {
+  public enum BooleanStyle: String, Sendable, Hashable, Codable {
     /// `1` and `0`, as AFNetworking does. The default.
     case numeric
     /// `true` and `false`.

@@ -5,7 +5,7 @@ internal import LupineWire
 /// What a response has to be before its body is looked at.
 ///
 /// Source: `validateResponse:data:error:` of `AFHTTPResponseSerializer`.
-public struct ResponseValidation: Sendable, Hashable {
+public struct ResponseValidation: Sendable, Hashable, Codable {
   /// Status codes that are no error; nil: any. Default 200 to 299.
   public var acceptableStatusCodes: Set<Int>?
   /// Media types in lower case without parameters, `text/html`, that the body may have; nil: any.
