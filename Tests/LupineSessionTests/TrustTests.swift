@@ -292,10 +292,7 @@ private func withDecider(
     _ choice: Choice, _ version: TLSConfiguration.Version
   ) async throws {
     let authority = try TestIdentity.authority.get()
-    var tls = try TestIdentity.server()
-    tls.clientAuthorities = authority.rootPEM
-    tls.requiresClientCertificate = false
-    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking())
     defer { server.shutdown() }
     let own = try authority.issue(CertificateOrder(commonName: "policy", usage: .client)).write()
     defer { own.remove() }

@@ -27,19 +27,20 @@ public final class EncodedImage: Sendable {
   }
 
   /// The format.
-  public let format: Format
+  public var format: Format { Format(header.format) }
   /// Pixels across, at least 1: of the stored pixels, before `orientation` is applied. Of an icon the largest size, of a TIFF the first page.
-  public let pixelWidth: Int
+  public var pixelWidth: Int { Int(header.width) }
   /// Pixels down, at least 1.
-  public let pixelHeight: Int
+  public var pixelHeight: Int { Int(header.height) }
   /// Images in the file: frames of an animation, pages of a TIFF, sizes of an icon. Nil if the file ends before they are counted.
-  public let frameCount: Int?
+  public var frameCount: Int? { header.frameCount }
   /// How the pixels are to be turned, as in EXIF: 1 to 8; nil if the file says nothing.
-  public let orientation: Int?
+  public var orientation: Int? { header.orientation }
   /// Pixels per point. Default 1.
   public let scale: Double
   /// The file.
   public let data: Data
+  private let header: ImageHeader
 
   /// Reads the header of an image file.
   ///
@@ -48,18 +49,12 @@ public final class EncodedImage: Sendable {
   ///   - scale: pixels per point; what is not a positive number counts as 1.
   /// - Throws: `SerializationError` with `.cannotParseResponse`, whose message says what is wrong with the bytes, and at which.
   public init(data: Data, scale: Double = 1) throws(SerializationError) {
-    let header: ImageHeader
     do throws(ImageHeaderError) {
       header = try ImageHeader.read(data.span)
     } catch {
       throw SerializationError(
         .cannotParseResponse, message: "the body is not an image: \(error)", data: data, underlying: error)
     }
-    format = Format(header.format)
-    pixelWidth = Int(header.width)
-    pixelHeight = Int(header.height)
-    frameCount = header.frameCount
-    orientation = header.orientation
     self.scale = scale.isFinite && scale > 0 ? scale : 1
     self.data = data
   }
@@ -70,11 +65,7 @@ public final class EncodedImage: Sendable {
   public var height: Double { Double(pixelHeight) / scale }
 
   /// What the decoded image takes in memory, in bytes: four for each pixel, of one frame; saturates. Source: `AFAutoPurgingImageCache`.
-  public var memoryCost: Int {
-    let (pixels, pixelsOverflow) = pixelWidth.multipliedReportingOverflow(by: pixelHeight)
-    let (bytes, overflow) = pixels.multipliedReportingOverflow(by: 4)
-    return pixelsOverflow || overflow ? .max : bytes
-  }
+  public var memoryCost: Int { Int(clamping: header.pixelBytes) }
 }
 
 extension EncodedImage: CustomStringConvertible {

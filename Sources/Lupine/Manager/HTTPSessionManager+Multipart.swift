@@ -17,9 +17,7 @@ extension HTTPSessionManager {
     success: SuccessHandler?, failure: FailureHandler? = nil
   ) -> UploadTask? {
     begun(
-      uploadTask(
-        method: .post, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
-        timeout: timeout, constructingBody: constructingBody, progress: progress, success: success, failure: failure))
+      .post, url, parameters, headers, responseSerializer, timeout, constructingBody, progress, success, failure)
   }
 
   /// PUTs a form; see the POST.
@@ -31,9 +29,7 @@ extension HTTPSessionManager {
     success: SuccessHandler?, failure: FailureHandler? = nil
   ) -> UploadTask? {
     begun(
-      uploadTask(
-        method: .put, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
-        timeout: timeout, constructingBody: constructingBody, progress: progress, success: success, failure: failure))
+      .put, url, parameters, headers, responseSerializer, timeout, constructingBody, progress, success, failure)
   }
 
   /// PATCHes with a form; see the POST.
@@ -45,9 +41,7 @@ extension HTTPSessionManager {
     success: SuccessHandler?, failure: FailureHandler? = nil
   ) -> UploadTask? {
     begun(
-      uploadTask(
-        method: .patch, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
-        timeout: timeout, constructingBody: constructingBody, progress: progress, success: success, failure: failure))
+      .patch, url, parameters, headers, responseSerializer, timeout, constructingBody, progress, success, failure)
   }
 
   /// Makes the task of a form; it begins with `resume()`.
@@ -65,6 +59,19 @@ extension HTTPSessionManager {
       refuse(error, failure)
       return nil
     }
+  }
+
+  private func begun(
+    _ method: HTTPRequest.Method, _ url: String, _ parameters: (any Sendable)?, _ headers: [String: String]?,
+    _ serializer: (any ResponseSerializer)?, _ timeout: Duration?,
+    _ constructingBody: (inout MultipartFormData) throws -> Void, _ progress: TaskProgressHandler?,
+    _ success: SuccessHandler?, _ failure: FailureHandler?
+  ) -> UploadTask? {
+    let task = uploadTask(
+      method: method, url, parameters: parameters, headers: headers, responseSerializer: serializer, timeout: timeout,
+      constructingBody: constructingBody, progress: progress, success: success, failure: failure)
+    task?.resume()
+    return task
   }
 
   // MARK: async

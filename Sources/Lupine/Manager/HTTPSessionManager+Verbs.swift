@@ -12,10 +12,7 @@ extension HTTPSessionManager {
     responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil, progress: TaskProgressHandler? = nil,
     success: SuccessHandler?, failure: FailureHandler? = nil
   ) -> DataTask? {
-    begun(
-      dataTask(
-        method: .get, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
-        timeout: timeout, downloadProgress: progress, success: success, failure: failure))
+    begun(.get, url, parameters, headers, responseSerializer, timeout, progress, success, failure)
   }
 
   /// HEAD; there is no value. Source: `HEAD:parameters:headers:success:failure:`.
@@ -26,9 +23,7 @@ extension HTTPSessionManager {
     success: (@Sendable (DataTask) -> Void)?, failure: FailureHandler? = nil
   ) -> DataTask? {
     begun(
-      dataTask(
-        method: .head, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
-        timeout: timeout, success: { task, _ in success?(task) }, failure: failure))
+      .head, url, parameters, headers, responseSerializer, timeout, nil, { task, _ in success?(task) }, failure)
   }
 
   /// POST. Source: `POST:parameters:headers:progress:success:failure:`.
@@ -40,10 +35,7 @@ extension HTTPSessionManager {
     responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil, progress: TaskProgressHandler? = nil,
     success: SuccessHandler?, failure: FailureHandler? = nil
   ) -> DataTask? {
-    begun(
-      dataTask(
-        method: .post, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
-        timeout: timeout, uploadProgress: progress, success: success, failure: failure))
+    begun(.post, url, parameters, headers, responseSerializer, timeout, progress, success, failure)
   }
 
   /// PUT. Source: `PUT:parameters:headers:success:failure:`.
@@ -55,10 +47,7 @@ extension HTTPSessionManager {
     responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil, progress: TaskProgressHandler? = nil,
     success: SuccessHandler?, failure: FailureHandler? = nil
   ) -> DataTask? {
-    begun(
-      dataTask(
-        method: .put, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
-        timeout: timeout, uploadProgress: progress, success: success, failure: failure))
+    begun(.put, url, parameters, headers, responseSerializer, timeout, progress, success, failure)
   }
 
   /// PATCH. Source: `PATCH:parameters:headers:success:failure:`.
@@ -70,10 +59,7 @@ extension HTTPSessionManager {
     responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil, progress: TaskProgressHandler? = nil,
     success: SuccessHandler?, failure: FailureHandler? = nil
   ) -> DataTask? {
-    begun(
-      dataTask(
-        method: .patch, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
-        timeout: timeout, uploadProgress: progress, success: success, failure: failure))
+    begun(.patch, url, parameters, headers, responseSerializer, timeout, progress, success, failure)
   }
 
   /// DELETE; parameters go into the query unless the serializer is told otherwise. Source: `DELETE:parameters:headers:success:failure:`.
@@ -83,13 +69,20 @@ extension HTTPSessionManager {
     responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil,
     success: SuccessHandler?, failure: FailureHandler? = nil
   ) -> DataTask? {
-    begun(
-      dataTask(
-        method: .delete, url, parameters: parameters, headers: headers, responseSerializer: responseSerializer,
-        timeout: timeout, success: success, failure: failure))
+    begun(.delete, url, parameters, headers, responseSerializer, timeout, nil, success, failure)
   }
 
-  func begun<Task: DataTask>(_ task: Task?) -> Task? {
+  /// Begins the task of a verb. Progress is that of the response for GET, and of the request for the others.
+  private func begun(
+    _ method: HTTPRequest.Method, _ url: String, _ parameters: (any Sendable)?, _ headers: [String: String]?,
+    _ serializer: (any ResponseSerializer)?, _ timeout: Duration?, _ progress: TaskProgressHandler?,
+    _ success: SuccessHandler?, _ failure: FailureHandler?
+  ) -> DataTask? {
+    let isOfResponse = method == .get
+    let task = dataTask(
+      method: method, url, parameters: parameters, headers: headers, responseSerializer: serializer, timeout: timeout,
+      uploadProgress: isOfResponse ? nil : progress, downloadProgress: isOfResponse ? progress : nil, success: success,
+      failure: failure)
     task?.resume()
     return task
   }

@@ -1,19 +1,7 @@
-/// A format of image files that has a magic number.
-package enum ImageFormat: String, Hashable, Sendable, CaseIterable {
-  /// Portable Network Graphics (ISO/IEC 15948), animated ones too.
-  case png
-  /// JPEG (ITU-T T.81), baseline and progressive.
-  case jpeg
-  /// Graphics Interchange Format, 87a and 89a.
-  case gif
-  /// WebP (RFC 9649): lossy, lossless and extended.
-  case webp
-  /// Windows and OS/2 bitmaps.
-  case bmp
-  /// Tagged Image File Format, revision 6.0, in either byte order.
-  case tiff
-  /// Windows icons.
-  case ico
+/// A format of image files that has a magic number: PNG (ISO/IEC 15948), JPEG (ITU-T T.81), GIF (87a and 89a), WebP (RFC 9649), bitmaps of Windows and OS/2,
+/// TIFF (revision 6.0), icons of Windows.
+package enum ImageFormat: Hashable, Sendable, CaseIterable {
+  case png, jpeg, gif, webp, bmp, tiff, ico
 }
 
 /// What the first bytes of an image file say of it. No pixel is decoded.

@@ -152,6 +152,16 @@ enum TestIdentity {
   static func server(_ order: CertificateOrder = .loopback) throws -> ServerTLS {
     try ServerTLS.minted(by: authority.get(), order)
   }
+
+  /// That of a server which asks for a certificate of the tests' authority.
+  ///
+  /// - Parameter insists: refuse clients that have none.
+  static func asking(insists: Bool = false) throws -> ServerTLS {
+    var tls = try server()
+    tls.clientAuthorities = try authority.get().rootPEM
+    tls.requiresClientCertificate = insists
+    return tls
+  }
 }
 
 /// A small complete response.

@@ -101,10 +101,7 @@ import Testing
     _ version: TLSConfiguration.Version
   ) async throws {
     let authority = try TestIdentity.authority.get()
-    var tls = try TestIdentity.server()
-    tls.clientAuthorities = authority.rootPEM
-    tls.requiresClientCertificate = false
-    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking())
     defer { server.shutdown() }
     let (chosen, configured) = (
       try authority.issue(CertificateOrder(commonName: "chosen", usage: .client)).write(),
@@ -145,9 +142,7 @@ import Testing
 
   /// An identity that cannot be read is an error of the request, and no other one is shown.
   @Test func anIdentityThatIsNone() async throws {
-    var tls = try TestIdentity.server()
-    tls.clientAuthorities = try TestIdentity.authority.get().rootPEM
-    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking(insists: true))
     defer { server.shutdown() }
     let bearer = Bearer(.useIdentity(.init(certificatePath: "/nonexistent.pem", privateKeyPath: "/nonexistent.pem")))
     var configuration = SessionConfiguration()
