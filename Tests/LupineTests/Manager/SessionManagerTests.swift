@@ -121,16 +121,7 @@ import Testing
     try await withManager { manager, server in
       let metrics = Recorder<Int>()
       manager.taskDidFinishCollectingMetrics = { _, _, collected in metrics.add(collected.transactions.count) }
-      let request = try manager.request(.get, "json")
-      let recorders = Recorder<NotificationRecorder>()
-      _ = await ended { handler in
-        let task = manager.dataTask(with: request, completion: handler)
-        recorders.add(NotificationRecorder(.taskDidComplete, object: task, describe))
-        return task
-      }
-      let recorder = try #require(recorders.values.first)
-      #expect(await eventually { recorder.count == 1 })
-      let told = try #require(recorder.values.first)
+      let told = try await completion(of: "json", manager)
       #expect(told["metrics"] == "1" && metrics.values == [1])
       #expect(told["value"] == "13" && told["data"] == "39" && told["error"] == "")
       #expect(told["serializer"] == "JSONResponseSerializer" && told["isMain"] == "true")
@@ -140,18 +131,23 @@ import Testing
   /// That of a failure has error and body, and no value where there is none.
   @Test func completionNotificationOfAFailure() async throws {
     try await withManager { manager, server in
-      let request = try manager.request(.get, "hello")
-      let recorders = Recorder<NotificationRecorder>()
-      _ = await ended { handler in
-        let task = manager.dataTask(with: request, completion: handler)
-        recorders.add(NotificationRecorder(.taskDidComplete, object: task, describe))
-        return task
-      }
-      let recorder = try #require(recorders.values.first)
-      #expect(await eventually { recorder.count == 1 })
-      let told = try #require(recorder.values.first)
+      let told = try await completion(of: "hello", manager)
       #expect(told["data"] == "13" && told["value"] == "" && told["error"] == "unacceptableContentType")
     }
+  }
+
+  /// What the notification of a task's end said, once it was posted.
+  private func completion(of path: String, _ manager: HTTPSessionManager) async throws -> [String: String] {
+    let request = try manager.request(.get, path)
+    let recorders = Recorder<NotificationRecorder>()
+    _ = await ended { handler in
+      let task = manager.dataTask(with: request, completion: handler)
+      recorders.add(NotificationRecorder(.taskDidComplete, object: task, describe))
+      return task
+    }
+    let recorder = try #require(recorders.values.first)
+    #expect(await eventually { recorder.count == 1 })
+    return try #require(recorder.values.first)
   }
 
   private func describe(_ notification: Notification) -> [String: String] {

@@ -152,6 +152,16 @@ import Testing
     #expect(value as? JSONValue == ["key": "value"])
   }
 
+  /// The image's serializer refuses JSON, so that the next one is asked; an image is the first one's.
+  @Test func testCompoundSerializerOfImageAndJSON() throws {
+    let compound = CompoundResponseSerializer([ImageResponseSerializer(), JSONResponseSerializer()])
+    let value = try compound.serialize(try Responses.response(type: "application/json"), data: json)
+    #expect(value as? JSONValue == ["key": "value"])
+    let png = Data(TestImage.png(3, 2))
+    let image = try compound.serialize(try Responses.response(type: "image/png"), data: png)
+    #expect((image as? EncodedImage)?.pixelWidth == 3)
+  }
+
   /// The error of the first that has a value; nobody's value: the body, validated by the compound's own rules.
   @Test func errorsAndFallbacks() throws {
     let compound = CompoundResponseSerializer([PropertyListResponseSerializer(), JSONResponseSerializer()])

@@ -24,9 +24,14 @@ import Testing
     #expect(try body([["key": "value"]]) == #"[{"key":"value"}]"#)
   }
 
-  /// What no JSON text can hold is an error. (A string with half a surrogate pair cannot be made in Swift.)
-  @Test func testThatJSONRequestSerializationHandlesInvalidParameters() {
+  /// What no JSON text can hold is an error. AFNetworking's example is a string with half a surrogate pair, which a string of Swift cannot have: it is
+  /// replaced where the string is made, and what is sent is UTF-8.
+  @Test func testThatJSONRequestSerializationHandlesInvalidParameters() throws {
     #expect(throws: SerializationError.self) { try body(["key": Double.nan]) }
+    let half = String(decoding: [0xD800] as [UInt16], as: UTF16.self)
+    #expect(half == "\u{FFFD}")
+    #expect(try body(["key": half]) == "{\"key\":\"\u{FFFD}\"}")
+    #expect(try queryString(from: ["key": half]) == "key=%EF%BF%BD")
   }
 
   /// A set has no form in JSON: the error says so, and which argument is meant.
