@@ -94,13 +94,57 @@ def noisy_names(rows):
     return [row.name for row in rows if not row.failure and row.isNoisy]
 
 
+def rounded(value):
+    """Floats with four digits that count, all the way down."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {name: rounded(inner) for name, inner in value.items()}
+    return [rounded(inner) for inner in value] if isinstance(value, list) else value
+
+
 def write_json(path, result):
+    """A line for each row, and one for each candidate of a scenario."""
+
+    def line(value):
+        return json.dumps(rounded(value), ensure_ascii=False)
+
+    scenarios = [f"    {line(name)}: {{\n" + ",\n".join(f"      {line(candidate)}: {line(rounds)}" for candidate, rounds in taken.items())
+                 + "\n    }" for name, taken in result["samples"].items()]
+    parts = [f"  {line(name)}: {line(value)}" for name, value in result.items() if name not in ("rows", "samples")]
+    parts.append('  "rows": [\n' + ",\n".join("    " + line(row) for row in result["rows"]) + "\n  ]")
+    parts.append('  "samples": {\n' + ",\n".join(scenarios) + "\n  }")
     with open(path, "w") as file:
-        json.dump(result, file, indent=1, ensure_ascii=False)
-        file.write("\n")
+        file.write("{\n" + ",\n".join(parts) + "\n}\n")
 
 
-BEGIN, END = "<!-- written by Benchmarks/run: begin -->\n", "<!-- written by Benchmarks/run: end -->\n"
+FIGURES = [("get-1", "latency-1", "1 connection"), ("get-64", "latency-64", "64 connections"), ("get-512", None, "512 connections"),
+           ("tls-1", None, "1 connection, TLS"), ("tls-64", None, "64 connections, TLS")]
+
+
+def figures_table(result):
+    """What each candidate took for a GET of 13 bytes, medians, as Markdown."""
+    lines = ["| Client | CPU, µs | Requests/s | Latency p50, µs | p99 | p99.9 | Peak memory, MB |", "|---|---|---|---|---|---|---|"]
+    for scenario, latencies, heading in FIGURES:
+        taken = result["samples"].get(scenario)
+        if not taken:
+            continue
+        lines.append(f"| **{heading}** | | | | | | |")
+        for candidate, rounds in taken.items():
+            slow = result["samples"].get(latencies, {}).get(candidate, [])
+            cells = [middle(rounds, "cpu"), middle(rounds, "perSecond")] + [middle(slow, name) for name in ("p50", "p99", "p999")]
+            lines.append("| " + " | ".join([candidate] + cells + [middle(rounds, "peak")]) + " |")
+    counts = result["samples"].get("counts")
+    if counts:
+        lines += ["", "| Client, 1 connection | Instructions per GET | Allocations | Bytes allocated |", "|---|---|---|---|"]
+        for candidate, rounds in counts.items():
+            lines.append("| " + " | ".join([candidate] + [middle(rounds, name) for name in ("instructions", "allocations", "allocated bytes")]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def middle(rounds, name):
+    values = [figures[name] for figures in rounds if name in figures]
+    return figure(statistics.median(values)) if values else ""
 
 
 def budgets_table(records):
@@ -115,16 +159,18 @@ def budgets_table(records):
     return "\n".join(lines) + "\n"
 
 
-def write_budgets_table(path, result):
-    """Puts the table where the document keeps it."""
+def write_tables(path, result):
+    """Puts the tables where the document keeps them."""
     if not os.path.exists(path):
         return
     with open(path) as file:
         text = file.read()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    if not rest or not after:
-        return
     line = f"{result['machine']}. {result['date']}, {result['rounds']} rounds.\n\n"
+    for name, table in [("budgets", line + budgets_table(result["rows"])), ("figures", figures_table(result))]:
+        begin, end = (f"<!-- {name}, written by Benchmarks/run: {part} -->\n" for part in ("begin", "end"))
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if found and closed:
+            text = before + begin + table + end + after
     with open(path, "w") as file:
-        file.write(before + BEGIN + line + budgets_table(result["rows"]) + END + after)
+        file.write(text)

@@ -30,11 +30,11 @@ EVERY = [LIBCURL, AHC, URLSESSION, GO, URLLIB3]
 for peer in [LIBCURL, GO]:
     add("floor-64" + SHORT[peer], f"GET, 64 connections, wrk ÷ {peer}: the floor", "µs", None, "get-64", WRK, peer)
 add("floor-1", "GET, 1 connection, wrk ÷ libcurl: the floor", "µs", None, "get-1", WRK, LIBCURL)
-beside("get-callback-64", "GET, 64 connections, callbacks", "get-64", CALLBACKS, [LIBCURL, WRK, AHC, GO], budgets={LIBCURL: 0.4, WRK: 1.5},
-       design={LIBCURL: "the same through callbacks ÷ libcurl", WRK: "the same through callbacks ÷ wrk"})
 beside("get-await-64", "GET, 64 connections, await", "get-64", AWAIT, EVERY, budgets={LIBCURL: 0.5, AHC: 0.2}, design={
     LIBCURL: "keep-alive GET, 13 bytes, 64 connections, `await session.data(for:)` ÷ libcurl",
     AHC: "keep-alive GET, 13 bytes, 64 connections, `await session.data(for:)` ÷ AsyncHTTPClient"})
+beside("get-callback-64", "GET, 64 connections, callbacks", "get-64", CALLBACKS, [LIBCURL, WRK, AHC, GO], budgets={LIBCURL: 0.4, WRK: 1.5},
+       design={LIBCURL: "keep-alive GET, 13 bytes, 64 connections, callbacks ÷ libcurl", WRK: "keep-alive GET, 13 bytes, 64 connections, callbacks ÷ `wrk`"})
 beside("get-engine-64", "GET, 64 connections, await on the engine's executor", "get-64", ENGINE, [LIBCURL])
 beside("get-callback-1", "GET, 1 connection, callbacks", "get-1", CALLBACKS, [LIBCURL, WRK, AHC, GO], budgets={LIBCURL: 0.9},
        design={LIBCURL: "one connection, one request at a time, callbacks ÷ libcurl"})
@@ -45,9 +45,9 @@ for connections in [8, 512]:
     beside(f"get-callback-{connections}", f"GET, {connections} connections, callbacks", f"get-{connections}", CALLBACKS, [LIBCURL, AHC, GO])
     beside(f"get-await-{connections}", f"GET, {connections} connections, await", f"get-{connections}", AWAIT, [LIBCURL])
 add("two-engines", "GET, 64 connections, two engines ÷ one, both ours", "µs", 1.1, "engines-64", "2 engines", "1 engines",
-    design="two engines ÷ one, CPU per request")
+    design="keep-alive GET, 64 connections, callbacks, two engines ÷ one")
 add("manager-json-64", "GET, 64 connections, JSON decoded by a manager ÷ libcurl", "µs", 0.8, "json-64", MANAGER, LIBCURL,
-    design="the same through `HTTPSessionManager` with JSON decoded ÷ libcurl without any decoding")
+    design="keep-alive GET, 64 connections, JSON decoded by `HTTPSessionManager` ÷ libcurl without any decoding")
 beside("get-64k", "GET of 64 KiB, 64 connections, callbacks", "get-64k", CALLBACKS, EVERY)
 beside("gzip", "GET of 256 KiB as gzip, decoded, callbacks", "gzip", CALLBACKS, [LIBCURL, AHC, GO])
 beside("waiters", "GET, 1,024 at once over 8 connections, await", "waiters", AWAIT, [LIBCURL, AHC, GO])
