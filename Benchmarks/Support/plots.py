@@ -2,6 +2,7 @@
 
 import os
 
+from report import busy
 from scenarios import AHC, AWAIT, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, URLLIB3, URLSESSION, WRK
 from svg import GREY, INK, LIGHT, OURS, PALETTE, WARNING, Canvas, LogAxis, dot_rows, median, short, tick_label
 
@@ -24,8 +25,8 @@ def group(result, scenario, heading, candidates, figure="cpu", names=None):
 
 
 def method(result, text):
-    return f"{text} nginx on one processor, the client on another; {result['rounds']} alternating runs: dot median, line smallest to largest. " \
-           f"{result['machine'].split(',')[0]}, {result['date']}."
+    return f"{text} nginx on one processor, the client on another; {result['rounds']} alternating run{'s' if result['rounds'] > 1 else ''}: dot median, " \
+           f"line smallest to largest. {result['machine'].split(',')[0]}, {result['date']}.{busy(result)}"
 
 
 def dots(title, text, label, groups, share=False):

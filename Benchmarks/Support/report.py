@@ -159,13 +159,25 @@ def budgets_table(records):
     return "\n".join(lines) + "\n"
 
 
+def rounds(result):
+    return f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''}"
+
+
+def busy(result):
+    """A sentence if the machine had other things to do."""
+    shares = result["processorsBusyWithOthers"].values()
+    if max(shares) <= OTHERS_LIMIT:
+        return ""
+    return f" The machine was busy: other processes kept {min(shares):.1f} to {max(shares):.1f} processors busy, so only counts are judged."
+
+
 def write_tables(path, result):
     """Puts the tables where the document keeps them."""
     if not os.path.exists(path):
         return
     with open(path) as file:
         text = file.read()
-    line = f"{result['machine']}. {result['date']}, {result['rounds']} rounds.\n\n"
+    line = f"{result['machine']}. {result['date']}, {rounds(result)}.{busy(result)}\n\n"
     for name, table in [("budgets", line + budgets_table(result["rows"])), ("figures", figures_table(result))]:
         begin, end = (f"<!-- {name}, written by Benchmarks/run: {part} -->\n" for part in ("begin", "end"))
         before, found, rest = text.partition(begin)
