@@ -49,7 +49,7 @@ extension HTTPRequestSerializer: ArchivableSerializer {
   /// - Throws: `EncodingError` if `queryStringSerialization` is set, or a header that cannot be sent.
   public func encode(to encoder: any Encoder) throws {
     try refuseClosure(queryStringSerialization != nil, "queryStringSerialization", encoder)
-    if let refusedHeader {
+    if let refusedHeader = refusedHeaders.min() {
       throw EncodingError.invalidValue(
         refusedHeader, .init(codingPath: encoder.codingPath, debugDescription: "a header that cannot be sent"))
     }

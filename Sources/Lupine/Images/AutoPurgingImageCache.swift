@@ -33,7 +33,7 @@ public final class AutoPurgingImageCache: ImageRequestCache {
   /// Makes an empty cache.
   ///
   /// - Parameters:
-  ///   - memoryCapacity: bytes of decoded pixels that the images may have together. Default 100 MiB; negative counts as 0.
+  ///   - memoryCapacity: bytes that the images may have together, each by its decoded pixels or by its encoded bytes if they are more. Default 100 MiB; negative counts as 0.
   ///   - preferredMemoryUsageAfterPurge: bytes that a purge leaves at most. Default 60 MiB; what exceeds the capacity counts as the capacity.
   ///   - filter: whether an image is kept when a downloader asks. Default nil: every one.
   public init(
@@ -56,7 +56,7 @@ public final class AutoPurgingImageCache: ImageRequestCache {
     set { state.withLock { $0.preferred = newValue } }
   }
 
-  /// Bytes that the images have together, each by its `memoryCost`.
+  /// Bytes that the images have together, each by its `memoryCost`, or by its encoded bytes if they are more.
   public var memoryUsage: Int { state.withLock { $0.usage } }
 
   /// Whether the filter, if there is one, lets the image in.
@@ -67,7 +67,8 @@ public final class AutoPurgingImageCache: ImageRequestCache {
   /// Keeps an image, instead of the one that had this name, and purges if the capacity is exceeded then. One larger than the capacity only
   /// removes that of its name.
   public func add(_ image: EncodedImage, withIdentifier identifier: String) {
-    let cost = image.memoryCost
+    // What is held is the encoded form: a head of one pixel may be followed by any number of bytes.
+    let cost = max(image.memoryCost, image.data.count)
     state.withLock { state in
       _ = state.remove(identifier)
       guard cost <= state.limit else { return }

@@ -54,7 +54,6 @@ final class ImageDownloadCore: Sendable {
     var tasks: [UInt64: DataTask] = [:]
     var lastNumber: UInt64 = 0
     var cache: (any ImageRequestCache)?
-    var isClosed = false
   }
 
   private let transport: ImageTransport
@@ -81,9 +80,10 @@ final class ImageDownloadCore: Sendable {
 
   func start(_ handler: Handler, receiptID: UUID, policy: ImageCachePolicy) -> ImageDownloadReceipt? {
     let request = handler.request
-    let key = Self.key(request, policy)
+    let key = Self.key(request)
+    let isPersonal = Self.isPersonal(request)
     if let receipt = join(key, handler, receiptID) { return receipt }
-    if policy != .reload, let image = cache?.image(for: request, additionalIdentifier: nil) {
+    if policy != .reload, !isPersonal, let image = cache?.image(for: request, additionalIdentifier: nil) {
       handler.deliver(.success(DownloadedImage(request: request, response: nil, image: image)))
       return nil
     }
@@ -133,12 +133,17 @@ final class ImageDownloadCore: Sendable {
     return receipt
   }
 
-  /// What makes two requests one: URL, method and fields, and whether the memory may answer. Nil for requests with a body or a credential of
-  /// their own, which are always apart.
-  static func key(_ request: Request, _ policy: ImageCachePolicy) -> String? {
-    guard case .none = request.body, request.credential == nil else { return nil }
+  /// What makes two requests one: URL, method and fields. Nil for requests with a body or a user of their own, which are always apart.
+  static func key(_ request: Request) -> String? {
+    guard case .none = request.body, request.credential == nil, request.parsedURL.userinfo == nil else { return nil }
     let fields = request.fields.map { "\($0.name.canonicalName): \($0.value)" }.sorted()
     return ([request.method.rawValue, request.parsedURL.absoluteString] + fields).joined(separator: "\n")
+  }
+
+  /// Whether the image is for one user, named by a credential, by the URL or by `Authorization`: such a one is neither taken from memory, which knows
+  /// URLs alone, nor kept there.
+  static func isPersonal(_ request: Request) -> Bool {
+    request.credential != nil || request.parsedURL.userinfo != nil || request.fields.contains(.authorization)
   }
 
   // MARK: Endings
@@ -161,7 +166,7 @@ final class ImageDownloadCore: Sendable {
   }
 
   private func keep(_ image: EncodedImage, _ number: UInt64, _ cache: (any ImageRequestCache)?) {
-    guard let cache, let request = state.withLock({ $0.tasks[number]?.originalRequest }),
+    guard let cache, let request = state.withLock({ $0.tasks[number]?.originalRequest }), !Self.isPersonal(request),
       cache.shouldCache(image, for: request, additionalIdentifier: nil)
     else { return }
     cache.add(image, for: request, additionalIdentifier: nil)

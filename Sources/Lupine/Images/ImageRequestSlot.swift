@@ -52,7 +52,7 @@ public final class ImageRequestSlot: Sendable {
   /// Asks for the image of a URL, with `Accept: image/*`.
   ///
   /// - Parameters:
-  ///   - placeholder: shown until then; nil leaves what is shown.
+  ///   - placeholder: shown until then; nil leaves what is shown, except for a URL that cannot be fetched: then the place is cleared.
   ///   - completion: called instead of the receiver when the request is over; nil for the receiver to get the image, and for nobody to hear of a
   ///     failure.
   public func setImage(
@@ -74,10 +74,12 @@ public final class ImageRequestSlot: Sendable {
     for request: Request, placeholder: EncodedImage? = nil, cachePolicy: ImageCachePolicy = .useCache,
     completion: ImageDownloader.Completion? = nil
   ) {
-    let key = ImageDownloadCore.key(request, cachePolicy)
+    let key = ImageDownloadCore.key(request)
     if let key, joined(key, completion) { return }
     cancel()
-    if cachePolicy != .reload, let image = downloader.imageCache?.image(for: request, additionalIdentifier: nil) {
+    if cachePolicy != .reload, !ImageDownloadCore.isPersonal(request),
+      let image = downloader.imageCache?.image(for: request, additionalIdentifier: nil)
+    {
       return finish(completion, .success(DownloadedImage(request: request, response: nil, image: image)))
     }
     if let placeholder { receive(placeholder) }

@@ -12,11 +12,16 @@ struct BaseURL: Sendable {
   init(_ text: String) throws(SessionError) {
     var parsed = try Request(text).parsedURL
     if !parsed.path.hasSuffix("/") {
-      parsed = try Self.resolve(parsed.path + "/" + (parsed.query.map { "?" + $0 } ?? ""), parsed)
+      // The last segment alone, and marked as a path: "//x/" would name a host, and "a:b/" a scheme.
+      let last = parsed.path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
+      parsed = try Self.resolve("./" + last + "/" + (parsed.query.map { "?" + $0 } ?? ""), parsed)
     }
     url = parsed
     self.text = Self.text(of: parsed)
   }
+
+  /// The host, as policies name it.
+  var host: String { url.serverName }
 
   /// Whether it is https.
   var isSecure: Bool { url.scheme == .https }

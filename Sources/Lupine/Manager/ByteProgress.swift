@@ -27,7 +27,7 @@ final class ByteProgress: Sendable {
   /// Whether anybody looks.
   var isWanted: Bool { handler != nil || state.withLock { $0.progress != nil } }
 
-  /// The live progress of `task`: cancelling, pausing and resuming it are commands to the task.
+  /// The live progress of `task`, which moves where its handler is called: cancelling, pausing and resuming it are commands to the task.
   func progress(of task: SessionTask) -> Progress {
     state.withLock { state in
       if let progress = state.progress { return progress }
@@ -54,10 +54,13 @@ final class ByteProgress: Sendable {
     }
     guard handler != nil || known != nil else { return }
     let progress = known ?? progress(of: task)
-    if progress.totalUnitCount != total ?? -1 { progress.totalUnitCount = total ?? -1 }
-    progress.completedUnitCount = completed
-    guard let handler else { return }
-    if let queue { queue.async { handler(progress) } } else { handler(progress) }
+    // Where the handler reads it: Foundation's object has no lock of its own.
+    let report: @Sendable () -> Void = { [handler] in
+      if progress.totalUnitCount != total ?? -1 { progress.totalUnitCount = total ?? -1 }
+      progress.completedUnitCount = completed
+      handler?(progress)
+    }
+    if let queue { queue.async(execute: report) } else { report() }
   }
 
   /// All has come: without a length, the total is known now.

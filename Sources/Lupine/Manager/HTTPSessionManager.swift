@@ -43,7 +43,14 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
   /// What makes requests of methods, URLs and parameters; of a copy, so that a change is one of later requests. Default `HTTPRequestSerializer()`.
   public var requestSerializer: any HTTPRequestSerializing {
     get { serializer.withLock { $0 } }
-    set { serializer.withLock { $0 = newValue } }
+    set {
+      // The former one is let go of outside the lock: it may hold the last reference to something that asks the manager when it goes.
+      let former = serializer.withLock { serializer -> any HTTPRequestSerializing in
+        defer { serializer = newValue }
+        return serializer
+      }
+      withExtendedLifetime(former) {}
+    }
   }
 
   /// Sets whom to trust; see `SessionManager.setSecurityPolicy(_:)`.
@@ -53,11 +60,11 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
   /// - Throws: `SecurityPolicyError` with `.insecureBaseURL` for a policy that pins where the base URL is not https: nothing would be pinned. Source: the
   ///   exception "Invalid Security Policy".
   open override func setSecurityPolicy(_ policy: SecurityPolicy) throws(SecurityPolicyError) {
-    if let base, !base.isSecure, policy.pinningMode != .none {
+    if let base, !base.isSecure, case let mode = policy.policy(forHost: base.host).pinningMode, mode != .none {
       throw SecurityPolicyError(
         .insecureBaseURL,
         message:
-          "a security policy with the mode .\(policy.pinningMode) can only be applied with a secure base URL, not \(base.text)"
+          "a security policy with the mode .\(mode) can only be applied with a secure base URL, not \(base.text)"
       )
     }
     try super.setSecurityPolicy(policy)

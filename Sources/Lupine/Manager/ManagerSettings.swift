@@ -21,6 +21,16 @@ final class ManagerSettings: Sendable {
 
   func change(_ body: (inout Values) -> Void) { values.withLock { body(&$0) } }
 
+  /// Sets a value. The former one is let go of outside the lock: it may hold the last reference to something that asks the manager when it goes.
+  func exchange<Value>(_ path: any WritableKeyPath<Values, Value> & Sendable, _ value: Value) {
+    let former = values.withLock { values -> Values in
+      let former = values
+      values[keyPath: path] = value
+      return former
+    }
+    withExtendedLifetime(former) {}
+  }
+
   /// One hook, or what follows from them; not a copy of them all.
   func hook<Value: Sendable>(_ read: (SessionManagerHooks) -> Value) -> Value { values.withLock { read($0.hooks) } }
 
@@ -29,11 +39,9 @@ final class ManagerSettings: Sendable {
     let (serializer, policy, retrying) = other.values.withLock {
       ($0.responseSerializer, $0.securityPolicy, $0.retrying)
     }
-    change { values in
-      values.responseSerializer = serializer
-      values.securityPolicy = policy
-      values.retrying = retrying
-    }
+    exchange(\.responseSerializer, serializer)
+    exchange(\.securityPolicy, policy)
+    exchange(\.retrying, retrying)
   }
 
   // MARK: Trust

@@ -57,37 +57,37 @@ open class SessionManager: @unchecked Sendable {
   /// What makes values of bodies. A task keeps the one that it was made with. Default `JSONResponseSerializer()`.
   public var responseSerializer: any ResponseSerializer {
     get { core.settings.values.withLock { $0.responseSerializer } }
-    set { core.settings.values.withLock { $0.responseSerializer = newValue } }
+    set { core.settings.exchange(\.responseSerializer, newValue) }
   }
 
   /// Where completion handlers are called; read when a task is over. Default nil: the main queue.
   public var completionQueue: DispatchQueue? {
     get { core.settings.values.withLock { $0.completionQueue } }
-    set { core.settings.values.withLock { $0.completionQueue = newValue } }
+    set { core.settings.exchange(\.completionQueue, newValue) }
   }
 
   /// A group that completion handlers are in from when they are queued. Default nil: one of the process's.
   public var completionGroup: DispatchGroup? {
     get { core.settings.values.withLock { $0.completionGroup } }
-    set { core.settings.values.withLock { $0.completionGroup = newValue } }
+    set { core.settings.exchange(\.completionGroup, newValue) }
   }
 
   /// Where progress handlers are called; read when a task is made. Default nil: the session's delegate queue, which is not the main queue.
   public var progressQueue: DispatchQueue? {
     get { core.settings.values.withLock { $0.progressQueue } }
-    set { core.settings.values.withLock { $0.progressQueue = newValue } }
+    set { core.settings.exchange(\.progressQueue, newValue) }
   }
 
   /// Asked about requests, in this order; see `RequestInterceptor`. Those of the time when a task begins decide whether it asks at all. Default none.
   public var interceptors: [any RequestInterceptor] {
     get { core.settings.values.withLock { $0.retrying.interceptors } }
-    set { core.settings.values.withLock { $0.retrying.interceptors = newValue } }
+    set { core.settings.exchange(\.retrying.interceptors, newValue) }
   }
 
   /// When calls and tasks are tried again, after the interceptors were asked. Default nil: never.
   public var retryPolicy: RetryPolicy? {
     get { core.settings.values.withLock { $0.retrying.policy } }
-    set { core.settings.values.withLock { $0.retrying.policy = newValue } }
+    set { core.settings.exchange(\.retrying.policy, newValue) }
   }
 
   /// What servers are trusted. Default `.default`: those that the session trusts, at no cost.
@@ -100,7 +100,7 @@ open class SessionManager: @unchecked Sendable {
   ///
   /// - Throws: nothing here; see `HTTPSessionManager`.
   open func setSecurityPolicy(_ policy: SecurityPolicy) throws(SecurityPolicyError) {
-    core.settings.change { $0.securityPolicy = policy }
+    core.settings.exchange(\.securityPolicy, policy)
     session.flush()
   }
 
@@ -108,7 +108,7 @@ open class SessionManager: @unchecked Sendable {
   /// `SessionConfiguration.waitsForConnectivity` makes them wait. Source: `AFURLSessionManager.reachabilityManager`.
   public var reachabilityManager: NetworkReachabilityManager {
     get { core.settings.values.withLock { $0.reachability } }
-    set { core.settings.values.withLock { $0.reachability = newValue } }
+    set { core.settings.exchange(\.reachability, newValue) }
   }
 
   /// The hooks, each as a property of the manager: see `SessionManagerHooks`.
@@ -118,7 +118,13 @@ open class SessionManager: @unchecked Sendable {
       return hooks[keyPath: hook]
     }
     set {
-      core.settings.values.withLock { $0.hooks[keyPath: hook] = newValue }
+      let former = core.settings.values.withLock { values in
+        let former = values.hooks
+        values.hooks[keyPath: hook] = newValue
+        return former
+      }
+      // Let go of outside the lock: it may hold the last reference to something that asks the manager when it goes.
+      withExtendedLifetime(former) {}
       if hook == \SessionManagerHooks.connectionChallengeHandler { session.flush() }
     }
   }

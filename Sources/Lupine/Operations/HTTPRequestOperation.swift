@@ -100,7 +100,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   /// Who is asking; takes the place of the request's own. Default nil.
   public var credential: Credential? {
     get { state.withLock { $0.settings.credential } }
-    set { state.withLock { $0.settings.credential = newValue } }
+    set { exchange(\.settings.credential, newValue) }
   }
 
   /// Validates the response and makes a value of its body. Default `HTTPResponseSerializer()`. Setting it forgets what was made.
@@ -117,53 +117,61 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   /// Where handlers are called. Default nil: the main queue, which a program has to run.
   public var completionQueue: DispatchQueue? {
     get { state.withLock { $0.settings.completionQueue } }
-    set { state.withLock { $0.settings.completionQueue = newValue } }
+    set { exchange(\.settings.completionQueue, newValue) }
   }
 
   /// A group that the operation is in from its end until its handlers have returned. Default nil.
   public var completionGroup: DispatchGroup? {
     get { state.withLock { $0.settings.completionGroup } }
-    set { state.withLock { $0.settings.completionGroup = newValue } }
+    set { exchange(\.settings.completionGroup, newValue) }
   }
 
   /// Where the body goes. Default into memory. Source: `outputStream`.
   public var output: OperationOutput {
     get { state.withLock { $0.settings.output } }
-    set { state.withLock { $0.settings.output = newValue } }
+    set { exchange(\.settings.output, newValue) }
   }
 
   /// Yours.
   public var userInfo: [String: any Sendable] {
     get { state.withLock { $0.settings.userInfo } }
-    set { state.withLock { $0.settings.userInfo = newValue } }
+    set { exchange(\.settings.userInfo, newValue) }
+  }
+
+  /// Sets a value. The former one is let go of outside the lock: it may hold the last reference to something that asks the operation when it goes.
+  private func exchange<Value>(_ path: any WritableKeyPath<State, Value> & Sendable, _ value: Value) {
+    let former = state.withLock { state -> Value in
+      let former = state[keyPath: path]
+      state[keyPath: path] = value
+      return former
+    }
+    withExtendedLifetime(former) {}
   }
 
   // MARK: Handlers
 
   /// Says what is done at the end: exactly one of the two is called, on `completionQueue`. Source: `setCompletionBlockWithSuccess:failure:`.
   public func setCompletion(success: Success?, failure: Failure?) {
-    state.withLock { state in
-      state.handlers.success = success
-      state.handlers.failure = failure
-    }
+    exchange(\.handlers.success, success)
+    exchange(\.handlers.failure, failure)
   }
 
   /// Told of the body being sent, on `completionQueue`. Default nil.
-  public func setUploadProgress(_ handler: Progress?) { state.withLock { $0.handlers.uploadProgress = handler } }
+  public func setUploadProgress(_ handler: Progress?) { exchange(\.handlers.uploadProgress, handler) }
 
   /// Told of the body being received, on `completionQueue`; of a resumed operation with what came before. Default nil.
-  public func setDownloadProgress(_ handler: Progress?) { state.withLock { $0.handlers.downloadProgress = handler } }
+  public func setDownloadProgress(_ handler: Progress?) { exchange(\.handlers.downloadProgress, handler) }
 
   /// Asked before a redirect is followed, on the session's delegate queue. Default nil: follow it.
-  public func setRedirection(_ handler: Redirection?) { state.withLock { $0.handlers.redirection = handler } }
+  public func setRedirection(_ handler: Redirection?) { exchange(\.handlers.redirection, handler) }
 
   /// Asked for an answer to a challenge, on the session's delegate queue. Default nil: `credential` and the session's storage.
-  public func setChallenge(_ handler: Challenge?) { state.withLock { $0.handlers.challenge = handler } }
+  public func setChallenge(_ handler: Challenge?) { exchange(\.handlers.challenge, handler) }
 
   /// Called behind the handlers of `setCompletion(success:failure:)`, on the same queue, and then forgotten.
   open override var completionBlock: (@Sendable () -> Void)? {
     get { state.withLock { $0.handlers.completionBlock } }
-    set { state.withLock { $0.handlers.completionBlock = newValue } }
+    set { exchange(\.handlers.completionBlock, newValue) }
   }
 
   // MARK: What came of it

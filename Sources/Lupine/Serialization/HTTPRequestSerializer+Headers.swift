@@ -11,7 +11,7 @@ extension HTTPRequestSerializer {
     get { Dictionary(fields.map { ($0.name.rawName, $0.value) }) { first, second in "\(first), \(second)" } }
     set {
       fields = HTTPFields()
-      refusedHeader = nil
+      refusedHeaders = []
       for (name, value) in newValue { setValue(value, forHeader: name) }
     }
   }
@@ -21,9 +21,9 @@ extension HTTPRequestSerializer {
   /// A name that is no token, or a value with control characters, is not sent: the next request is refused with a `SerializationError`, until the
   /// header is set again or removed.
   public mutating func setValue(_ value: String?, forHeader name: String) {
-    if let refusedHeader, refusedHeader.lowercased() == name.lowercased() { self.refusedHeader = nil }
+    refusedHeaders.remove(name.lowercased())
     guard let fieldName = HTTPField.Name(name) else {
-      if value != nil { refusedHeader = name }
+      if value != nil { refusedHeaders.insert(name.lowercased()) }
       return
     }
     guard let value else {
@@ -32,7 +32,7 @@ extension HTTPRequestSerializer {
     }
     guard HTTPField.isValidValue(value) else {
       fields[fieldName] = nil
-      refusedHeader = name
+      refusedHeaders.insert(name.lowercased())
       return
     }
     fields[fieldName] = value
@@ -59,7 +59,7 @@ extension HTTPRequestSerializer {
         .requestSerializationFailed,
         message: "A user name or password for Basic authentication has no control characters (RFC 7617 2).")
     }
-    fields[.authorization] = "Basic " + Data("\(username):\(password)".utf8).base64EncodedString()
+    setValue("Basic " + Data("\(username):\(password)".utf8).base64EncodedString(), forHeader: "Authorization")
   }
 
   /// Sets `Authorization: Bearer …` (RFC 6750 section 2.1).
@@ -70,7 +70,7 @@ extension HTTPRequestSerializer {
       throw SerializationError(
         .requestSerializationFailed, message: "A bearer token consists of visible ASCII characters (RFC 6750 2.1).")
     }
-    fields[.authorization] = "Bearer \(token)"
+    setValue("Bearer \(token)", forHeader: "Authorization")
   }
 
   /// Removes `Authorization`.

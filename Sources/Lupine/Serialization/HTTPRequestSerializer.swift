@@ -14,8 +14,8 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
   var fields: HTTPFields { didSet { encodedFields = EncodedFields() } }
   /// Their encoded form, which the requests share that get just these.
   private var encodedFields = EncodedFields()
-  /// A header that cannot be sent; the next request is refused for it.
-  var refusedHeader: String?
+  /// Headers that cannot be sent, in lower case; requests are refused for them.
+  var refusedHeaders: Set<String> = []
 
   /// The encoding of form bodies and of text in multipart bodies. Escaping is always that of UTF-8. Default UTF-8.
   public var stringEncoding: String.Encoding = .utf8
@@ -76,7 +76,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
 
   /// A copy with the headers that it lacks.
   func addingHeaders(_ original: Request) throws(SerializationError) -> Request {
-    if let refusedHeader {
+    if let refusedHeader = refusedHeaders.min() {
       throw SerializationError(
         .requestSerializationFailed, message: "A header cannot be sent: \(String(reflecting: refusedHeader)).",
         failingURL: original.urlString)

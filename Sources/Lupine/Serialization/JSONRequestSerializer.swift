@@ -34,7 +34,7 @@ public struct JSONRequestSerializer: HTTPRequestSerializing {
 
   private func data(_ parameters: any Sendable) throws -> Data {
     if case .other(let value) = ParameterShape(parameters), let encodable = value as? any Encodable,
-      !(value is any CustomStringConvertible)
+      !(value is Date || value is Data || value is URL || value is Decimal)
     {
       do {
         return try encoder.encode(encodable)

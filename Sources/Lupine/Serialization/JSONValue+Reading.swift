@@ -42,7 +42,8 @@ extension JSONValue {
 
   /// Nothing but white space; such a body has no value.
   static func isBlank(_ data: Data) -> Bool {
-    data.allSatisfy { $0 == 0x20 || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }
+    guard let first = data.first, first <= 0x20 else { return data.isEmpty }
+    return data.allSatisfy { $0 == 0x20 || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }
   }
 
   /// Which of five encodings it is shows in the zeros among the first four bytes, since the first character of a JSON text is ASCII.

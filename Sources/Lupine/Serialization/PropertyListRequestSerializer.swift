@@ -33,7 +33,7 @@ public struct PropertyListRequestSerializer: HTTPRequestSerializing {
   private func data(_ parameters: any Sendable) throws(SerializationError) -> Data {
     do {
       if case .other(let value) = ParameterShape(parameters), let encodable = value as? any Encodable,
-        !(value is any CustomStringConvertible)
+        !(value is Date || value is Data || value is PropertyListValue)
       {
         let encoder = PropertyListEncoder()
         encoder.outputFormat = format

@@ -42,6 +42,16 @@ import Testing
     #expect(cache.image(withIdentifier: "logo") === second && cache.memoryUsage == 800)
   }
 
+  /// What is held counts: a head of one pixel with a long tail is as large as its bytes.
+  @Test func longTailsCount() throws {
+    let image = try EncodedImage(data: Data(TestImage.png(1, 1)) + Data(count: 100_000))
+    cache.add(image, withIdentifier: "long")
+    #expect(cache.memoryUsage == image.data.count && image.memoryCost == 4)
+    let small = AutoPurgingImageCache(memoryCapacity: 50_000, preferredMemoryUsageAfterPurge: 50_000)
+    small.add(image, withIdentifier: "long")
+    #expect(small.memoryUsage == 0)
+  }
+
   /// Yes, then no; a wrong identifier removes nothing.
   @Test func removalTellsWhetherThereWasOne() throws {
     let image = try TestImage.image(510, 500)
@@ -104,33 +114,33 @@ import Testing
 
   /// One that is too large for the cache leaves the others alone, and takes the place of none.
   @Test func anImageLargerThanTheCapacityIsNotKept() throws {
-    let cache = AutoPurgingImageCache(memoryCapacity: 100, preferredMemoryUsageAfterPurge: 50)
-    cache.add(try TestImage.image(3, 2), withIdentifier: "small")
-    cache.add(try TestImage.image(3, 2), withIdentifier: "grows")
-    cache.add(try TestImage.image(6, 5), withIdentifier: "grows")
+    let cache = AutoPurgingImageCache(memoryCapacity: 10_000, preferredMemoryUsageAfterPurge: 5_000)
+    cache.add(try TestImage.image(30, 20), withIdentifier: "small")
+    cache.add(try TestImage.image(30, 20), withIdentifier: "grows")
+    cache.add(try TestImage.image(60, 50), withIdentifier: "grows")
     #expect(cache.image(withIdentifier: "small") != nil && cache.image(withIdentifier: "grows") == nil)
-    #expect(cache.memoryUsage == 24)
+    #expect(cache.memoryUsage == 2_400)
     // What a hostile header claims is a cost like any other.
     cache.add(try TestImage.image(0x7fff_ffff, 0x7fff_ffff), withIdentifier: "huge")
-    #expect(cache.memoryUsage == 24)
+    #expect(cache.memoryUsage == 2_400)
   }
 
   /// Strictly: an image of exactly the capacity is kept.
   @Test func theCapacityItselfIsAllowed() throws {
-    let cache = AutoPurgingImageCache(memoryCapacity: 24, preferredMemoryUsageAfterPurge: 0)
-    cache.add(try TestImage.image(3, 2), withIdentifier: "a")
-    #expect(cache.memoryUsage == 24)
-    cache.add(try TestImage.image(1, 1), withIdentifier: "b")
+    let cache = AutoPurgingImageCache(memoryCapacity: 2_400, preferredMemoryUsageAfterPurge: 0)
+    cache.add(try TestImage.image(30, 20), withIdentifier: "a")
+    #expect(cache.memoryUsage == 2_400)
+    cache.add(try TestImage.image(10, 10), withIdentifier: "b")
     #expect(cache.memoryUsage == 0)
   }
 
   @Test func capacitiesCanChange() throws {
-    cache.add(try TestImage.image(10, 10), withIdentifier: "a")
-    cache.memoryCapacity = 100
-    cache.preferredMemoryUsageAfterPurge = 1000
-    #expect(cache.memoryUsage == 400)
-    cache.add(try TestImage.image(1, 1), withIdentifier: "b")
-    #expect(cache.memoryUsage == 4 && cache.image(withIdentifier: "a") == nil)
+    cache.add(try TestImage.image(50, 50), withIdentifier: "a")
+    cache.memoryCapacity = 1_000
+    cache.preferredMemoryUsageAfterPurge = 10_000
+    #expect(cache.memoryUsage == 10_000)
+    cache.add(try TestImage.image(10, 10), withIdentifier: "b")
+    #expect(cache.memoryUsage == 400 && cache.image(withIdentifier: "a") == nil)
   }
 
   @Test func memoryPressureEmptiesIt() throws {

@@ -51,6 +51,26 @@ import Testing
     }
   }
 
+  /// Whoever names a user gets an image of their own: none is shared with another user's download, taken from memory or kept there.
+  @Test func usersDoNotShare() async throws {
+    try await withService { service in
+      let downloader = try service.downloader()
+      let plain = try service.request("/image?w=5&h=5")
+      var named = plain
+      named.credential = .password(user: "alice", password: "a")
+      let inURL = try Request(plain.urlString.replacing("http://", with: "http://bob:b@"))
+      var inField = plain
+      inField.fields[.authorization] = "Bearer token"
+      for request in [named, inURL, inField, named] { _ = try await downloader.image(for: request) }
+      #expect(service.server.recordedRequests.count == 4)
+      let cache = try #require(downloader.imageCache)
+      #expect(cache.image(for: plain, additionalIdentifier: nil) == nil)
+      _ = try await downloader.image(for: plain)
+      let another = try await downloader.image(for: named)
+      #expect(another.response != nil && service.server.recordedRequests.count == 6)
+    }
+  }
+
   @Test func twoImagesConcurrently() async throws {
     try await withService { service in
       let downloader = try service.downloader()

@@ -21,6 +21,11 @@ import Testing
     Base(given: "http://h/a/b", normal: "http://h/a/b/"),
     Base(given: "HTTPS://H.EXAMPLE:443/V1", normal: "https://h.example/V1/"),
     Base(given: "http://me:pw@h/v1", normal: "http://me:pw@h/v1/"),
+    // No part of a path becomes a host or a scheme.
+    Base(given: "https://h//v1", normal: "https://h//v1/"),
+    Base(given: "https://h//evil.example/x", normal: "https://h//evil.example/x/"),
+    Base(given: "http://u:p@h:81//x?y=1", normal: "http://u:p@h:81//x/?y=1"),
+    Base(given: "https://h/a/b:c", normal: "https://h/a/b:c/"),
     Base(given: "http://[::1]:8080", normal: "http://[::1]:8080/"),
   ])
   func normalises(_ base: Base) throws {

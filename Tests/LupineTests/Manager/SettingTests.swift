@@ -1,0 +1,119 @@
+import Foundation
+import Lupine
+import LupineBase
+import Testing
+
+@testable import Lupine
+
+/// What may happen when settings are changed, whatever their old values hold.
+@Suite struct SettingTests {
+  /// Asks the manager when it goes, as a screen does that takes its handlers back.
+  private final class Screen: Sendable {
+    let manager: HTTPSessionManager
+    let gone: Locked<Int>
+
+    init(_ manager: HTTPSessionManager, _ gone: Locked<Int>) {
+      self.manager = manager
+      self.gone = gone
+    }
+
+    deinit {
+      manager.taskDidComplete = nil
+      _ = manager.responseSerializer
+      _ = manager.requestSerializer
+      gone.withLock { $0 += 1 }
+    }
+
+    /// Gives the screen to a hook, an interceptor and a serializer, and keeps nothing.
+    static func begin(_ manager: HTTPSessionManager, _ gone: Locked<Int>) {
+      let screen = Screen(manager, gone)
+      manager.taskDidComplete = { [screen] _, _, _ in _ = screen }
+    }
+
+    static func serialize(_ manager: HTTPSessionManager, _ gone: Locked<Int>) {
+      let screen = Screen(manager, gone)
+      manager.requestSerializer.base.queryStringSerialization = { [screen] _, _ in
+        _ = screen
+        return nil
+      }
+    }
+  }
+
+  /// The last reference to something that asks the manager goes outside the manager's lock.
+  @Test func formerValuesMayAskTheManager() throws {
+    let manager = try HTTPSessionManager()
+    let gone = Locked(0)
+    Screen.begin(manager, gone)
+    manager.taskDidComplete = nil
+    #expect(gone.withLock { $0 } == 1)
+    Screen.serialize(manager, gone)
+    manager.requestSerializer = JSONRequestSerializer()
+    #expect(gone.withLock { $0 } == 2)
+  }
+
+  /// A `Progress` moves where its handler reads it.
+  @Test func progressMovesOnItsQueue() async throws {
+    let manager = try SessionManager()
+    let task = manager.dataTask(with: try Request("http://127.0.0.1:9/")) { _, _, _ in }
+    let queue = DispatchQueue(label: "progress")
+    queue.suspend()
+    let seen = Recorder<[Int64]>()
+    let progress = ByteProgress({ seen.add([$0.completedUnitCount, $0.totalUnitCount]) }, queue: queue)
+    let live = progress.progress(of: task)
+    progress.update(5, of: 10, for: task)
+    progress.update(10, of: 10, for: task)
+    #expect(live.completedUnitCount == 0 && live.totalUnitCount == -1)
+    queue.resume()
+    queue.sync {}
+    #expect(seen.values == [[5, 10], [10, 10]])
+    task.cancel()
+  }
+
+  /// Of several headers that cannot be sent each is remembered, until it is set or removed.
+  @Test func everyRefusedHeaderIsRemembered() throws {
+    var serializer = HTTPRequestSerializer()
+    serializer.setValue("Bearer x\n", forHeader: "Authorization")
+    serializer.setValue("y\n", forHeader: "X-Trace")
+    serializer.setValue("y", forHeader: "X-Trace")
+    #expect(throws: SerializationError.self) { try serializer.request(method: "GET", url: "http://h/") }
+    try serializer.setAuthorization(bearerToken: "x")
+    let request = try serializer.request(method: "GET", url: "http://h/")
+    #expect(request.fields[.authorization] == "Bearer x")
+  }
+
+  private struct Event: Encodable, Sendable, CustomStringConvertible {
+    var at = Date(timeIntervalSince1970: 0)
+    var description: String { "event" }
+  }
+
+  /// A model with a description is a model: the encoder that was given writes it.
+  @Test func describedModelsAreEncoded() throws {
+    var serializer = JSONRequestSerializer()
+    serializer.makeEncoder = {
+      let encoder = JSONEncoder()
+      encoder.dateEncodingStrategy = .iso8601
+      return encoder
+    }
+    let request = try serializer.request(method: "POST", url: "http://h/", parameters: Event())
+    guard case .bytes(let bytes) = request.body else {
+      Issue.record("no body")
+      return
+    }
+    #expect(String(decoding: bytes, as: UTF8.self) == #"{"at":"1970-01-01T00:00:00Z"}"#)
+    let list = try PropertyListRequestSerializer().request(method: "POST", url: "http://h/", parameters: Event())
+    #expect(list.fields[.contentType] == "application/x-plist")
+  }
+
+  /// A pin for the host of an http base would pin nothing.
+  @Test func hostPinsNeedASecureBase() throws {
+    let pin = "sha256/" + Data(repeating: 1, count: 32).base64EncodedString()
+    let pinned = try SecurityPolicy(pinningMode: .publicKey, publicKeyPins: [pin])
+    var policy = SecurityPolicy.default
+    try policy.setPolicy(pinned, forHost: "api.example.com")
+    let plain = try HTTPSessionManager(baseURL: "http://api.example.com/v1")
+    let error = #expect(throws: SecurityPolicyError.self) { try plain.setSecurityPolicy(policy) }
+    #expect(error?.reason == .insecureBaseURL)
+    try HTTPSessionManager(baseURL: "https://api.example.com/v1").setSecurityPolicy(policy)
+    try HTTPSessionManager(baseURL: "http://other.example.com/v1").setSecurityPolicy(policy)
+  }
+}
