@@ -32,10 +32,16 @@ final class EngineCore {
 
   /// The life of the loop's thread.
   func run() {
-    guard let watch = watch.take() else { preconditionFailure("an engine runs once") }
-    let context = LoopContext(of: loop, watch)
+    makeContext().run()
+  }
+
+  /// Makes the context, on the loop's thread. With a world, somebody drives it instead of `run`.
+  @discardableResult
+  func makeContext(world: DrivenWorld? = nil) -> LoopContext {
+    guard let watch = watch.take() else { preconditionFailure("an engine has one context") }
+    let context = LoopContext(of: loop, watch, world: world)
     loopContext = context
-    context.run()
+    return context
   }
 
   // MARK: Starting at once

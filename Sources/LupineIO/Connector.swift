@@ -129,11 +129,11 @@ package final class Connector: TimerHandler {
   private func begin(_ index: Int, _ now: Instant) {
     let address = race.addresses[index]
     do throws(IOError) {
-      let socket = try options.makeSocket(for: address)
-      let result = try SystemCalls.connect(socket, to: address)
+      let started = try context.startConnecting(to: address, options)
+      let result = started.result
       if result == .backlogFull { return race.busy(index, now: now) }
       let attempt = Attempt(self, index)
-      try attempt.watch(socket, context)
+      try attempt.watch(started.takeDescriptor(), context)
       attempts[index] = attempt
       if result == .connected { race.connected(index) }
     } catch {

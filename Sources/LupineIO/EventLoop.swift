@@ -30,7 +30,8 @@ internal import Synchronization
 /// }
 /// ```
 ///
-/// States: idle → running (`start`) → ended (`stop`, after everything submitted before has run). Invariants: work runs in the order of
+/// States: idle → running (`start`) → ended (`stop`, after everything submitted before has run); or idle for good, and driven by hand
+/// (`adoptCurrentThread`, `LoopContext.turn`). Invariants: work runs in the order of
 /// submission, on the loop's thread; after the end `submit` refuses, while Swift jobs still run, one at a time, on the thread that
 /// enqueues them, because a task that is dropped would never finish.
 package final class EventLoop: SerialExecutor, TaskExecutor {
@@ -81,6 +82,15 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
       }
     }
     if let failure { throw failure }
+  }
+
+  /// Makes the calling thread the loop's own, for a loop that nobody starts: the caller drives it by `LoopContext.turn`. Another thread may
+  /// take over by calling this, between two turns.
+  package func adoptCurrentThread() {
+    life.withLock { life in
+      guard case .idle = life else { preconditionFailure("loop \(name) has a thread") }
+    }
+    owner.store(Thread.current, ordering: .relaxed)
   }
 
   /// Asks the loop to end once it has run everything that was submitted before, and everything which that submits.

@@ -33,10 +33,14 @@ package final class LoopContext {
   private var requeueBatch: [Registration] = []
   private var mail: [Mailbox.Item] = []
   private var clock: Instant?
+  /// Nil but for loops that are driven by hand.
+  private let world: DrivenWorld?
 
   /// How many times the loop has asked epoll. A connection that became idle at the same count has not been watched since.
   package var polls: UInt64 { pollCount }
   private var pollCount: UInt64 = 0
+  /// Whether events of the last poll are being told: others of it may wait behind the one that is told now.
+  package private(set) var isTellingEvents = false
   /// Bytes in the read buffer: what the last `read` gave.
   private var filled = 0
 
@@ -52,9 +56,12 @@ package final class LoopContext {
   }
 
   /// Makes the context of a loop that `watch` was made for. Call it on the loop's thread, once.
-  package init(of loop: EventLoop, _ watch: consuming LoopWatch) {
+  ///
+  /// - Parameter world: clock and network of a loop that is driven by `turn`; nil for one that runs.
+  package init(of loop: EventLoop, _ watch: consuming LoopWatch, world: DrivenWorld? = nil) {
     precondition(loop.isCurrent, "a context is made on its loop's thread")
     self.loop = loop
+    self.world = world
     epoll = watch.epoll
     isPrecise = SystemCalls.hasPreciseEpollWait(epoll)
     unsafe events = .allocate(capacity: Self.eventCapacity)
@@ -77,7 +84,7 @@ package final class LoopContext {
   /// Reads the clock again, after work that took long.
   @discardableResult
   package func refreshNow() -> Instant {
-    let now = EventLoop.monotonicNow()
+    let now = world?.now ?? EventLoop.monotonicNow()
     clock = now
     return now
   }
@@ -103,6 +110,9 @@ package final class LoopContext {
 
   /// Timers that are scheduled.
   package var timerCount: Int { timers.count }
+
+  /// When the first of them is due.
+  package var nextDeadline: Instant? { nextTimer }
 
   // MARK: Descriptors
 
@@ -142,6 +152,14 @@ package final class LoopContext {
 
   /// Descriptors that are watched.
   package var registrationCount: Int { registrations.count }
+
+  /// Makes a socket and begins to connect it.
+  func startConnecting(to address: SocketAddress, _ options: SocketOptions) throws(IOError) -> StartedSocket {
+    if let world { return try world.connect(address) }
+    let socket = try options.makeSocket(for: address)
+    let result = try SystemCalls.connect(socket, to: address)
+    return StartedSocket(socket, result)
+  }
 
   // MARK: Reading
 
@@ -192,9 +210,31 @@ package final class LoopContext {
     for number in registrations.removeAll() { SystemCalls.epollRemove(epoll, number) }
   }
 
-  private func poll() {
+  /// Runs one turn of a loop that is driven by hand, without waiting for anything.
+  ///
+  /// - Returns: whether anything happened, so that another turn may find more to do.
+  package func turn() -> Bool {
+    precondition(world != nil && loop.isCurrent, "only a loop with a world of its own is driven, by its own thread")
+    let turnEnd = loop.turnEnd.onLoop
+    turnEnd.begin()
+    var happened = poll() > 0 || !requeued.isEmpty
+    turnEnd.flush()
+    for _ in 0..<Self.mailRounds {
+      guard runMail() == true else { break }
+      happened = true
+    }
+    if let nextTimer, nextTimer <= now { happened = true }
+    fireTimers()
+    runRequeued()
+    turnEnd.flush()
+    return happened || !requeued.isEmpty
+  }
+
+  /// Asks epoll, and tells the handlers; how many events there were.
+  @discardableResult
+  private func poll() -> Int {
     var timeout: Int64 = 0
-    if requeued.isEmpty {
+    if requeued.isEmpty, world == nil {
       timeout = nextTimer.map { max($0.nanoseconds(since: now), 0) } ?? -1
       if timeout != 0, !loop.mailbox.prepareSleep() { timeout = 0 }
     }
@@ -202,6 +242,7 @@ package final class LoopContext {
     loop.mailbox.didWake()
     clock = nil
     pollCount &+= 1
+    isTellingEvents = true
     for index in 0..<count {
       let event = unsafe events[index]
       let registration = unsafe Registration(token: event.data.u64)
@@ -209,6 +250,8 @@ package final class LoopContext {
       guard let handler = registrations.handler(of: registration) else { continue }
       handler.ready(unsafe Readiness(epoll: event.events))
     }
+    isTellingEvents = false
+    return count
   }
 
   /// Runs what waits, and what that leaves in its turn, a bounded number of times; false if the loop has to end.

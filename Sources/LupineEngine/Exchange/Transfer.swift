@@ -184,6 +184,9 @@ package final class Transfer {
     isDecodingHeld = false
   }
 
+  /// Body bytes that wait for a reader that paused.
+  var undecodedBytes: Int { decoding?.undecoded.count ?? 0 }
+
   func receive(trailers: FieldSection) {
     // Those of a response that nobody wants are no part of the one that follows.
     guard discardBudget == nil else { return }

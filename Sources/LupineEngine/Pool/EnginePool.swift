@@ -306,8 +306,21 @@ package final class EnginePool {
     while let identifier = machine.anyIdle { connections[identifier.index]?.close(.shutdown) }
   }
 
+  // MARK: For tests
+
+  /// Connections, those being opened included.
+  package var liveConnections: Int { machine.live }
+
+  /// Bytes that connections keep: unsent ones of requests, and unread ones of readers that paused.
+  package var keptBytes: Int {
+    connections.reduce(0) { sum, connection in
+      guard let connection else { return sum }
+      return sum + connection.output.count + connection.unparsed.count + (connection.transfer?.undecodedBytes ?? 0)
+    }
+  }
+
   /// Whether nothing of the pool is left on the loop.
-  var isEmpty: Bool { machine.live == 0 && machine.waiting == 0 }
+  package var isEmpty: Bool { machine.live == 0 && machine.waiting == 0 }
 }
 
 /// What a waiting transfer waits for at most.
