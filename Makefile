@@ -1,5 +1,5 @@
 # The two commands of a newcomer are `make demo` and `make test`; the rest is for those who change Lupine.
-.PHONY: help demo test fuzz fuzz-minimise mutations coverage differential bench docs format nightly ci clean
+.PHONY: help demo test fuzz fuzz-minimise simulate mutations coverage differential bench docs format nightly ci clean
 
 help:
 	@echo 'make demo     build the command-line tool, and let it show what Lupine does'
@@ -7,6 +7,7 @@ help:
 	@echo 'make fuzz     fuzz whatever reads bytes from outside: FUZZ_SECONDS=30 each, TARGET=multipart for one'
 	@echo '               PROFILE=nightly for ten minutes and three'
 	@echo 'make fuzz-minimise  keep the fewest inputs found by fuzzing that cover as much'
+	@echo 'make simulate  play the engine through SEEDS=1000 networks full of faults; SEED=n plays one again'
 	@echo 'make mutations  plant bugs, and demand that fuzzing finds each: TARGET=multipart for those of one'
 	@echo 'make coverage  how much of the code the kept inputs of fuzzing reach'
 	@echo 'make differential  what llhttp, zlib and Werkzeug make of the same bytes'
@@ -36,6 +37,9 @@ coverage:
 
 differential:
 	@.ci/differential
+
+simulate:
+	@.ci/simulate $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000))
 
 bench:
 	@.ci/bench

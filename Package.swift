@@ -48,6 +48,7 @@ let fuzzRunners: [Target] =
     "Certificates",
     "JSONText",
     "ShellQuoting",
+    "ClientConnection",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",
@@ -131,11 +132,20 @@ let package = Package(
       ],
       swiftSettings: settings),
 
+    // A network inside the process, and what is the same every time: for the fuzz bodies and the simulation.
+    .target(
+      name: "LupineSimulation", dependencies: ["LupineBase", "LupineWire", "LupineIO", "LupineEngine"],
+      path: "Fuzz/Simulation", swiftSettings: settings),
+
+    .executableTarget(
+      name: "simulate", dependencies: ["LupineSimulation"], path: "Fuzz/Simulate", swiftSettings: settings),
+
     // Fuzz bodies are library functions: the runners call them under libFuzzer, and `swift test` replays the corpora.
     .target(
       name: "LupineFuzzBodies",
       dependencies: [
-        "LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineEngine", "LupineSession", "CLupineZlib",
+        "LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineIO", "LupineEngine", "LupineSession",
+        "LupineSimulation", "CLupineZlib",
       ],
       path: "Fuzz/Bodies", swiftSettings: settings),
 
@@ -159,7 +169,7 @@ let package = Package(
       "LupineEngineTests",
       [
         "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting",
-        "LupineFuzzBodies",
+        "LupineFuzzBodies", "LupineSimulation",
       ]),
     tests("CommandLineTests", ["lupine", "LupineSession", "LupineRules", "LupineTesting"]),
     tests(
@@ -178,6 +188,6 @@ let package = Package(
         .product(name: "HTTPTypes", package: "swift-http-types"),
       ], resources: [.copy("Cases")]),
     tests("LupineXMLTests", ["LupineXML", "LupineSession", "LupineRules", "LupineWire", "LupineTesting"]),
-    tests("FuzzReplayTests", ["LupineFuzzBodies"]),
+    tests("FuzzReplayTests", ["LupineFuzzBodies", "LupineSimulation"]),
   ] + fuzzRunners
 )
