@@ -245,11 +245,11 @@ extension Connection {
   }
 
   /// Whether an idle connection may take a request: nobody has heard from it. If the loop has polled since it became idle, it has been
-  /// watched, and what arrived would have closed it. If it became idle in this very turn, the read that ended its last exchange drained
-  /// it, which is as good as another look. Else one look at the socket.
+  /// watched, and what arrived would have closed it, unless that is still to be told: then one look at the socket. If it became idle in
+  /// this very turn, the read that ended its last exchange drained it, which is as good as another look. Else one look as well.
   func isFitForLease() -> Bool {
     guard state == .idle, let socket else { return false }
-    guard canRead else { return true }
+    guard canRead || (context.isTellingEvents && idlePoll != context.polls) else { return true }
     return (try? SystemCalls.peek(socket.descriptor)) == .wouldBlock
   }
 }

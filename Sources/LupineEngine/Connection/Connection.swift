@@ -50,6 +50,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var handshakeTimeLeft: Int64?
   /// When the connection became idle.
   private var idleSince = Instant(nanoseconds: 0)
+  /// How often the loop had asked epoll then.
+  private(set) var idlePoll: UInt64 = 0
   /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
   private static let parkNanoseconds: Int64 = 1_000_000_000
 
@@ -106,9 +108,12 @@ final class Connection: ReadinessHandler, TimerHandler {
     localAddress = connected.local
     registration = connected.registration
     if connected.seen.isEnding { hangUpSeen = true }
+    // A server that speaks before it is asked: its words would be taken for the answer to the first request.
+    let isUnasked = connected.seen.isReadable && !connected.seen.isEnding
     context.transfer(connected.registration, to: self, readiness: connected.seen)
     socket = Socket(connected.takeDescriptor())
     guard let policy = key.identity.tls else {
+      guard !isUnasked else { return openFailed(.unsolicitedBytes, .connect) }
       opened()
       return
     }
@@ -230,6 +235,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.isEmpty, !isRetired {
       state = .idle
       idleSince = now
+      idlePoll = context.polls
       arm(at: now.advanced(byNanoseconds: Self.parkNanoseconds))
       pool.connectionReleased(self)
     } else {
