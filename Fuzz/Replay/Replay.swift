@@ -7,6 +7,7 @@ import LupineFuzzBodies
     "Archive": { ArchiveFuzz.run(bytes: $0) },
     "Certificates": { CertificatesFuzz.run(bytes: $0) },
     "ChunkedDecoder": { ChunkedDecoderFuzz.run(bytes: $0) },
+    "ClientConnection": { ClientConnectionFuzz.run(bytes: $0) },
     "ContentDecoder": { ContentDecoderFuzz.run(bytes: $0) },
     "Cookies": { CookiesFuzz.run(bytes: $0) },
     "Digest": { DigestFuzz.run(bytes: $0) },

@@ -22,6 +22,7 @@ import Testing
     ("JSONText", { JSONTextFuzz.run(bytes: $0) }),
     ("ShellQuoting", { ShellQuotingFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
+    ("ClientConnection", { ClientConnectionFuzz.run(bytes: $0) }),
   ]
 
   @Test(arguments: bodies.map(\.0)) func replays(_ name: String) throws {
