@@ -88,10 +88,17 @@ public final class Session: Sendable {
     flush()
   }
 
-  /// Lets later requests go over new connections. Tasks under way go on.
+  /// Lets later requests go over new connections. Tasks under way go on. Of a transport of the caller's only `NetworkTransport` itself does so.
   public func flush() {
-    (transport as? EngineTransport)?.reset()
+    if let engine = transport as? EngineTransport {
+      engine.reset()
+    } else {
+      (transport as? NetworkTransport)?.reset()
+    }
   }
+
+  /// Whether anybody can be asked about a server's certificates: a transport of the caller's decides about trust itself.
+  package var asksAboutTrust: Bool { transport is EngineTransport }
 
   // MARK: The end
 

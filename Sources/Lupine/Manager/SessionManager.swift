@@ -98,8 +98,14 @@ open class SessionManager: @unchecked Sendable {
   /// Of a server that it refuses, the error of the tasks is `.serverCertificateUntrusted`, with the `SecurityPolicyError` as `underlying`: never a
   /// cancellation.
   ///
-  /// - Throws: nothing here; see `HTTPSessionManager`.
+  /// - Throws: `SecurityPolicyError` with `.transportDecidesTrust` for a policy that would have to be asked where `SessionConfiguration.transport` is set;
+  ///   see also `HTTPSessionManager`.
   open func setSecurityPolicy(_ policy: SecurityPolicy) throws(SecurityPolicyError) {
+    guard !policy.needsEvaluation || session.asksAboutTrust else {
+      throw SecurityPolicyError(
+        .transportDecidesTrust,
+        message: "the session's transport decides about trust itself: set up the `tls` of its configuration instead")
+    }
     core.settings.exchange(\.securityPolicy, policy)
     session.flush()
   }

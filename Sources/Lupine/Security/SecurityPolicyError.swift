@@ -34,6 +34,8 @@ public struct SecurityPolicyError: Error, Sendable, Hashable {
 
     /// A policy that pins, for a manager whose base URL is not https.
     public static let insecureBaseURL = Reason(rawValue: "insecureBaseURL")
+    /// The session has a transport of the caller's, which asks nobody about certificates: the policy would never be looked at.
+    public static let transportDecidesTrust = Reason(rawValue: "transportDecidesTrust")
 
     // Servers, refused in the handshake.
 

@@ -198,10 +198,13 @@ extension Connection {
       stopBody()
     }
     try transfer.receive(head, framing: framing)
-    if transfer.discardBudget != nil, state == .busy {
-      transfer.clock.discardUntil = context.now.advanced(byNanoseconds: Transfer.discardNanoseconds)
-      armForTransfer()
-    }
+  }
+
+  /// The body under way is not wanted, since the head or since somebody decided so later: it is read for a short time only.
+  func boundDiscarding() {
+    guard state == .busy, let transfer else { return }
+    transfer.clock.discardUntil = context.now.advanced(byNanoseconds: Transfer.discardNanoseconds)
+    armForTransfer()
   }
 
   private func responseEnded() {

@@ -14,7 +14,9 @@ enum OpeningStep: Equatable {
   static func chain(for identity: ConnectionIdentity) -> [OpeningStep] {
     var steps: [OpeningStep]
     switch identity.route {
-    case .unixSocket(let path): steps = [.connect([.unix(path: path)])]
+    case .unixSocket(let path):
+      let isAbstract = path.utf8.first == UInt8(ascii: "@")
+      steps = [.connect([isAbstract ? .abstract(name: Array(path.utf8.dropFirst())) : .unix(path: path)])]
     case .direct:
       if let address = identity.addressOverride {
         steps = [.connect([address])]

@@ -81,8 +81,10 @@ package final class Transfer {
 
   /// The body is of no interest: it is dropped undecoded, up to 64 KiB, to keep the connection; past that the connection is closed.
   package func discardBody() {
-    if discardBudget == nil { discardBudget = Self.discardLimit }
+    let isFirst = discardBudget == nil
+    if isFirst { discardBudget = Self.discardLimit }
     if isPaused { resume() }
+    if isFirst, case .attached(let connection) = state { connection.boundDiscarding() }
   }
 
   /// Bytes of an unwanted body that are read before the connection is given up.

@@ -40,7 +40,7 @@ package struct ConnectionIdentity: Hashable, Sendable {
   /// credentials included.
   package enum Route: Hashable, Sendable {
     case direct
-    /// A Unix-domain socket; a leading NUL names an abstract one.
+    /// A Unix-domain socket; a leading `@` names an abstract one.
     case unixSocket(path: String)
   }
 

@@ -80,20 +80,30 @@ extension HTTPArchive {
   /// - Parameters:
   ///   - request: as the task was given it; of its body only bytes in memory are kept.
   ///   - body: the body of the response; nil leaves it out.
-  public mutating func append(_ request: LupineSession.Request, response: LupineSession.Response, body: Data? = nil) {
-    append(request, response, body.map { [UInt8]($0) }, nil, response.metrics, response.requestHead)
+  ///   - configuration: of the session, for the fields that it marks sensitive. Default: one that marks none.
+  public mutating func append(
+    _ request: LupineSession.Request, response: LupineSession.Response, body: Data? = nil,
+    configuration: SessionConfiguration = SessionConfiguration()
+  ) {
+    append(
+      request, response, body.map { [UInt8]($0) }, nil, response.metrics, response.requestHead,
+      request.sensitiveFields.union(configuration.sensitiveFields))
   }
 
-  /// Adds the exchanges of a task that failed, the last of them with the error.
-  public mutating func append(_ request: LupineSession.Request, error: SessionError) {
-    append(request, error.response, error.partialBody, error, error.metrics ?? TaskMetrics(), error.requestHead)
+  /// Adds the exchanges of a task that failed, the last of them with the error; see `append(_:response:body:configuration:)`.
+  public mutating func append(
+    _ request: LupineSession.Request, error: SessionError, configuration: SessionConfiguration = SessionConfiguration()
+  ) {
+    append(
+      request, error.response, error.partialBody, error, error.metrics ?? TaskMetrics(), error.requestHead,
+      request.sensitiveFields.union(configuration.sensitiveFields))
   }
 
   private mutating func append(
     _ request: LupineSession.Request, _ response: LupineSession.Response?, _ body: [UInt8]?, _ error: SessionError?,
-    _ metrics: TaskMetrics, _ lastHead: [UInt8]
+    _ metrics: TaskMetrics, _ lastHead: [UInt8], _ sensitiveFields: Set<HTTPField.Name>
   ) {
-    let secrets = Set(request.sensitiveFields.map { $0.rawName })
+    let secrets = Set(sensitiveFields.map { $0.rawName })
     var redirects = (response?.redirects ?? [])[...]
     for (index, transaction) in metrics.transactions.enumerated() {
       let isLast = index == metrics.transactions.count - 1

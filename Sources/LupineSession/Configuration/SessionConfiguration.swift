@@ -17,6 +17,7 @@ public struct SessionConfiguration: Sendable {
     var configuration = SessionConfiguration()
     configuration.cookieStorage = CookieStorage()
     configuration.credentialStorage = CredentialStorage()
+    configuration.sharesTLSSessions = false
     return configuration
   }
 
@@ -34,6 +35,10 @@ public struct SessionConfiguration: Sendable {
   public var connectionLifetime: Duration?
   /// How many requests a connection may serve; nil is unlimited. Default nil.
   public var maximumUsesPerConnection: Int?
+
+  /// Whether TLS sessions are resumed that other sessions of the process began with the same policy, and theirs of this one: by a session that is
+  /// resumed a server knows its client again. Default true; false in `ephemeral`.
+  public var sharesTLSSessions = true
 
   // MARK: Time
 
@@ -132,7 +137,7 @@ public struct SessionConfiguration: Sendable {
   public var responseStore: (any ResponseStore)?
   /// Where the session says what it does, at level `debug` and below; nil is silent. Secrets are never logged.
   public var logger: Logger?
-  /// The transport; nil is the network. Tests put their own here.
+  /// The transport; nil is the network. Tests put their own here. It decides itself whom to trust: the delegate's `.sessionChallenge` is not asked.
   public var transport: (any Transport)?
 
   /// Which engine carries a session: an engine is one thread with its connections.

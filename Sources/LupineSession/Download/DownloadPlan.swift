@@ -86,7 +86,7 @@ struct DownloadPlan: Sendable {
     guard request.parsedURL.requestString == resumeData.urlString else {
       throw SessionError(
         .badResumeData, phase: .prepare,
-        message: "the resume data is of another URL, \(resumeData.urlString), than the request",
+        message: "the resume data is of another URL than the request",
         failingURL: request.urlString)
     }
     guard canResume else {

@@ -1,3 +1,5 @@
+internal import LupineRules
+
 /// Why a request failed: what happened, to which URL, in which phase, and whether the server may have seen the request.
 ///
 /// Compare `code`; the set of codes may grow. `description` never holds credentials, and control bytes of the peer's are escaped.
@@ -221,6 +223,6 @@ public struct SessionError: Error, Sendable {
 extension SessionError: CustomStringConvertible {
   /// `code (phase): message [url]`.
   public var description: String {
-    "\(code) (\(phase)): \(message)" + (failingURL.map { " [\($0)]" } ?? "")
+    "\(code) (\(phase)): \(message)" + (failingURL.map { " [\(SecretText.redacted(url: $0))]" } ?? "")
   }
 }

@@ -83,7 +83,9 @@ extension TaskRun {
       chain = chain ?? Chain(self.request)
       chain?.answers = [field]
     }
-    session.log("\(chain?.method ?? request.method.rawValue) \((chain?.url ?? request.parsedURL).requestString)")
+    session.log(
+      "\(chain?.method ?? request.method.rawValue) \(SecretText.redacted(url: (chain?.url ?? request.parsedURL).requestString))"
+    )
     if let chain { return nextRequest(chain) }
     let composition = ComposedFields(run: self, hop: nil, url: request.parsedURL)
     return TransportRequest(

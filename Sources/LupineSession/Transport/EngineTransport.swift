@@ -72,13 +72,15 @@ final class EngineTransport: Transport {
   /// - Parameters:
   ///   - trust: asked about every server's certificates and for certificates to show, on the engine's thread; see `TrustDecider`. Nil: the
   ///     policy of the configuration decides alone.
-  ///   - trustDomain: connections and TLS sessions are shared within a domain only. Nil makes one where there is a decider. Give one only
+  ///   - trustDomain: connections and TLS sessions are shared within a domain only. Nil makes one where there is a decider, or where the configuration
+  ///     shares no TLS sessions. Give one only
   ///     to share what a decider has decided.
   init(
     _ configuration: SessionConfiguration, trust: (any TrustDecider)? = nil, trustDomain: UInt64? = nil
   ) throws(SessionError) {
     self.configuration = configuration
-    keys = LockedStorage(Keys(trustDomain: trustDomain ?? (trust == nil ? 0 : Self.newTrustDomain())))
+    let isShared = trust == nil && configuration.sharesTLSSessions
+    keys = LockedStorage(Keys(trustDomain: trustDomain ?? (isShared ? 0 : Self.newTrustDomain())))
     ownsEngine = configuration.engine == .own
     do throws(IOError) {
       engine = try ownsEngine ? Engine.start(name: "lupine") : Self.sharedEngine()
@@ -182,6 +184,9 @@ final class EngineTransport: Transport {
   }
 
   deinit {
+    // What was learnt in a domain of this session's own is of no use to others.
+    let domain = keys.withLock { $0.trustDomain }
+    if domain != 0 { pool.reset(forgetting: domain) }
     if ownsEngine {
       // Not here: the last reference may go on the engine's own thread, which cannot wait for itself.
       let engine = engine

@@ -1,5 +1,6 @@
 /// The network, for transports that wrap it: what a session uses when `SessionConfiguration.transport` is nil.
 ///
+/// Trust is decided by the `tls` of the configuration given here alone: `.sessionChallenge` is not asked, and a manager refuses policies that pin.
 /// A session that is given this transport, or one around it, has no pool statistics, and the pool belongs to whoever holds the transport:
 /// several sessions may share it.
 public final class NetworkTransport: Transport {
@@ -16,6 +17,9 @@ public final class NetworkTransport: Transport {
   public func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
     transport.start(request, receiver)
   }
+
+  /// Lets later requests go over new connections, without the TLS sessions of before.
+  func reset() { transport.reset() }
 
   /// Closes every connection: at once, cancelling what is under way, or as it becomes idle.
   public func invalidate(cancelling: Bool) {

@@ -117,3 +117,17 @@ import Testing
     try HTTPSessionManager(baseURL: "http://other.example.com/v1").setSecurityPolicy(policy)
   }
 }
+
+extension SettingTests {
+  /// A transport of the caller's asks nobody about certificates: a policy that would never be looked at is refused, not ignored.
+  @Test func pinsNeedATransportThatAsks() throws {
+    var configuration = SessionConfiguration.ephemeral
+    configuration.transport = try NetworkTransport()
+    let manager = try SessionManager(configuration: configuration)
+    let pin = "sha256/" + Data(repeating: 1, count: 32).base64EncodedString()
+    let pinned = try SecurityPolicy(pinningMode: .publicKey, publicKeyPins: [pin])
+    let error = #expect(throws: SecurityPolicyError.self) { try manager.setSecurityPolicy(pinned) }
+    #expect(error?.reason == .transportDecidesTrust && manager.securityPolicy == .default)
+    try manager.setSecurityPolicy(.default)
+  }
+}

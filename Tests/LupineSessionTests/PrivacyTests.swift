@@ -1,0 +1,85 @@
+import Foundation
+import HTTPTypes
+import LupineSession
+import LupineTesting
+import Testing
+
+@Suite struct PrivacyTests {
+  /// Whether the first request of a session, made after those of `others`, resumes a TLS session.
+  private func isResumed(after others: [SessionConfiguration], _ last: SessionConfiguration) async throws -> Bool {
+    let authority = try CertificateAuthority()
+    let server = try LoopbackServer(tls: .minted(by: authority)) { _, connection in
+      try connection.respond(200, body: Array("hello".utf8))
+    }
+    defer { server.shutdown() }
+    var answers: [Bool] = []
+    for var configuration in others + [last] {
+      configuration.tls.roots = .certificates([authority.rootDER])
+      let session = try Session(configuration)
+      let (_, response) = try await session.data(for: Request(server.url("/")))
+      answers.append(response.metrics.transactions.last?.isTLSResumed ?? false)
+      session.invalidateAndCancel()
+    }
+    return answers.last == true
+  }
+
+  /// By a TLS session that is resumed a server knows its client again: what an ephemeral session learns stays with it, and it is told nothing.
+  @Test func ephemeralSessionsShareNoTLSSessions() async throws {
+    #expect(try await isResumed(after: [.default], .default))
+    #expect(try await !isResumed(after: [.ephemeral], .default))
+    #expect(try await !isResumed(after: [.default], .ephemeral))
+    #expect(try await !isResumed(after: [.ephemeral], .ephemeral))
+  }
+
+  /// Tokens of a query are neither logged nor part of an error's description.
+  @Test func tokensOfQueriesAreNotShown() async throws {
+    let log = LogKeeper()
+    try await withSession(configure: { $0.logger = log.logger }) { session in
+      let error = try await failure { try await session.data(from: "http://127.0.0.1:1/x?access_token=S3CRET&page=2") }
+      #expect(!"\(error)".contains("S3CRET") && "\(error)".contains("page=2"))
+      #expect(error.failingURL?.contains("S3CRET") == true)
+    }
+    #expect(log.text.contains("/x?") && !log.text.contains("S3CRET"))
+  }
+
+  /// What the configuration marks is as secret in an archive as what the request marks.
+  @Test func archivesHideWhatTheConfigurationMarks() async throws {
+    let name = try #require(HTTPField.Name("X-Api-Key"))
+    try await withServer(configure: {
+      $0.additionalFields[name] = "S3CRET"
+      $0.sensitiveFields = [name]
+    }) { session, server in
+      let request = try Request(server.url("/hello"))
+      let (body, response) = try await session.data(for: request)
+      var archive = HTTPArchive()
+      archive.append(request, response: response, body: body, configuration: session.configuration)
+      let text = String(decoding: archive.json(), as: UTF8.self)
+      #expect(text.contains("X-Api-Key") && !text.contains("S3CRET"))
+    }
+  }
+}
+
+@Suite struct UnwantedBodyTests {
+  private final class Follower: SessionTaskDelegate {
+    func session(
+      _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
+      completionHandler: @escaping @Sendable (Request?) -> Void
+    ) { session.delegateQueue.async { completionHandler(request) } }
+  }
+
+  /// A redirect's body that never comes holds nobody up for longer than 50 ms, also where a delegate has to be asked first.
+  @Test func aDelegateDoesNotWaitForTheBodyOfARedirect() async throws {
+    let server = try ScriptedServer([
+      [.readHead, .send("HTTP/1.1 302 Found\r\nLocation: /next\r\nContent-Length: 10\r\n\r\n"), .waitForClose],
+      [.readHead, .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), .waitForClose],
+    ])
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port]) { session in
+      let start = ContinuousClock.now
+      let (body, _) = try await session.data(for: Request("http://127.0.0.1:\(server.port)/"), delegate: Follower())
+      #expect(body == Data("ok".utf8))
+      // Without the limit it is the 60 s of `timeoutIntervalForRequest`, and an error.
+      #expect(start.duration(to: .now) < .seconds(30))
+    }
+  }
+}
