@@ -35,12 +35,15 @@ package enum BinaryPropertyListError: Error, Equatable, Sendable {
   case tooDeep(limit: Int)
   /// Containers that share their contents stand for more values than the list has bytes.
   case tooManyValues
+  /// Strings and data that are shared, or overlap, stand for more bytes than that.
+  case tooManyBytes(limit: Int)
 }
 
 /// Reads a binary property list ("bplist00", CFBinaryPList.c).
 ///
 /// Objects refer to one another by number, so that a list can contain itself, or stand for many more values than it has bytes: depth and number of
-/// values are limited. No writer shares containers, so a list of n bytes has fewer than n values.
+/// values are limited. No writer shares containers, so a list of n bytes has fewer than n values. Writers do share strings and data, but what they
+/// stand for together is limited too: `contentLimit`.
 package struct BinaryPropertyListReader {
   private let bytes: [UInt8]
   private let offsetSize: Int
@@ -49,6 +52,10 @@ package struct BinaryPropertyListReader {
   private let tableStart: Int
   private let depthLimit: Int
   private var valuesLeft: Int
+  private var contentLeft: Int
+
+  /// Bytes that the strings, in UTF-8, and the data of a list of `count` bytes may have together, each counted as often as it is referred to.
+  package static func contentLimit(_ count: Int) -> Int { max(1 << 20, 16 * count) }
 
   /// Whether the bytes begin as a binary property list does.
   package static func recognises(_ bytes: some Collection<UInt8>) -> Bool { bytes.starts(with: "bplist0".utf8) }
@@ -70,7 +77,7 @@ package struct BinaryPropertyListReader {
     else { throw .badTrailer }
     var reader = BinaryPropertyListReader(
       bytes: bytes, offsetSize: offsetSize, referenceSize: referenceSize, count: count, tableStart: table,
-      depthLimit: depthLimit, valuesLeft: bytes.count)
+      depthLimit: depthLimit, valuesLeft: bytes.count - 1, contentLeft: contentLimit(bytes.count))
     return try reader.value(top, depth: 0)
   }
 
@@ -95,8 +102,6 @@ package struct BinaryPropertyListReader {
 
   private mutating func value(_ object: Int, depth: Int) throws(BinaryPropertyListError) -> BinaryPropertyListValue {
     guard depth <= depthLimit else { throw .tooDeep(limit: depthLimit) }
-    guard valuesLeft > 0 else { throw .tooManyValues }
-    valuesLeft -= 1
     guard object < count, let start = Self.number(bytes, tableStart + object * offsetSize, offsetSize) else {
       throw .badObject(object)
     }
@@ -110,7 +115,9 @@ package struct BinaryPropertyListReader {
     case (3, 3): return .date(Double(bitPattern: try bits(start + 1, 8, object)))
     case (4, let low):
       let (from, length) = try length(low, start + 1, object)
-      return .data(Array(bytes[try range(from, length, object)]))
+      let content = try range(from, length, object)
+      try take(content: length)
+      return .data(Array(bytes[content]))
     case (5, _), (6, _): return .string(try string(start, object))
     case (10, let low):
       let (from, length) = try length(low, start + 1, object)
@@ -152,21 +159,35 @@ package struct BinaryPropertyListReader {
     return (start + 1 + size, length)
   }
 
-  private func string(_ start: Int, _ object: Int) throws(BinaryPropertyListError) -> String {
+  /// Counts the bytes of a leaf before they are copied.
+  private mutating func take(content count: Int) throws(BinaryPropertyListError) {
+    guard count <= contentLeft else { throw .tooManyBytes(limit: Self.contentLimit(bytes.count)) }
+    contentLeft -= count
+  }
+
+  private mutating func string(_ start: Int, _ object: Int) throws(BinaryPropertyListError) -> String {
     let (from, length) = try length(bytes[start] & 15, start + 1, object)
     if bytes[start] >> 4 == 5 {
       let content = bytes[try range(from, length, object)]
+      try take(content: length)
       guard content.allSatisfy({ $0 < 0x80 }) else { throw .badObject(object) }
       return String(decoding: content, as: UTF8.self)
     }
-    let content = Array(bytes[try range(from, length * 2, object)])
-    let units = (0..<length).map { UInt16(content[2 * $0]) << 8 | UInt16(content[2 * $0 + 1]) }
+    let first = try range(from, length * 2, object).lowerBound
+    // Two bytes are three in UTF-8 at most.
+    try take(content: length * 3)
+    let units = (0..<length).map { UInt16(bytes[first + 2 * $0]) << 8 | UInt16(bytes[first + 2 * $0 + 1]) }
     guard let text = String(validating: units, as: UTF16.self) else { throw .badObject(object) }
     return text
   }
 
-  private func references(_ start: Int, _ length: Int, _ object: Int) throws(BinaryPropertyListError) -> [Int] {
+  /// The numbers of the values in a container. They are counted at once: containers may overlap, and all that are open hold theirs.
+  private mutating func references(
+    _ start: Int, _ length: Int, _ object: Int
+  ) throws(BinaryPropertyListError) -> [Int] {
     let all = try range(start, length * referenceSize, object)
+    guard length <= valuesLeft else { throw .tooManyValues }
+    valuesLeft -= length
     var references: [Int] = []
     references.reserveCapacity(length)
     for index in 0..<length {

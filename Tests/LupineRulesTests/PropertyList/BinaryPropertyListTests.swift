@@ -60,6 +60,36 @@ import Testing
     #expect(throws: BinaryPropertyListError.tooManyValues) { try read(levels + [[0x09]]) }
   }
 
+  /// References to one string or one data again and again, as values and as keys: they stand for no more bytes than the limit says.
+  @Test(arguments: [[0x4F], [0x5F], [0x6F], nil] as [[UInt8]?])
+  func sharedLeavesStandForALimitedNumberOfBytes(marker: [UInt8]?) throws {
+    func list(_ count: Int) -> [UInt8] {
+      let number = [0x11, UInt8(count >> 8), UInt8(count & 255)]
+      let references = [UInt8](repeating: 1, count: count * 2).enumerated().map { $0.offset % 2 == 0 ? 0 : $0.element }
+      // In UTF-16 a unit takes two bytes.
+      let leaf = (marker ?? [0x5F]) + [0x11, 0x07, 0xD0] + [UInt8](repeating: 0x61, count: 4000)
+      let container: [UInt8] = marker == nil ? [0xDF] + number + references + references : [0xAF] + number + references
+      return Self.list([container, leaf])
+    }
+    _ = try BinaryPropertyListReader.read(list(50), depthLimit: 128)
+    let limit = BinaryPropertyListReader.contentLimit(list(600).count)
+    #expect(limit == 1 << 20)
+    #expect(throws: BinaryPropertyListError.tooManyBytes(limit: limit)) {
+      try BinaryPropertyListReader.read(list(600), depthLimit: 128)
+    }
+  }
+
+  /// Containers that lie in one another are counted when they are opened, not when they are left.
+  @Test func overlappingContainersAreCountedAtOnce() {
+    // Each begins with a reference to the next, and takes the rest of all for its own.
+    let levels: [[UInt8]] = (0..<60).map { level in
+      let length = (60 - level) * 6 - 4
+      return [0xAF, 0x11, UInt8(length >> 8), UInt8(length & 255), 0, UInt8(level + 1)]
+    }
+    let rest = [UInt8](repeating: 0, count: 360)
+    #expect(throws: BinaryPropertyListError.tooManyValues) { try read(levels + [[0x08] + rest]) }
+  }
+
   /// Whatever is cut off or flipped in a good list is read or refused, without a trap.
   @Test func damageIsSurvived() {
     let good = Self.list([[0xD1, 0, 1, 0, 2], [0x51, 0x6B], [0xA2, 0, 1, 0, 3], [0x5F, 0x10, 0x01, 0x61]])
