@@ -8,13 +8,14 @@ enum XMLChecks {
   static func scannable(_ data: Data) throws(SerializationError) -> [UInt8] {
     let bytes = [UInt8](data)
     let text: String?
-    switch XMLEncoding(of: bytes) {
+    let encoding = XMLEncoding(of: bytes)
+    switch encoding {
     case .asciiCompatible: return bytes
     case .utf16BigEndian: text = String(data: data, encoding: .utf16BigEndian)
     case .utf16LittleEndian: text = String(data: data, encoding: .utf16LittleEndian)
     case .unsupported: text = nil
     }
-    guard let text else {
+    guard let text, encoding.isConsistent(with: text.utf8) else {
       throw SerializationError(.cannotParseResponse, message: "The data is no XML in an encoding that is read.")
     }
     // The byte order mark is white space to nobody.

@@ -27,16 +27,51 @@ package enum XMLEncoding: Equatable, Sendable {
 
   /// Whether the declaration, if there is one, names an encoding of ASCII and more.
   private static func isCompatible(_ head: [UInt8]) -> Bool {
-    var text = head[...]
-    if text.starts(with: [0xEF, 0xBB, 0xBF]) { text = text.dropFirst(3) }
     // EBCDIC writes `<` as 0x4C.
-    if text.first == 0x4C { return false }
+    if head.first == 0x4C { return false }
+    switch declared(in: head) {
+    case .nothing: return true
+    case .unreadable: return false
+    case .encoding(let name):
+      return compatible.contains(name) || name.hasPrefix("iso-8859-") || name.hasPrefix("windows-125")
+    }
+  }
+
+  /// What the declaration of a text says of its encoding.
+  package enum Declared: Equatable, Sendable {
+    case nothing
+    /// In small letters.
+    case encoding(String)
+    /// Two readers might see two encodings.
+    case unreadable
+  }
+
+  /// What a text in ASCII and more declares.
+  package static func declared(in bytes: some Collection<UInt8>) -> Declared {
+    var text = Array(bytes.prefix(256))[...]
+    if text.starts(with: [0xEF, 0xBB, 0xBF]) { text = text.dropFirst(3) }
     text = text.drop { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
-    guard text.starts(with: "<?xml".utf8) else { return true }
-    let declaration = String(decoding: text.prefix { $0 != UInt8(ascii: ">") }, as: UTF8.self).lowercased()
-    guard declaration.utf8.count < text.count else { return false }
-    guard let name = value(of: "encoding", in: declaration) else { return !declaration.contains("encoding") }
-    return compatible.contains(name) || name.hasPrefix("iso-8859-") || name.hasPrefix("windows-125")
+    guard text.starts(with: "<?xml".utf8) else { return .nothing }
+    let bytes = text.prefix { $0 != UInt8(ascii: ">") }
+    guard bytes.count < text.count, bytes.last == UInt8(ascii: "?") else { return .unreadable }
+    let declaration = String(decoding: bytes, as: UTF8.self).lowercased()
+    let mentions = declaration.ranges(of: "encoding").count
+    guard mentions > 0 else { return .nothing }
+    guard mentions == 1, let name = value(of: "encoding", in: declaration) else { return .unreadable }
+    return .encoding(name)
+  }
+
+  /// Whether a text in this encoding, given in UTF-8, declares it or nothing. A parser may go on in the encoding that is declared after it has
+  /// read the declaration in another (libxml2 does), and see other text than whoever looks at the bytes.
+  package func isConsistent(with utf8: some Collection<UInt8>) -> Bool {
+    guard self != .asciiCompatible else { return true }
+    switch (Self.declared(in: utf8), self) {
+    case (.nothing, .utf16BigEndian), (.nothing, .utf16LittleEndian), (.encoding("utf-16"), .utf16BigEndian),
+      (.encoding("utf-16"), .utf16LittleEndian), (.encoding("utf-16be"), .utf16BigEndian),
+      (.encoding("utf-16le"), .utf16LittleEndian):
+      return true
+    default: return false
+    }
   }
 
   private static func value(of name: String, in declaration: String) -> String? {

@@ -66,8 +66,9 @@ package struct XMLShape {
   /// document type at all, since a parser may make more of it.
   package static func checkDeclarations(_ bytes: [UInt8]) throws(XMLShapeError) {
     var shape = XMLShape(bytes)
-    do {
+    do throws(XMLShapeError) {
       try shape.prolog()
+      guard shape.has("<") else { throw shape.error(.noRootElement) }
     } catch {
       if error.reason == .internalSubset { throw error }
       shape.index = 0

@@ -47,6 +47,31 @@ import Testing
     ([0xFF, 0xFE, 0, 0], .unsupported), ([0x3C, 0, 0, 0], .unsupported), ([0x4C, 0x6F, 0xA7, 0x94], .unsupported),
   ]
 
+  /// A declaration that two readers may read in two ways is believed by nobody, and of a text in UTF-16 only one that says so.
+  @Test func declarationsMustSayWhatTheBytesSay() {
+    for text in ["<?xml a='>' encoding='utf-8'?>", "<?xml a='encoding' encoding='utf-8'?>", "<?xml version='1.0'>"] {
+      #expect(XMLEncoding.declared(in: Array(text.utf8)) == .unreadable)
+    }
+    let rows: [(String, Bool, Bool)] = [
+      ("<a/>", true, true), ("\u{FEFF}<?xml version='1.0'?>", true, true),
+      ("\u{FEFF}<?xml version='1.0' encoding='UTF-16'?>", true, true), ("<?xml encoding='utf-16be'?>", true, false),
+      ("<?xml encoding='utf-16le'?>", false, true), ("\u{FEFF}<?xml encoding='utf-8'?>", false, false),
+      ("<?xml encoding='iso-8859-1'?>", false, false), ("<?xml encoding='utf-16", false, false),
+    ]
+    for (text, big, little) in rows {
+      #expect(XMLEncoding.utf16BigEndian.isConsistent(with: text.utf8) == big, "\(text)")
+      #expect(XMLEncoding.utf16LittleEndian.isConsistent(with: text.utf8) == little, "\(text)")
+    }
+    #expect(!XMLEncoding.unsupported.isConsistent(with: "<a/>".utf8))
+    #expect(XMLEncoding.asciiCompatible.isConsistent(with: "<?xml encoding='iso-8859-1'?>".utf8))
+  }
+
+  /// Before anything that is no tag, a document type is refused as in every malformed text.
+  @Test func declarationsBehindTextAreFound() {
+    #expect(throws: XMLShapeError.self) { try XMLShape.checkDeclarations(Array("x<!DOCTYPE a [".utf8)) }
+    #expect(throws: Never.self) { try XMLShape.checkDeclarations(Array("text".utf8)) }
+  }
+
   @Test(arguments: declared.indices) func encodings(_ index: Int) {
     #expect(XMLEncoding(of: Self.declared[index].0) == Self.declared[index].1)
   }
