@@ -13,8 +13,9 @@ public struct XMLParserInput: Sendable {
   ///
   /// Foundation's parser on Linux may return true from `parse()` for a text that is malformed: ask `parserError` too, or the delegate.
   public func makeParser() -> XMLParser {
-    // The parser of Foundation on Linux crashes on no bytes at all; this is an error like them.
-    let parser = XMLParser(data: data.isEmpty ? Data("none".utf8) : data)
+    // The parser of Foundation on Linux crashes on no bytes at all, and never looks at fewer than four, which are no document: this is an error
+    // like them.
+    let parser = XMLParser(data: data.count < 4 ? Data("none".utf8) : data)
     parser.shouldResolveExternalEntities = false
     return parser
   }

@@ -48,7 +48,9 @@ import Testing
   }
 
   /// What is malformed, or nothing, is for the parser to say.
-  @Test(arguments: ["<foo", "", "text", "<a></b>"]) func malformedBodiesGiveAParserToo(text: String) throws {
+  @Test(arguments: ["<foo", "", "text", "<a></b>", "<", "x", "<a>"]) func malformedBodiesGiveAParserToo(text: String)
+    throws
+  {
     #expect(try parse(text).errors > 0)
   }
 
@@ -61,6 +63,30 @@ import Testing
       #expect(error?.code == .cannotParseResponse)
     }
     #expect(throws: Never.self) { try parse("<!DOCTYPE html><a/>") }
+  }
+
+  /// A parser goes on in the encoding that is declared: what follows the declaration would be other text to it than to the check.
+  @Test(arguments: ["ISO-8859-1", "windows-1252", "UTF-8", "UTF-16BE"])
+  func declarationsAreRefusedBehindAChangeOfEncoding(name: String) throws {
+    let head = "\u{FEFF}<?xml version=\"1.0\" encoding=\"\(name)\"?>\n"
+    let tail = "<!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>"
+    let data =
+      try #require(head.data(using: .utf16LittleEndian))
+      + #require(tail.data(using: name == "UTF-16BE" ? .utf16BigEndian : .isoLatin1))
+    let error = #expect(throws: SerializationError.self) { try serializer.serialize(try xmlResponse(), data: data) }
+    #expect(error?.code == .cannotParseResponse)
+    let whole = try #require((head + "<a/>").data(using: .utf16LittleEndian))
+    #expect(throws: SerializationError.self) { try XMLDocumentResponseSerializer().serialize(nil, data: whole) }
+  }
+
+  /// A text in UTF-16 is read if it says nothing of its encoding, or that.
+  @Test(arguments: ["", " encoding=\"UTF-16\"", " encoding=\"utf-16le\""]) func utf16IsRead(declared: String) throws {
+    let text = "\u{FEFF}<?xml version=\"1.0\"\(declared)?><a><b/></a>"
+    let data = try #require(text.data(using: .utf16LittleEndian))
+    let input = try serializer.serialize(try xmlResponse(), data: data)
+    let (parser, listener) = (input.makeParser(), Listener())
+    parser.delegate = listener
+    #expect(parser.parse() && listener.names == ["a", "b"])
   }
 
   @Test func testThatXMLParserResponseSerializerCanBeCopied() {
