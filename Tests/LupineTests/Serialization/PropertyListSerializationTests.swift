@@ -1,6 +1,7 @@
 import Foundation
-import Lupine
 import Testing
+
+@testable import Lupine
 
 /// The facts of AFPropertyListRequestSerializerTests.
 @Suite struct PropertyListRequestSerializerTests {
@@ -102,6 +103,39 @@ import Testing
     }
     #expect(throws: SerializationError.self) { try value(nested(PropertyListValue.maximumDepth + 5)) }
     _ = try value(nested(PropertyListValue.maximumDepth))
+  }
+
+  /// What looks like tags in comments, CDATA sections, instructions and attributes does not count as elements.
+  @Test func markupThatIsNoElementDoesNotNest() throws {
+    let tags = String(repeating: "<br>", count: 200)
+    for body in ["<string><![CDATA[\(tags)]]></string>", "<!--\(tags)--><string/>"] {
+      #expect(throws: Never.self) { try value(Self.document(body)) }
+    }
+    #expect(try value(Self.document("<string><![CDATA[<br>]]></string>")) == .string("<br>"))
+    let key = Data("<plist><dict><key>encoding</key><true/></dict></plist>".utf8)
+    #expect(try value(key) == .dictionary(["encoding": .boolean(true)]))
+  }
+
+  /// Nor can it hide elements that do.
+  @Test(arguments: [
+    "<!--\(String(repeating: "</", count: 200))-->", "<?p \(String(repeating: "</", count: 200))?>", "<?p <!-- ?>",
+    "</array></array></array></array></array></array>", "<!DOCTYPE plist \"<!--\">",
+    "<!DOCTYPE a [<!ENTITY x \"<!--\">]>",
+    "<!ELEMENT <!-- >", "<!-- > -- ->-->",
+  ])
+  func nothingHidesNesting(before: String) {
+    let levels = PropertyListValue.maximumDepth + 5
+    for tag in ["<array>", "<array a=\"</</\">"] {
+      let list = String(repeating: tag, count: levels) + String(repeating: "</array>", count: levels)
+      let texts = [before + "<plist>" + list + "</plist>", "<plist>" + before + list + "</plist>"]
+      for text in texts {
+        #expect(throws: PropertyListRefusal.self) { try PropertyListScan.check(Data(text.utf8)) }
+      }
+    }
+    // Characters of UTF-16 whose bytes are "<!--".
+    let hidden = "\u{FEFF}<plist><string>\u{213C}\u{2D2D}</string>" + String(repeating: "<array>", count: levels)
+    let data = hidden.data(using: .utf16LittleEndian) ?? Data("<plist/>".utf8)
+    #expect(throws: PropertyListRefusal.self) { try PropertyListScan.check(data) }
   }
 
   /// Binary lists whose objects contain one another, or nest deep.
