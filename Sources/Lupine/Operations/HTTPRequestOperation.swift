@@ -35,11 +35,24 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     var outcome: Outcome?
     /// Of operations of a manager: lives as long as they run, and knows why a server was not trusted.
     var core: ManagerCore?
+
+    /// Notes why it failed, if it did: in the step that makes it finished, so that nobody sees an end without its reason.
+    mutating func fail(_ error: SessionError?) {
+      guard let error else { return }
+      self.error = core?.settings.explained(error) ?? error
+    }
+
+    /// Whether what this exchange receives is to be kept.
+    func isWanted(of attempt: UInt64) -> Bool {
+      machine.isCurrent(attempt) && !transfer.discards && transfer.failure == nil
+    }
   }
 
   struct Settings {
     var credential: Credential?
-    var serializer: any ResponseSerializer = HTTPResponseSerializer()
+    var serializer: any ResponseSerializer = HTTPResponseSerializer() { didSet { serializerNumber += 1 } }
+    /// Tells whether what a serializer made is still asked for.
+    private(set) var serializerNumber: UInt64 = 0
     var completionQueue: DispatchQueue?
     var completionGroup: DispatchGroup?
     var output = OperationOutput.memory
@@ -205,10 +218,11 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
 
   /// The serializer's outcome, if there is one to be had.
   var outcome: Outcome? {
-    let (made, serializer, response, data) = state.withLock { state in
+    let (made, serializer, number, response, data) = state.withLock { state in
       let isDone = state.machine.state == .finished && state.error == nil
       let serializer = isDone ? state.settings.serializer : nil
-      return (state.outcome, serializer, state.transfer.response, state.transfer.body?.data)
+      let number = state.settings.serializerNumber
+      return (state.outcome, serializer, number, state.transfer.response, state.transfer.body?.data)
     }
     if let made { return made }
     guard let serializer else { return nil }
@@ -218,8 +232,14 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     } catch {
       outcome = Outcome(value: (error as? SerializationError)?.value, error: error)
     }
-    state.withLock { $0.outcome = outcome }
-    return outcome
+    return state.withLock { [outcome] state in
+      // Of a serializer that was replaced meanwhile: for who asked, and nobody else.
+      guard state.settings.serializerNumber == number else { return outcome }
+      // Somebody else was faster.
+      if let made = state.outcome { return made }
+      state.outcome = outcome
+      return outcome
+    }
   }
 
   // MARK: States
@@ -237,24 +257,33 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
 
   /// Begins the exchange; of a cancelled operation, ends it. Nothing happens while it runs, is paused or is over.
   open override func start() {
-    switch state.withLock({ $0.machine.start() }) {
+    let beginning = state.withLock { state in
+      let beginning = state.machine.start()
+      if beginning == .finishCancelled { state.fail(cancellation) }
+      return beginning
+    }
+    switch beginning {
     case .begin(let attempt):
       changed(\.isExecuting)
       // Before the exchange begins: its end must not be told first.
       post(.operationDidStart)
       begin(attempt)
-    case .finishCancelled: finished(with: cancellation, wasExecuting: false)
+    case .finishCancelled: finished(wasExecuting: false)
     case .ignore: break
     }
   }
 
   /// Ends the operation with `.cancelled`. If it was not started yet, that happens when it is.
   open override func cancel() {
-    let (effect, task) = state.withLock { ($0.machine.cancel(), $0.transfer.task) }
+    let (effect, task) = state.withLock { state in
+      let effect = state.machine.cancel()
+      if effect == .finish { state.fail(cancellation) }
+      return (effect, state.transfer.task)
+    }
     super.cancel()
     switch effect {
     case .stop: task?.cancel()
-    case .finish: finished(with: cancellation, wasExecuting: false)
+    case .finish: finished(wasExecuting: false)
     case .wait(let becameReady): if becameReady { changed(\.isReady) }
     case .ignore: break
     }
@@ -292,9 +321,10 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   }
 
   /// Called once, when the machine is in its last state.
-  func finished(with error: (any Error)?, wasExecuting: Bool) {
+  func finished(wasExecuting: Bool) {
+    // A file is closed before anybody is told; operations may be kept for long.
+    _ = state.withLock { $0.transfer.body?.takeFile() }
     let (group, queue, handlers) = state.withLock { state in
-      state.error = (error as? SessionError).flatMap { state.core?.settings.explained($0) } ?? error
       state.core = nil
       state.transfer.task = nil
       let handlers = state.handlers

@@ -11,12 +11,12 @@ public enum OperationOutput: Sendable, Hashable {
   case file(path: String, replacing: Bool = false)
 }
 
-/// The body as far as it came. Only its operation's current attempt touches it.
+/// The body as far as it came. Only the exchanges of its operation touch it, one after the other: the session's callbacks are serial.
 struct OperationBody: Sendable {
   let output: OperationOutput
   let limit: Int
   private(set) var data: Data?
-  private var file: File?
+  private(set) var file: File?
   private(set) var count: Int64 = 0
 
   init(_ output: OperationOutput, limit: Int) {
@@ -25,40 +25,63 @@ struct OperationBody: Sendable {
     if case .memory = output { data = Data() }
   }
 
-  /// Begins from nothing.
-  mutating func reset() throws(SessionError) {
+  /// Begins from nothing, in the file that `emptyFile()` gave.
+  mutating func reset(_ file: File?) {
     count = 0
-    guard case .file(let path, let replacing) = output else {
-      data = Data()
-      return
-    }
+    self.file = file
+    if case .memory = output { data = Data() }
+  }
+
+  /// The file that is there, without contents, or a new one; nil for memory. Blocks: call it on a copy, without the operation's lock.
+  func emptyFile() throws(SessionError) -> File? {
+    guard case .file(let path, let replacing) = output else { return nil }
     do throws(IOError) {
-      if let file { return try file.truncate(to: 0) }
+      if let file {
+        try file.truncate(to: 0)
+        return file
+      }
       if replacing { try Self.remove(path) }
-      file = try File.create(path)
+      return try File.create(path)
     } catch {
       throw Self.failure(path, error)
     }
   }
 
+  /// Writes a part behind what came before, if the body goes to a file. Blocks: call it on a copy, without the operation's lock.
+  func write(_ part: Data) throws(SessionError) {
+    guard case .file(let path, _) = output else { return }
+    do throws(IOError) {
+      try file?.write(Array(part), at: count)
+    } catch {
+      throw Self.failure(path, error)
+    }
+  }
+
+  /// Counts a part that was written, or keeps it in memory.
   mutating func append(_ part: Data) throws(SessionError) {
-    guard case .file(let path, _) = output else {
+    if case .memory = output {
       guard part.count <= limit - Int(count) else {
         throw SessionError(
           .bodyTooLarge, phase: .receive,
           message: "the body exceeds \(limit) bytes: raise Request.maximumBufferedBodySize, or use a file")
       }
       data?.append(part)
-      count += Int64(part.count)
-      return
     }
+    count += Int64(part.count)
+  }
+
+  /// Reports what the system otherwise says only when a file is closed. Blocks: call it on a copy, without the operation's lock.
+  func flush() throws(SessionError) {
+    guard case .file(let path, _) = output else { return }
     do throws(IOError) {
-      try file?.write(Array(part), at: count)
-      count += Int64(part.count)
+      try file?.flush()
     } catch {
       throw Self.failure(path, error)
     }
   }
+
+  /// Gives the file away; it is closed when it is let go.
+  mutating func takeFile() -> File? { file.take() }
 
   private static func remove(_ path: String) throws(IOError) {
     do throws(IOError) {

@@ -27,6 +27,12 @@ struct OperationTransfer {
     var total: Int64?
   }
 
+  /// The body if it goes to a file: a copy that holds the file, and no data.
+  var bodyOnDisk: OperationBody? {
+    guard case .file = body?.output else { return nil }
+    return body
+  }
+
   /// Bytes of the whole, if the response says so.
   var expected: Int64? {
     guard let response else { return nil }
@@ -50,15 +56,23 @@ struct OperationTransfer {
 
   enum Step {
     case receive
+    /// Receive into this body from its beginning, which is to be made.
+    case reset(OperationBody)
     /// Ask again, for the whole.
     case restart
   }
 
-  mutating func take(_ response: Response, isGET: Bool) throws(SessionError) -> Step {
+  mutating func take(_ response: Response, isGET: Bool) -> Step {
     let answer = RangeAnswer(
       status: response.statusCode, origin: response.parsedURL.origin, fields: response.head.fields)
     discards = false
     if let offer {
+      // Emptied meanwhile by the exchange that was paused.
+      guard version != nil, offer.offset == body?.count else {
+        version = nil
+        self.offer = nil
+        return .restart
+      }
       switch ResumeRule.decide(answer, to: offer) {
       case .append(_, let total):
         self.response = response
@@ -72,12 +86,20 @@ struct OperationTransfer {
         version = nil
         self.offer = nil
         return .restart
-      case .replace, .fail: break
+      case .fail:
+        // A page about the failure does not take the place of what a file has; in memory there is room for it.
+        if case .file = body?.output {
+          self.response = response
+          discards = true
+          return .receive
+        }
+      case .replace: break
       }
     }
     self.response = response
-    try body?.reset()
     version = isGET ? Self.version(answer) : nil
+    if let bodyOnDisk { return .reset(bodyOnDisk) }
+    body?.reset(nil)
     return .receive
   }
 
@@ -116,16 +138,27 @@ extension HTTPRequestOperation {
 
   func receive(_ response: Response, _ attempt: UInt64) -> Bool {
     let isGET = request.method == .get
-    let restart: UInt64?
-    do throws(SessionError) {
-      restart = try state.withLock { state throws(SessionError) -> UInt64? in
-        guard state.machine.isCurrent(attempt) else { return nil }
-        guard case .restart = try state.transfer.take(response, isGET: isGET) else { return nil }
-        return state.machine.restart(attempt)
+    let (restart, emptied) = state.withLock { state -> (UInt64?, OperationBody?) in
+      guard state.machine.isCurrent(attempt) else { return (nil, nil) }
+      switch state.transfer.take(response, isGET: isGET) {
+      case .receive: return (nil, nil)
+      case .reset(let body): return (nil, body)
+      case .restart: return (state.machine.restart(attempt), nil)
       }
-    } catch {
-      stop(attempt, error)
-      return false
+    }
+    if let emptied {
+      do throws(SessionError) {
+        let file = try emptied.emptyFile()
+        // Kept also if the operation was paused meanwhile: it is its file. Of one that is over it goes.
+        state.withLock { state in
+          if state.machine.state != .finished { state.transfer.body?.reset(file) }
+        }
+      } catch {
+        // Nobody may go on with what is there as if it were of the new version.
+        state.withLock { $0.transfer.version = nil }
+        stop(attempt, error)
+        return false
+      }
     }
     guard let restart else { return state.withLock { $0.machine.isCurrent(attempt) } }
     begin(restart)
@@ -134,10 +167,11 @@ extension HTTPRequestOperation {
 
   func receive(_ data: Data, _ attempt: UInt64) {
     do throws(SessionError) {
+      // Not under the lock, as disks take their time. Paused meanwhile, the part does not count, and comes again.
+      let body = state.withLock { $0.isWanted(of: attempt) ? $0.transfer.bodyOnDisk : nil }
+      try body?.write(data)
       let report = try state.withLock { state throws(SessionError) -> Report? in
-        guard state.machine.isCurrent(attempt), !state.transfer.discards, state.transfer.failure == nil else {
-          return nil
-        }
+        guard state.isWanted(of: attempt) else { return nil }
         try state.transfer.body?.append(data)
         return Report(
           handler: state.handlers.downloadProgress, queue: state.settings.completionQueue ?? .main,
@@ -170,11 +204,23 @@ extension HTTPRequestOperation {
   }
 
   func complete(_ error: SessionError?, _ attempt: UInt64) {
-    let ending = state.withLock { state -> SessionError?? in
-      guard state.machine.finish(attempt) else { return nil }
-      return .some(state.transfer.failure ?? error)
+    let failure = flush(attempt)
+    let isOver = state.withLock { state in
+      guard state.machine.finish(attempt) else { return false }
+      state.fail(state.transfer.failure ?? error ?? failure)
+      return true
     }
-    if let ending { finished(with: ending, wasExecuting: true) }
+    if isOver { finished(wasExecuting: true) }
+  }
+
+  /// What the system has against the file, which holds it no longer than this.
+  private func flush(_ attempt: UInt64) -> SessionError? {
+    do throws(SessionError) {
+      try state.withLock { $0.machine.isCurrent(attempt) ? $0.transfer.bodyOnDisk : nil }?.flush()
+      return nil
+    } catch {
+      return error
+    }
   }
 
   struct Report {

@@ -7,7 +7,8 @@ import Testing
 /// A server and a session for operations, whose handlers are called on `queue`.
 ///
 /// Besides the standard routes: `/parts?n=&version=&repeat=` sends half of `n` bytes and the rest when the latch is open; of a request for a range, the
-/// range. `version` is its `ETag`, weak with `weak=1`; with `changes=1` a range gets the whole of a new version instead.
+/// range. `version` is its `ETag`, weak with `weak=1`; with `changes=1` a range gets the whole of a new version instead, with
+/// `fails=` an error page of that status.
 struct OperationService {
   let server: LoopbackServer
   let session: Session
@@ -31,6 +32,9 @@ struct OperationService {
     var fields: ServerFields = [:]
     if let version = request.query("version") { fields.append("ETag", "\"\(version)\"") }
     if request.query("changes") != nil { fields = ["ETag": "\"new\""] }
+    if let status = request.number("fails"), request.fields.first("Range") != nil {
+      return try connection.respond(status, body: Array("no".utf8))
+    }
     if let range = request.fields.first("Range"), request.query("changes") == nil {
       let start = Int(range.dropFirst(6).dropLast()) ?? 0
       fields.append("Content-Range", "bytes \(start)-\(count - 1)/\(count)")
