@@ -35,8 +35,10 @@ public final class NetworkReachabilityManager: Sendable {
   private struct State {
     var status = NetworkReachabilityStatus.unknown
     var subscription: NetworkSubscription?
-    /// Raised by every change of the network, and by start and stop: late answers of the resolver are of no use.
+    /// Raised by start and stop: what was begun before is not heard any more.
     var generation: UInt64 = 0
+    /// Raised by every lookup: an answer to an earlier one comes too late, although it may be under way when its lookup is cancelled.
+    var lookupNumber: UInt64 = 0
     var wasToldSinceStart = false
     var block: (@Sendable (NetworkReachabilityStatus) -> Void)?
     var queue = DispatchQueue.main
@@ -181,7 +183,7 @@ public final class NetworkReachabilityManager: Sendable {
   }
 
   /// On the monitor's thread.
-  private func networkChanged(_ table: NetworkTable, since start: UInt64) {
+  func networkChanged(_ table: NetworkTable, since start: UInt64) {
     let isCurrent = state.withLock { $0.generation == start }
     guard isCurrent else { return }
     switch subject {
@@ -209,12 +211,16 @@ public final class NetworkReachabilityManager: Sendable {
     } catch {
       return tell(.unknown, since: start)
     }
+    let number = state.withLock { state in
+      state.lookupNumber += 1
+      return state.lookupNumber
+    }
     // What was true of another network is not asked for.
     resolver.flush()
     let token = resolver.resolve(host: domain, port: 0) { [weak self] answer in
       guard let self else { return }
       let addresses = (try? answer.get()) ?? []
-      tell(status(table, addresses.compactMap { ReachabilityTarget($0) }), since: start)
+      tell(status(table, addresses.compactMap { ReachabilityTarget($0) }), since: start, of: number)
     }
     let former = state.withLock { state in
       let former = state.lookup
@@ -233,10 +239,11 @@ public final class NetworkReachabilityManager: Sendable {
     }
   }
 
-  /// Sets the status, and tells everybody if it is another one or the first since the start.
-  private func tell(_ status: NetworkReachabilityStatus, since start: UInt64) {
+  /// Sets the status, and tells everybody if it is another one or the first since the start. `lookup`: the one that it is the answer to.
+  private func tell(_ status: NetworkReachabilityStatus, since start: UInt64, of lookup: UInt64? = nil) {
     state.withLock { state in
-      guard state.generation == start, !state.wasToldSinceStart || state.status != status else { return }
+      guard state.generation == start, lookup == nil || lookup == state.lookupNumber else { return }
+      guard !state.wasToldSinceStart || state.status != status else { return }
       state.wasToldSinceStart = true
       state.status = status
       for stream in state.streams.values { stream.yield(status) }
