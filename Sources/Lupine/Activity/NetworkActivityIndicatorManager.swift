@@ -115,21 +115,29 @@ public final class NetworkActivityIndicatorManager: Sendable {
   }
 
   private func change(_ event: (inout ActivityIndicatorMachine) -> [ActivityIndicatorMachine.Action]) {
-    state.withLock { state in
-      for action in event(&state.machine) { perform(action, &state) }
+    let timers = state.withLock { state in
+      event(&state.machine).compactMap { perform($0, &state) }
+    }
+    // A timer of others may call back at once, on this thread. Timers are known by their numbers: one that begins late does no harm.
+    for (duration, number) in timers {
+      timer.after(duration) { [weak self] in self?.change { $0.timerFired(number) } }
     }
   }
 
   /// Under the lock, so that what is shown comes in the order in which it was decided: nothing of others is called, only queued.
-  private func perform(_ action: ActivityIndicatorMachine.Action, _ state: inout State) {
+  ///
+  /// - Returns: the timer that is to begin when the lock is free.
+  private func perform(
+    _ action: ActivityIndicatorMachine.Action, _ state: inout State
+  ) -> (duration: Duration, number: UInt64)? {
     switch action {
     case .startTimer(let delay, let number):
-      let duration = delay == .activation ? state.activationDelay : state.completionDelay
-      timer.after(duration) { [weak self] in self?.change { $0.timerFired(number) } }
+      return (delay == .activation ? state.activationDelay : state.completionDelay, number)
     // Timers are known by their numbers: one that comes late has no effect.
-    case .stopTimer: break
+    case .stopTimer: return nil
     case .setVisible(let isVisible):
       if let action = state.action { queue.async { action(isVisible) } }
+      return nil
     }
   }
 }

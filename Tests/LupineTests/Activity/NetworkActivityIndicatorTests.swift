@@ -92,6 +92,21 @@ import Testing
     #expect(manager.activityCount == 1)
   }
 
+  /// A timer may call back at once, on the thread that starts it.
+  @Test func aTimerMayCallBackAtOnce() {
+    struct Immediate: DelayTimer {
+      func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) { work() }
+    }
+    let calls = Calls<Bool>()
+    let manager = NetworkActivityIndicatorManager(queue: queue, timer: Immediate())
+    manager.action = { calls.note($0) }
+    manager.isEnabled = true
+    manager.incrementActivityCount()
+    #expect(shown(calls) == [true] && manager.isNetworkActivityIndicatorVisible)
+    manager.decrementActivityCount()
+    #expect(shown(calls) == [true, false] && !manager.isNetworkActivityIndicatorVisible)
+  }
+
   /// A manager that has gone hears nothing.
   @Test func droppedManager() throws {
     let calls = Calls<Bool>()
