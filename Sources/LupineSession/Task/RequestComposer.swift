@@ -131,7 +131,7 @@ struct ComposedFields: Sendable {
     func take(_ field: HTTPField, _ strip: OriginRule.Strip) {
       guard field.name != .host,
         !answers.contains(where: { $0.name.lowercased() == field.name.canonicalName }),
-        !OriginRule.strips(field.name.rawName, strip, isMarkedSensitive: run.isSensitive(field.name))
+        !OriginRule.strips(field.name.rawName, strip, isMarkedSensitive: isSensitive(field.name))
       else { return }
       pairs.append((field.name.rawName, field.value))
     }
@@ -146,6 +146,11 @@ struct ComposedFields: Sendable {
       pairs.append(("Accept-Encoding", contains(.range) ? "identity" : ContentCodings.acceptEncoding))
     }
     return pairs
+  }
+
+  /// Whether a request of the task, its own or one that took its place, or the session says that a field is a secret.
+  private func isSensitive(_ name: HTTPField.Name) -> Bool {
+    run.isSensitive(name) || hop?.chain.sensitiveFields.contains(name) ?? false
   }
 
   /// The head as it is sent.

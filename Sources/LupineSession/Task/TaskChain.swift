@@ -18,12 +18,15 @@ struct Chain {
   var newBody: BodyStream?
   /// The body was sent once, and can be sent again only if a delegate makes a new one.
   var needsNewBody = false
+  /// Whatever the requests in the place of the task's own have marked; it only grows.
+  private(set) var sensitiveFields: Set<HTTPField.Name>
   /// Fields that answer a challenge of the current origin.
   var answers: [(name: String, value: String)] = []
 
   init(_ request: Request) {
     url = request.parsedURL
     method = request.method.rawValue
+    sensitiveFields = request.sensitiveFields
   }
 
   mutating func follow(_ step: RedirectStep, from redirect: Response.Redirect) {
@@ -46,7 +49,9 @@ struct Chain {
     if !strip.isEmpty {
       request.fields = HTTPFields(
         request.fields.filter { field in
-          !OriginRule.strips(field.name.rawName, strip, isMarkedSensitive: isMarkedSensitive(field.name))
+          !OriginRule.strips(
+            field.name.rawName, strip,
+            isMarkedSensitive: isMarkedSensitive(field.name) || sensitiveFields.contains(field.name))
         })
     }
     if dropsBody { request.body = .none }
@@ -68,6 +73,7 @@ struct Chain {
   /// A delegate's request takes the place of everything but the count of redirects, and of what the session's own fields go without.
   mutating func replace(with request: Request) {
     if request.parsedURL.origin != previousOrigin { history.forbid(.sensitive) }
+    sensitiveFields.formUnion(request.sensitiveFields)
     base = request
     url = request.parsedURL
     method = request.method.rawValue

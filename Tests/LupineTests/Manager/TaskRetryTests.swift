@@ -186,4 +186,27 @@ import Testing
       #expect(end.error == nil && folder.names == ["file"])
     }
   }
+
+  /// What an interceptor adds and marks as a secret stays with the origin.
+  @Test func secretsOfInterceptorsStayAtHome() async throws {
+    let away = try LoopbackServer(routes: ServerRoute.standard())
+    defer { away.shutdown() }
+    let key = try #require(HTTPField.Name("X-Api-Key"))
+    try await withManager { manager, server in
+      manager.responseSerializer = HTTPResponseSerializer()
+      manager.interceptors = [
+        ClosureInterceptor(adapt: { request, _ in
+          var request = request
+          request.fields[key] = "s"
+          request.sensitiveFields.insert(key)
+          return request
+        })
+      ]
+      let target = server.url("/redirect?to=\(away.url("/hello"))")
+      let end = await ended { manager.get(target, success: $0, failure: $1) }
+      #expect(end.value as? Data == Data("Hello, world!".utf8))
+      #expect(server.recordedRequests.map { $0.fields.first("X-Api-Key") } == ["s"])
+      #expect(away.recordedRequests.map { $0.fields.first("X-Api-Key") } == [nil])
+    }
+  }
 }

@@ -1,0 +1,71 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineSession
+import LupineTesting
+import Testing
+
+/// What the exchanges of a task after its first carry along, and what is said of those before them.
+@Suite(.timeLimit(.minutes(5))) struct LaterExchangeTests {
+  // MARK: Secrets
+
+  private func key() throws -> HTTPField.Name { try #require(HTTPField.Name("X-Api-Key")) }
+
+  private func keys(_ server: LoopbackServer) -> [String?] {
+    server.recordedRequests.map { $0.fields.first("X-Api-Key") }
+  }
+
+  /// Two servers that redirect to where they are told.
+  private func withTwo(_ body: (_ home: LoopbackServer, _ away: LoopbackServer) async throws -> Void) async throws {
+    let home = try LoopbackServer(routes: ServerRoute.standard())
+    let away = try LoopbackServer(routes: ServerRoute.standard())
+    defer {
+      home.shutdown()
+      away.shutdown()
+    }
+    try await body(home, away)
+  }
+
+  /// A request that takes the place of the task's own has marks of its own.
+  @Test func secretsOfADelayedRequestStayAtHome() async throws {
+    try await withTwo { home, away in
+      let key = try key()
+      var marked = try Request(home.url("/redirect?to=\(away.url("/hello"))"))
+      marked.fields[key] = "s"
+      marked.sensitiveFields = [key]
+      var answers = RecordingDelegate.Answers()
+      answers.delayed = { [marked] _ in .useNewRequest(marked) }
+      try await withDelegate(.all, answers) { session, delegate in
+        let task = session.dataTask(with: try Request(home.url("/json")))
+        task.earliestBeginDate = Date.now.addingTimeInterval(0.2)
+        task.resume()
+        #expect(await delegate.hasEnded())
+        #expect(keys(home) == ["s"])
+        #expect(keys(away) == [nil])
+        #expect(task.currentRequest.fields[key] == nil)
+      }
+    }
+  }
+
+  /// So has one that a delegate answers a redirect with.
+  @Test func secretsOfARedirectAnswerStayAtHome() async throws {
+    try await withTwo { home, away in
+      let key = try key()
+      var answers = RecordingDelegate.Answers()
+      answers.redirection = { [start = home.url("/")] proposed in
+        guard proposed.urlString.hasPrefix(start) else { return proposed }
+        var answer = proposed
+        answer.fields[key] = "s"
+        answer.sensitiveFields = [key]
+        return answer
+      }
+      try await withDelegate(.all, answers) { session, delegate in
+        let there = "\(home.url("/redirect"))%3Fto=\(away.url("/hello"))"
+        let task = session.dataTask(with: try Request(home.url("/redirect?to=\(there)")))
+        task.resume()
+        #expect(await delegate.hasEnded())
+        #expect(keys(home) == [nil, "s"])
+        #expect(keys(away) == [nil])
+      }
+    }
+  }
+}
