@@ -56,6 +56,11 @@ public final class TransactionMetrics: Sendable {
     record.earlier.map { TransactionMetrics($0, url: url, method: method) }
   }
 
+  /// Whether a server may have seen the request: it was answered, or an attempt before it was given a connection.
+  var hasLeft: Bool {
+    record.responseStatus != 0 || record.earlier.contains { $0.sendStart != nil }
+  }
+
   // MARK: What
 
   /// The URL, without userinfo and fragment; empty if the transport did not say.

@@ -225,6 +225,7 @@ extension TaskRun {
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
     let isHeld = state.withLock { state -> Bool in
       state.transactions.append(metrics)
+      if failure?.requestBytesSent ?? true || metrics.hasLeft { state.hasLeft = true }
       state.lastRequestHead = exchange.requestHead
       return isGated.load(ordering: .acquiring)
         && state.gate.arrive(.end(failure, metrics), isEnd: true) != .pass
@@ -233,13 +234,13 @@ extension TaskRun {
   }
 
   func exchangeEnded(_ failure: SessionError?, _ metrics: TransactionMetrics) {
-    let (following, isCancelled) = state.withLock { state -> (Following?, Bool) in
+    let (following, isCancelled, hasLeft) = state.withLock { state -> (Following?, Bool, Bool) in
       state.exchange = nil
       state.ended += 1
       defer { state.following = nil }
       // A discarded body that fails changes nothing; a cancelled task does.
       let isCancelled = state.machine.state == .canceling
-      return (failure?.code == .cancelled || isCancelled ? nil : state.following, isCancelled)
+      return (failure?.code == .cancelled || isCancelled ? nil : state.following, isCancelled, state.hasLeft)
     }
     switch following {
     case .again: beginAgain()
@@ -248,6 +249,9 @@ extension TaskRun {
       // Of a response that is complete after all, parts may have been dropped already.
       if isCancelled { return finish(failure ?? cancellation) }
       if let failure, waitsForConnectivity(after: failure) { return }
+      var failure = failure
+      // Nothing of this exchange has left, perhaps, but of one before it.
+      if hasLeft { failure?.requestBytesSent = true }
       if mayRepeat(after: failure) { return }
       finish(failure)
     }

@@ -84,6 +84,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
     var face: SessionTask?
     var error: SessionError?
     var isEnding = false
+    /// A server may have seen a request of the task: an exchange was answered, or failed after bytes of it were sent.
+    var hasLeft = false
   }
 
   private static let identifiers = Atomic<UInt64>(0)
@@ -316,6 +318,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
     var failure =
       failure ?? SessionError(.unknown, phase: .receive, message: "the transport ended without a response")
     failure.response = response ?? failure.response
+    if state.hasLeft { failure.requestBytesSent = true }
     failure.requestHead = state.lastRequestHead
     failure.metrics = metrics
     return .failure(failure)

@@ -68,4 +68,38 @@ import Testing
       }
     }
   }
+
+  // MARK: What has left
+
+  /// The answer to the first request shows that it has left, whatever becomes of the one that it leads to.
+  @Test func anAnsweredRequestHasLeft() async throws {
+    let gone = try LoopbackServer(routes: [])
+    let receipt = gone.url("/receipt")
+    gone.shutdown()
+    let pay = ServerRoute(nil, "/pay") { _, connection in
+      _ = try connection.readBody()
+      try connection.respond(303, fields: ["Location": receipt])
+    }
+    try await withServer([pay]) { session, server in
+      let direct = try await failure { try await session.data(from: receipt) }
+      #expect(direct.code == .cannotConnect && !direct.requestBytesSent, "\(direct)")
+      let request = try Request(server.url("/pay"), method: .post, body: .bytes([1]))
+      let error = try await failure { try await session.data(for: request) }
+      #expect(error.code == .cannotConnect && error.requestBytesSent, "\(error)")
+    }
+  }
+
+  /// So does an attempt of the engine on a connection that had died, when the next one finds nobody.
+  @Test func anAttemptOfTheEngineHasLeft() async throws {
+    let directory = try ScratchDirectory()
+    let path = directory.path + "/socket"
+    let script: [ScriptStep] = [
+      .readHead, .send(reply("once")), .readHead, .perform { try? TextFile.remove(path) }, .close,
+    ]
+    try await withScript([script], address: .unix(path), configure: { $0.unixSocketPath = path }) { session, server in
+      try await session.expect("once", from: "http://any.example/")
+      let error = try await failure { try await session.data(from: "http://any.example/") }
+      #expect(error.code == .cannotConnect && error.requestBytesSent, "\(error)")
+    }
+  }
 }

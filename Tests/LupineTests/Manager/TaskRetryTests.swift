@@ -187,6 +187,30 @@ import Testing
     }
   }
 
+  /// A POST that was answered has left, even if nobody is found where its answer leads.
+  @Test func answeredPostsAreNotRepeated() async throws {
+    let gone = try LoopbackServer(routes: [])
+    let receipt = gone.url("/receipt")
+    gone.shutdown()
+    let pay = ServerRoute(nil, "/pay") { _, connection in
+      _ = try connection.readBody()
+      try connection.respond(303, fields: ["Location": receipt])
+    }
+    try await withRetries([pay]) { manager, server, waits in
+      let end = await ended { manager.post("pay", success: $0, failure: $1) }
+      let error = try #require(end.error as? SessionError)
+      #expect(error.code == .cannotConnect && error.requestBytesSent)
+      #expect(server.requestCount == 1 && waits.values == [])
+      do {
+        let answer: Data = try await manager.post("pay")
+        Issue.record("\(answer)")
+      } catch {
+        #expect((error as? SessionError)?.requestBytesSent == true)
+      }
+      #expect(server.requestCount == 2 && waits.values == [])
+    }
+  }
+
   /// What an interceptor adds and marks as a secret stays with the origin.
   @Test func secretsOfInterceptorsStayAtHome() async throws {
     let away = try LoopbackServer(routes: ServerRoute.standard())
