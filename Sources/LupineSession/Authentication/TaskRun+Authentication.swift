@@ -37,7 +37,7 @@ extension TaskRun {
       request.fields.contains(.authorization) && !OriginRule.strips("authorization", strip.own)
       || session.configuration.additionalFields.contains(.authorization)
         && !OriginRule.strips("authorization", strip.session)
-    let hasBody = if case .none = body(chain) { false } else { true }
+    let hasBody = if case .none = body(chain) { chain?.newBody != nil } else { true }
     return AuthenticationHop(
       party: AuthenticationParty(origin: url.origin), url: url, method: chain?.method ?? request.method.rawValue,
       explicit: isHome ? request.namedCredential : nil, hasOwnField: hasOwnField, hasBody: hasBody,
@@ -101,13 +101,15 @@ extension TaskRun {
   private func sendAgain(_ hop: AuthenticationHop, _ head: ResponseHead, _ exchange: any TransportExchange) {
     let refusal = state.withLock { state -> SessionError? in
       let body = body(state.chain)
-      if !body.isReplayable, !canAskForBody { return .bodyNotReplayable(hop.url) }
-      if case .stream = body, authentication(state)?.wantsBodyHash != nil {
+      // A body that a delegate made was read by the exchange that ends.
+      let isOnce = state.chain?.newBody != nil || !body.isReplayable
+      if isOnce, !canAskForBody { return .bodyNotReplayable(hop.url) }
+      if isOnce || body.hasStream, authentication(state)?.wantsBodyHash != nil {
         return SessionError(authentication: DigestRefusal.needsBodyHash, url: hop.url)
       }
       var chain = state.chain ?? Chain(request)
       chain.newBody = nil
-      chain.needsNewBody = !body.isReplayable
+      chain.needsNewBody = isOnce
       state.chain = chain
       state.following = .again
       return nil

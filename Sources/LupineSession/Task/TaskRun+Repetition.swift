@@ -36,7 +36,7 @@ extension TaskRun {
         guard isWanted else { return self.finish(failure) }
         self.receivedBytes.store(0, ordering: .relaxed)
         self.state.withLock { $0.connectivityWaits = 0 }
-        self.prepare(self.state.withLock { $0.first } ?? self.request, observer, repeater) { $0.begin() }
+        self.prepare(self.state.withLock { $0.first } ?? self.request, observer, repeater) { $0.beginRepeated() }
       }
     }
     return true

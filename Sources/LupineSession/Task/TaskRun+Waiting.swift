@@ -48,7 +48,7 @@ extension TaskRun {
     prepare(state.withLock { $0.first } ?? request, observer, repeater) { $0.beginFirst() }
   }
 
-  /// A download decides where its bytes go; an upload whose request has no body asks for one.
+  /// A download decides where its bytes go.
   private func beginFirst() {
     let current = state.withLock { $0.first } ?? request
     if let download = consumer as? DownloadTaskConsumer {
@@ -65,11 +65,15 @@ extension TaskRun {
           download.abandon()
         }
       }
-    } else if kind == .upload, case .none = current.body, canAskForBody {
-      askForBody()
     } else {
-      begin()
+      beginRepeated()
     }
+  }
+
+  /// The beginning of every attempt of what is no download: an upload whose request has no body asks for one.
+  func beginRepeated() {
+    let current = state.withLock { $0.first } ?? request
+    if kind == .upload, case .none = current.body, canAskForBody { askForBody() } else { begin() }
   }
 
   /// A redirect, a challenge or a new start begins the next exchange.

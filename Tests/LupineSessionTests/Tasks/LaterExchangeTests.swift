@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPTypes
+import LupineBase
 import LupineSession
 import LupineTesting
 import Testing
@@ -100,6 +101,57 @@ import Testing
       try await session.expect("once", from: "http://any.example/")
       let error = try await failure { try await session.data(from: "http://any.example/") }
       #expect(error.code == .cannotConnect && error.requestBytesSent, "\(error)")
+    }
+  }
+
+  // MARK: Streamed uploads
+
+  /// Bodies with numbers.
+  private func numbered() -> (answers: RecordingDelegate.Answers, asked: Locked<Int>) {
+    let asked = Locked(0)
+    var answers = RecordingDelegate.Answers()
+    answers.newBody = {
+      let number = asked.withLock { asked in
+        asked += 1
+        return asked
+      }
+      return BodyStream([Array("body \(number)".utf8)])
+    }
+    return (answers, asked)
+  }
+
+  /// A 401 makes the server ask for the body again, which the request does not have: the delegate has.
+  @Test func aChallengedStreamIsAskedForAgain() async throws {
+    let server = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic))
+    defer { server.shutdown() }
+    let (answers, asked) = numbered()
+    try await withDelegate(.all, answers, configure: { $0.credentialStorage = CredentialStorage() }) {
+      session, delegate in
+      var request = try Request(server.url("/"), method: .put)
+      request.credential = AuthenticationTests.aladdin
+      session.uploadTask(withStreamedRequest: request).resume()
+      #expect(await delegate.hasEnded())
+      #expect(server.recordedRequests.map(\.text) == ["body 1", "body 2"])
+      #expect(String(decoding: delegate.data, as: UTF8.self) == "welcome 6")
+      #expect(asked.withLock { $0 } == 2)
+    }
+  }
+
+  /// Digest with the body's hash: nobody can hash what a delegate makes, and the hash of nothing is not it.
+  @Test func aStreamIsNotHashedAsNothing() async throws {
+    var options = DigestAuthority.Options()
+    options.quality = "auth-int"
+    try await withDigest(options) { session, server, authority in
+      let delegate = RecordingDelegate(.all, numbered().answers)
+      var request = try Request(server.url("/"), method: .put)
+      request.credential = .mufasa
+      let task = session.uploadTask(withStreamedRequest: request)
+      task.delegate = delegate
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(delegate.error?.code == .cannotAuthenticate)
+      #expect(delegate.error?.requestBytesSent == true)
+      #expect(server.requestCount == 1 && authority.admitted == 0)
     }
   }
 }

@@ -187,6 +187,21 @@ import Testing
     }
   }
 
+  /// An upload whose body a hook makes asks it for every attempt.
+  @Test func streamedUploadsAreAskedForAgain() async throws {
+    try await withRetries([flaky(1)]) { manager, server, waits in
+      let asked = Recorder<Int>()
+      manager.taskNeedNewBodyStream = { _, _ in
+        asked.add(1)
+        return BodyStream([Array("body \(asked.values.count)".utf8)])
+      }
+      let request = try manager.request(.put, "flaky")
+      let end = await ended { manager.uploadTask(withStreamedRequest: request, completion: $0) }
+      #expect(end.value as? Data == Data("done".utf8))
+      #expect(server.recordedRequests.map(\.text) == ["body 1", "body 2"])
+    }
+  }
+
   /// A POST that was answered has left, even if nobody is found where its answer leads.
   @Test func answeredPostsAreNotRepeated() async throws {
     let gone = try LoopbackServer(routes: [])
