@@ -70,6 +70,33 @@ import Testing
     }
   }
 
+  // MARK: Cookies
+
+  /// Whether cookies are kept is a matter of the request that was answered, not of the one that the task began with.
+  @Test func cookiesOfARequestThatHandlesNone() async throws {
+    let server = try LoopbackServer(routes: [
+      ServerRoute(nil, "/from") { _, connection in
+        try connection.respond(302, fields: ["Location": "/to", "Set-Cookie": "a=1"])
+      },
+      ServerRoute(nil, "/to") { _, connection in try connection.respond(fields: ["Set-Cookie": "b=2"], text: "there") },
+    ])
+    defer { server.shutdown() }
+    for handles in [true, false] {
+      var answers = RecordingDelegate.Answers()
+      answers.redirection = { proposed in
+        var answer = proposed
+        answer.handlesCookies = handles
+        return answer
+      }
+      let jar = CookieStorage()
+      try await withDelegate(.all, answers, configure: { $0.cookieStorage = jar }) { session, delegate in
+        session.dataTask(with: try Request(server.url("/from"))).resume()
+        #expect(await delegate.hasEnded())
+        #expect(jar.cookies.map(\.name).sorted() == (handles ? ["a", "b"] : ["a"]))
+      }
+    }
+  }
+
   // MARK: What has left
 
   /// The answer to the first request shows that it has left, whatever becomes of the one that it leads to.
