@@ -84,7 +84,8 @@ public protocol SessionTaskDelegate: SessionDelegate {
     completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void)
 
   /// The body has to be sent again, or for the first time, and cannot be made from the request: after a 307, a 308 or a challenge.
-  /// Answer with the body. Default nil: the response that asked for it becomes the answer.
+  /// Answer with the body. Default nil: the task fails with `.requestBodyFailed`. Where that is not wanted, leave `.needNewBodyStream` out of
+  /// `handledCallbacks`: then the redirect is the answer, and a challenge ends the task with `.bodyNotReplayable`, which has the 401 response.
   func session(
     _ session: Session, task: SessionTask,
     needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void)
