@@ -86,12 +86,17 @@ final class DelegateConsumer: DeferredConsumer {
     return Data(bytes)
   }
 
-  var endsLater: Bool { state.withLock { $0.download != nil } }
+  /// Of a task that became one, to its end and after it.
+  var download: DownloadTaskConsumer? { state.withLock { $0.download } }
+
+  var endsLater: Bool { download != nil }
 
   func end(_ result: Result<Response, SessionError>, of run: TaskRun) {
     let download = state.withLock { state in
-      defer { state = State() }
-      return state.download
+      let download = state.download
+      state = State()
+      state.download = download
+      return download
     }
     download?.end(result, of: run)
   }

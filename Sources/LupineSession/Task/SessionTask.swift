@@ -226,14 +226,13 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
   /// Ends the task, and calls back on the delegate queue with what it can be resumed from: nil if the server gives no version that could be
   /// asked for in parts, or nothing has arrived. The task completes as after `cancel()`; the error has the same data.
   public func cancelByProducingResumeData(_ completionHandler: @escaping @Sendable (ResumeData?) -> Void) {
-    guard let download = run.consumer as? DownloadTaskConsumer else {
-      // A data task that became a download was made for a delegate, which finds the data in the error.
-      cancel()
-      let session = run.session
-      session.delegateQueue.async { [self] in completionHandler(error?.resumeData) }
-      return
-    }
     let queue = run.session.delegateQueue
+    // A data task that became a download has the download's consumer within its own.
+    let download = run.consumer as? DownloadTaskConsumer ?? (run.consumer as? DelegateConsumer)?.download
+    guard let download else {
+      cancel()
+      return queue.async { completionHandler(nil) }
+    }
     download.whenOver { resumeData in queue.async { completionHandler(resumeData) } }
     cancel()
   }

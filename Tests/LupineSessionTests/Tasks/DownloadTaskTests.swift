@@ -61,6 +61,31 @@ import Testing
     }
   }
 
+  /// A data task that became a download can be cancelled so that it goes on later, as any download.
+  @Test func cancelledAfterItBecameADownload() async throws {
+    let latch = try Latch()
+    let server = try LoopbackServer(routes: [resource(body, cut: 120_000, latch)])
+    defer {
+      latch.release()
+      server.shutdown()
+    }
+    var answers = RecordingDelegate.Answers()
+    answers.disposition = { _ in .becomeDownload }
+    try await withDelegate(.all, answers) { session, delegate in
+      let data = session.dataTask(with: try Request(server.url("/file")))
+      data.resume()
+      #expect(await eventually { data.countOfBytesReceived == 120_000 })
+      let tasks = await session.tasks
+      let download = try #require(tasks.first as? DownloadTask)
+      #expect(download.taskIdentifier == data.taskIdentifier)
+      let resumeData = try #require(await download.cancelByProducingResumeData())
+      #expect(resumeData.receivedBytes == 120_000)
+      #expect(await delegate.hasEnded())
+      #expect(delegate.error?.resumeData == resumeData)
+      #expect(await download.cancelByProducingResumeData() == resumeData)
+    }
+  }
+
   @Test func cancelledAndResumed() async throws {
     let body = body
     let latch = try Latch()
