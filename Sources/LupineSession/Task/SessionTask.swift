@@ -147,6 +147,8 @@ public class SessionTask: @unchecked Sendable, Hashable {
   /// How far the task is, whenever that has changed; ends with the task. A reader that is behind gets the latest state only.
   public var progressUpdates: AsyncStream<TaskProgress> {
     AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+      // First: the end of the task looks whether it is watched, after it has set the state that is asked for here.
+      run.watchProgress()
       let number = settings.withLock { settings -> Int? in
         guard state != .completed else { return nil }
         settings.nextUpdate += 1
@@ -155,7 +157,6 @@ public class SessionTask: @unchecked Sendable, Hashable {
       }
       continuation.yield(progress)
       guard let number else { return continuation.finish() }
-      run.watchProgress()
       continuation.onTermination = { [weak self] _ in
         self?.settings.withLock { _ = $0.updates.removeValue(forKey: number) }
       }
