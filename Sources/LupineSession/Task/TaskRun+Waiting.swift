@@ -15,7 +15,9 @@ extension TaskRun {
       return
     }
     guard let wait = waitForAnswer() else { return }
-    after(date.timeIntervalSinceNow) { [self] in
+    // The registry holds the task while it waits; a task that was cancelled need not be there until the date.
+    after(date.timeIntervalSinceNow) { [weak self, weak observer] in
+      guard let self, let observer else { return }
       guard observer.wants(.willBeginDelayed) else {
         answered(wait) { self.beginPrepared() }
         return
@@ -138,7 +140,10 @@ extension TaskRun {
     guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: left) else { return false }
     if attempt == 1, let observer { observer.waiting() }
     guard let wait = waitForAnswer() else { return true }
-    after(Double(delay) / 1e9) { [self] in answered(wait) { self.begin() } }
+    after(Double(delay) / 1e9) { [weak self] in
+      guard let self else { return }
+      answered(wait) { self.begin() }
+    }
     return true
   }
 

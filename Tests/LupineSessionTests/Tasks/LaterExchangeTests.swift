@@ -181,4 +181,33 @@ import Testing
       #expect(server.requestCount == 1 && authority.admitted == 0)
     }
   }
+
+  // MARK: Waiting
+
+  private final class Weak: @unchecked Sendable {
+    weak var session: Session?
+  }
+
+  /// Nobody waits for the date of a task that was cancelled.
+  @Test func aCancelledTaskLetsItsSessionGoBeforeItsDate() async throws {
+    let weak = Weak()
+    let delegate = RecordingDelegate()
+    try begin(weak, delegate)
+    #expect(await delegate.hasEnded())
+    #expect(delegate.error?.code == .cancelled)
+    #expect(await eventually { weak.session == nil })
+  }
+
+  /// Apart, so that nothing is held when this returns.
+  private func begin(_ weak: Weak, _ delegate: RecordingDelegate) throws {
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    let session = try Session(configuration)
+    weak.session = session
+    let task = session.dataTask(with: try Request("http://127.0.0.1/"))
+    task.delegate = delegate
+    task.earliestBeginDate = Date.now.addingTimeInterval(86_400)
+    task.resume()
+    task.cancel()
+  }
 }
