@@ -239,7 +239,8 @@ package final class EnginePool {
     } else if machine.waitsForOpening(token), let opening = openingPhase(of: transfer.request.key) {
       phase = opening
     } else {
-      let idle = transfer.request.deadlines.idle ?? .max
+      // A limit of nothing would be due again in every turn.
+      let idle = max(transfer.request.deadlines.idle ?? .max, 1_000_000)
       timer.deadlines.idle = context.now.advanced(byNanoseconds: idle)
       transfer.waitTimer = context.schedule(at: timer.deadlines.next, timer)
       return
