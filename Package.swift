@@ -49,6 +49,7 @@ let fuzzRunners: [Target] =
     "JSONText",
     "ShellQuoting",
     "ClientConnection",
+    "CacheEntry",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",
@@ -179,7 +180,7 @@ let package = Package(
         "LupineTesting", "LupineTestSupport",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
-      ]),
+      ], resources: [.copy("Cases")]),
     tests(
       "LupineTests",
       [

@@ -5,7 +5,7 @@ internal import CLupineLinux
 package final class Directory: Sendable {
   /// Where it was when it was opened.
   package let path: String
-  private let descriptor: Descriptor
+  let descriptor: Descriptor
 
   private init(_ descriptor: consuming Descriptor, path: String) {
     self.descriptor = descriptor
@@ -24,6 +24,10 @@ package final class Directory: Sendable {
   package static func openPrivate(in parent: String?) throws(IOError) -> Directory {
     let path = privatePath(in: parent)
     try SystemCalls.makeDirectory(path)
+    return try trusted(path)
+  }
+
+  static func trusted(_ path: String) throws(IOError) -> Directory {
     let descriptor: Descriptor
     do throws(IOError) {
       descriptor = try SystemCalls.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)

@@ -104,7 +104,7 @@ extension Session {
   ) -> @Sendable () -> Void {
     let consumer = BufferConsumer(
       limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize, completion: completion)
-    let run = TaskRun(request, session: self, consumer: consumer)
+    let run = TaskRun(request, session: self, consumer: consumer, takesAnswersAtOnce: false)
     run.start()
     return { run.cancel() }
   }

@@ -17,7 +17,7 @@ extension Session {
     completion: @escaping @Sendable (Result<Response, SessionError>) -> Void
   ) -> @Sendable () -> Void {
     let consumer = SpanConsumer(onResponse: onResponse, onBody: onBody, completion: completion)
-    let run = TaskRun(request, session: self, consumer: consumer)
+    let run = TaskRun(request, session: self, consumer: consumer, takesAnswersAtOnce: false)
     do throws(SessionError) {
       try checkValid(request)
       run.start()

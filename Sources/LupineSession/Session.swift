@@ -13,6 +13,8 @@ public final class Session: Sendable {
   /// The configuration that the session was made with.
   public let configuration: SessionConfiguration
   let transport: any Transport
+  /// Where tasks have their exchanges: the transport, or the cache in front of it.
+  let exchanges: any Transport
   let authentication: SessionAuthentication
   let composer: RequestComposer
   /// The configured times in the unit of the engine, worked out once.
@@ -63,6 +65,7 @@ public final class Session: Sendable {
     } else {
       transport = try EngineTransport(configuration, trust: decider)
     }
+    exchanges = CachingTransport.wrap(transport, configuration, asks: decider != nil)
     do throws(WireError) {
       composer = try RequestComposer(
         userAgent: configuration.userAgent, additionalFields: configuration.additionalFields,
@@ -77,13 +80,14 @@ public final class Session: Sendable {
 
   // MARK: Forgetting
 
-  /// Removes the cookies and credentials of the configuration's storages, and forgets connections, TLS sessions and what was decided about
+  /// Removes the cookies, credentials and cached responses of the configuration's storages, and forgets connections, TLS sessions and what was decided about
   /// trust: later requests go over new connections. Tasks under way go on.
   ///
   /// The default storages are those of the process: what is removed there is gone for every session, as in URLSession.
   public func reset() {
     configuration.cookieStorage?.removeAll()
     configuration.credentialStorage?.removeAll()
+    configuration.responseCache?.removeAll()
     authentication.reset()
     flush()
   }

@@ -39,3 +39,16 @@ extension FieldSection {
     self = try ResponseHead(status: 200, fields: fields).fields
   }
 }
+
+extension ResponseHead {
+  /// Reads a head from its bytes: the status line, the fields, the empty line, and nothing behind it.
+  ///
+  /// - Throws: ``WireError``, as the parser does.
+  package init(bytes: Span<UInt8>) throws(WireError) {
+    var parser = HeadParser(limits: WireLimits(), leniency: [])
+    parser.begin(continuing: false)
+    var offset = 0
+    guard try parser.next(bytes, &offset), offset == bytes.count else { throw WireError(.truncatedHead, at: offset) }
+    self = parser.head
+  }
+}

@@ -16,6 +16,7 @@ import Testing
     ("TLSEngine", { TLSEngineFuzz.run(bytes: $0) }),
     ("QueryString", { QueryStringFuzz.run(bytes: $0) }),
     ("StructuredText", { StructuredTextFuzz.run(bytes: $0) }),
+    ("CacheEntry", { CacheEntryFuzz.run(bytes: $0) }),
     ("Netlink", { NetlinkFuzz.run(bytes: $0) }),
     ("Digest", { DigestFuzz.run(bytes: $0) }),
     ("Certificates", { CertificatesFuzz.run(bytes: $0) }),

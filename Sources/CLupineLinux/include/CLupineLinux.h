@@ -2,6 +2,7 @@
 #ifndef CLUPINE_LINUX_H
 #define CLUPINE_LINUX_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
@@ -58,6 +59,9 @@ static inline int clupine_open(const char *path, int flags, mode_t mode) { retur
 static inline int clupine_open_at(int directory, const char *name, int flags, mode_t mode) {
   return openat(directory, name, flags, mode);
 }
+
+// The name is an array at the end of the entry, which Swift imports as a tuple that may be longer than the entry.
+static inline const char *clupine_entry_name(const struct dirent *entry) { return entry->d_name; }
 
 // Renames without overwriting (flag 1, RENAME_NOREPLACE); glibc older than 2.28 and musl have no wrapper.
 static inline int clupine_rename_new(int directory, const char *from, const char *to) {

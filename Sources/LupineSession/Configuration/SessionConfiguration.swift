@@ -103,6 +103,16 @@ public struct SessionConfiguration: Sendable {
   /// What is answered, and when.
   public var authentication = AuthenticationConfiguration()
 
+  // MARK: Cache
+
+  /// Where responses are kept to be used again (RFC 9111); nil: nowhere. Default nil, unlike URLSession's.
+  public var responseCache: ResponseCache?
+  /// How requests that do not say so themselves use the cache. Default `.useProtocolCachePolicy`.
+  public var requestCachePolicy = RequestCachePolicy.useProtocolCachePolicy
+  /// Whether a request for what another one of the session is about to store waits for that one instead of being sent too. It then waits for as
+  /// long as the other takes. Default false.
+  public var mergesCacheMisses = false
+
   // MARK: Where to
 
   /// Trust, versions and client identity of TLS connections.
@@ -133,7 +143,7 @@ public struct SessionConfiguration: Sendable {
 
   /// Which engine carries the session. Default `.shared`.
   public var engine: EngineChoice = .shared
-  /// Where complete responses are kept, once the delegate agrees. Default nil: nowhere. Data tasks with a delegate only.
+  /// Told complete responses once the delegate agrees; nothing is read from it, see `responseCache`. Default nil. Data tasks with a delegate only.
   public var responseStore: (any ResponseStore)?
   /// Where the session says what it does, at level `debug` and below; nil is silent. Secrets are never logged.
   public var logger: Logger?

@@ -188,7 +188,8 @@ public protocol SessionDataDelegate: SessionTaskDelegate {
   func session(_ session: Session, dataTask: DataTask, didReceive data: Data)
 
   /// A complete response may be stored (RFC 9111 3). Answer with what is to be stored, changed or not, or with nil to store nothing.
-  /// Called only if the configuration has a `responseStore`. Default: store as proposed.
+  /// Called for data tasks with a delegate, if the configuration has a `responseCache`, and again for a `responseStore`. Default: store as
+  /// proposed.
   func session(
     _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
     completionHandler: @escaping @Sendable (CachedResponse?) -> Void)

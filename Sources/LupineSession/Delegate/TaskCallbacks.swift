@@ -192,6 +192,14 @@ final class TaskCallbacks: Sendable {
     tellData(.receivedData) { $0.session($1, dataTask: $2, didReceive: take()) }
   }
 
+  /// Asks what the cache is to keep.
+  func proposeToCache(_ proposed: CachedResponse, _ answer: @escaping @Sendable (CachedResponse?) -> Void) {
+    let answer = Answer<CachedResponse?>(default: proposed, answer)
+    tellData(.willCacheResponse) { delegate, session, task in
+      delegate.session(session, dataTask: task, willCacheResponse: proposed) { answer.give($0) }
+    }
+  }
+
   var hasStore: Bool { session.configuration.responseStore != nil }
   var currentRequest: Request? { task.currentRequest }
 

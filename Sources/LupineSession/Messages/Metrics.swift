@@ -37,13 +37,26 @@ public struct TaskMetrics: Sendable {
 /// When what happened in one exchange. Instants are nanoseconds on the monotonic clock; nil: it did not happen, as with `connectStart` on a
 /// reused connection. `date(of:)` makes them dates.
 public final class TransactionMetrics: Sendable {
-  private let record: TransferMetrics
+  /// Where a response came from, as `ResourceFetchType` of URLSession.
+  public enum FetchType: Sendable, Hashable {
+    /// The transport.
+    case networkLoad
+    /// The cache, without a word to the server, or after it had failed.
+    case localCache
+    /// The cache, after the server had confirmed it: the times are those of the question.
+    case validatedCache
+  }
+
+  let record: TransferMetrics
   package let url: ParsedURL?
   /// The method.
   public let method: String
+  /// Where the response came from.
+  public let fetchType: FetchType
 
-  init(_ record: TransferMetrics, url: ParsedURL?, method: String) {
+  init(_ record: TransferMetrics, url: ParsedURL?, method: String, fetchType: FetchType = .networkLoad) {
     self.record = record
+    self.fetchType = fetchType
     self.url = url
     self.method = method
   }

@@ -66,6 +66,9 @@ public struct Request: Sendable {
   public var acceptsCompressedContent: Bool?
   /// Overrides `SessionConfiguration.maximumBufferedBodySize`.
   public var maximumBufferedBodySize: Int?
+  /// Overrides `SessionConfiguration.requestCachePolicy`. It means nothing without a
+  /// `SessionConfiguration.responseCache`.
+  public var cachePolicy: RequestCachePolicy?
   /// Whether the request gets cookies and its responses set them. Default true.
   public var handlesCookies = true
   /// What the request is for; overrides `SessionConfiguration.networkServiceType`.

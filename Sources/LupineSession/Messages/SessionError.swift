@@ -65,6 +65,8 @@ public struct SessionError: Error, Sendable {
     public static let badResumeData = Code(rawValue: "badResumeData")
     /// A file could not be read or written; for downloads `underlying` is a `FileFailure`.
     public static let fileFailed = Code(rawValue: "fileFailed")
+    /// Nothing is stored for the request, and its `cachePolicy` forbids to load it.
+    public static let notInCache = Code(rawValue: "notInCache")
     /// More requests wait for a connection than `SessionConfiguration.maximumWaitingRequests`.
     public static let tooManyWaiters = Code(rawValue: "tooManyWaiters")
     /// The session was invalidated.

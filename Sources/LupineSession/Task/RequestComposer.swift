@@ -48,7 +48,7 @@ struct ComposedFields: Sendable {
   let hop: Hop?
   let url: ParsedURL
   /// Whether there is nothing but what the session adds.
-  private let isDefault: Bool
+  let isDefault: Bool
   /// What the fields of a first exchange come to, if they are shared by requests.
   private var encoded: EncodedFields.Entry?
 
@@ -93,6 +93,16 @@ struct ComposedFields: Sendable {
     guard !isDefault else { return true }
     return !contains(.acceptEncoding) && !contains(.range)
   }
+
+  /// The same with further fields, in the place of what has their names.
+  func adding(_ fields: [(name: String, value: String)]) -> ComposedFields {
+    var chain = hop?.chain ?? Chain(run.request)
+    chain.answers += fields
+    return ComposedFields(run: run, hop: Hop(chain, run.request), url: url)
+  }
+
+  /// The request of this hop.
+  var request: Request { hop?.request ?? run.request }
 
   private func contains(_ name: HTTPField.Name) -> Bool {
     fields.contains(name) || composer.additionalFields.contains(name)

@@ -44,7 +44,7 @@ extension TaskRun {
       } catch {
         return finish(error)
       }
-      let exchange = session.transport.start(next, self)
+      let exchange = session.exchanges.start(next, self)
       let (cancelNow, pauseNow) = state.withLock { state -> (Bool, PauseState?) in
         // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
         guard state.ended < number, state.machine.state != .completed else { return (false, nil) }

@@ -97,6 +97,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
   let session: Session
   let consumer: any ResponseConsumer
   let onSent: (@Sendable (Int) -> Void)?
+  /// Whether an answer that is at hand may be given before `start` has returned; otherwise on the engine's thread.
+  let takesAnswersAtOnce: Bool
   let state = LockedStorage(State())
   /// Whether anything but passing body bytes straight on may be called for: the gate is then asked under the lock.
   let isGated = Atomic<Bool>(false)
@@ -112,16 +114,18 @@ final class TaskRun: TransportReceiver, TransportExchange {
 
   /// - Parameters:
   ///   - isObserved: delegates may have to be told.
+  ///   - takesAnswersAtOnce: false if whoever waits was promised the engine's thread.
   ///   - onSent: told how many more body bytes were handed to the network.
   init(
     _ request: Request, session: Session, consumer: any ResponseConsumer, kind: Kind = .data, isObserved: Bool = false,
-    onSent: (@Sendable (Int) -> Void)? = nil
+    takesAnswersAtOnce: Bool = true, onSent: (@Sendable (Int) -> Void)? = nil
   ) {
     self.request = request
     self.session = session
     self.consumer = consumer
     self.kind = kind
     self.onSent = onSent
+    self.takesAnswersAtOnce = takesAnswersAtOnce
     callbacks = isObserved ? LockedReference() : nil
   }
 

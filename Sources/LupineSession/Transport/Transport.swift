@@ -57,7 +57,7 @@ public struct TransportRequest: Sendable {
   public var method: String
   /// Scheme, host, port and target.
   package var url: ParsedURL
-  let composition: ComposedFields
+  var composition: ComposedFields
   /// All fields but the framing ones, `Host` included.
   public var fields: [(name: String, value: String)] { composition.pairs }
   /// The body.

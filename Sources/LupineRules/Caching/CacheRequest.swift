@@ -1,0 +1,65 @@
+/// How a request uses a cache: the values of `URLRequest.CachePolicy`.
+package enum CacheMode: Hashable, Sendable {
+  /// As RFC 9111 says.
+  case protocolRules
+  /// Nothing stored is used; what comes is stored.
+  case ignoringLocal
+  /// The same, and caches on the way are told so.
+  case ignoringLocalAndRemote
+  /// What is stored, whatever its age, else the network.
+  case storedElseLoad
+  /// What is stored, whatever its age, else nothing.
+  case storedDontLoad
+  /// The server is asked whether what is stored still holds.
+  case revalidating
+}
+
+/// What a cache has to know of a request besides its URL.
+package struct CacheRequest: Hashable, Sendable {
+  package var method: String
+  package var hasBody: Bool
+  package var directives = CacheDirectives()
+  /// `Range`, or a precondition of the caller's own (RFC 9110 section 13.1): the answer is the caller's business.
+  package var isConditional = false
+  /// The value of `Authorization`.
+  package var authorization: String?
+
+  /// A request without fields that matter.
+  package init(method: String, hasBody: Bool = false) {
+    self.method = method
+    self.hasBody = hasBody
+  }
+
+  package init(method: String, hasBody: Bool, fields: [(name: String, value: String)]) {
+    self.init(method: method, hasBody: hasBody)
+    var values: [String] = []
+    var isPragmaNoCache = false
+    for (name, value) in fields {
+      switch name.lowercased() {
+      case "cache-control": values.append(value)
+      case "pragma": if value.lowercased().contains("no-cache") { isPragmaNoCache = true }
+      case "range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range":
+        isConditional = true
+      case "authorization": authorization = authorization.map { "\($0), \(value)" } ?? value
+      default: break
+      }
+    }
+    directives = CacheDirectives(values)
+    // RFC 9111 section 5.4: for servers and clients of HTTP/1.0 only.
+    if values.isEmpty, isPragmaNoCache { directives.noCache = true }
+  }
+
+  /// Whether a stored response may be an answer (RFC 9111 section 4).
+  package var mayUseStored: Bool { (method == "GET" || method == "HEAD") && !hasBody && !isConditional }
+
+  /// Whether the answer may be stored at all (RFC 9111 section 3).
+  package var mayBeStored: Bool { method == "GET" && !hasBody && !isConditional && !directives.noStore }
+
+  /// Whether a successful answer makes what is stored of the URL useless (RFC 9111 section 4.4).
+  package var invalidates: Bool {
+    switch method {
+    case "GET", "HEAD", "OPTIONS", "TRACE", "CONNECT": false
+    default: true
+    }
+  }
+}

@@ -1,0 +1,142 @@
+internal import LupineBase
+package import LupineWire
+
+/// A complete response as a cache keeps it. Cheap to hand round; never changed.
+package final class StoredResponse: Sendable {
+  /// What it is stored under; see `CacheKey`.
+  package let key: String
+  /// When it was asked for, in seconds of the wall clock.
+  package let requestTime: Int64
+  /// When its head arrived.
+  package let responseTime: Int64
+  /// Whom it is for alone: the value of `Authorization`. It is never written down.
+  package let authorization: String?
+  /// As it came, without what is of one connection or one moment; `Age` is the one it came with.
+  package let head: ResponseHead
+  /// Status line and fields, each line with its end; without the empty line.
+  package let headBytes: [UInt8]
+  /// Decoded, if the request had offered the codings on its own.
+  package let body: [UInt8]
+  package let terms: CacheTerms
+  /// `headBytes` without `Age`.
+  private let servedBytes: [UInt8]
+
+  init(
+    key: String, headBytes: [UInt8], head: ResponseHead, body: [UInt8], requestTime: Int64, responseTime: Int64,
+    authorization: String?
+  ) {
+    self.key = key
+    self.headBytes = headBytes
+    self.head = head
+    self.body = body
+    self.requestTime = requestTime
+    self.responseTime = responseTime
+    self.authorization = authorization
+    terms = CacheTerms(head, requestTime: requestTime, responseTime: responseTime)
+    servedBytes =
+      head.fields.firstIndex(named: "age") == nil ? headBytes : HeadWriter.bytes(head) { $0 != "age" }
+  }
+
+  /// Nil if the head has more than the parser takes, which it would not have passed then.
+  package convenience init?(
+    key: String, head: ResponseHead, body: [UInt8], requestTime: Int64, responseTime: Int64, authorization: String?
+  ) {
+    let dropped = HeadWriter.connectionFields(head.fields)
+    let bytes = HeadWriter.bytes(head) { !dropped.contains($0) }
+    guard let kept = HeadWriter.read(bytes) else { return nil }
+    self.init(
+      key: key, headBytes: bytes, head: kept, body: body, requestTime: requestTime, responseTime: responseTime,
+      authorization: authorization)
+  }
+
+  /// Whether it may answer whoever is asking; see `StorageRule.isBound`.
+  package func answers(_ request: CacheRequest) -> Bool {
+    authorization == request.authorization || terms.isShareable
+  }
+
+  /// What it takes, roughly: bytes.
+  package var cost: Int { 2 * headBytes.count + body.count + 2 * key.utf8.count + 512 }
+
+  /// The head as it is served, with the age that it has now (RFC 9111 section 5.1).
+  package func head(at now: Int64) -> ResponseHead? {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(servedBytes.count + 32)
+    bytes += servedBytes
+    bytes += "Age: \(terms.age(at: now))\r\n\r\n".utf8
+    return try? ResponseHead(bytes: bytes.span)
+  }
+
+  /// Whether a 304 speaks of this response (RFC 9111 section 4.3.4): with another validator it confirms something else.
+  package func isConfirmed(by answer: ResponseHead) -> Bool {
+    func opaque(_ tag: String) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...] }
+    if let tag = answer.fields.first(named: "etag") {
+      return terms.entityTag.map { opaque($0) == opaque(tag) } ?? false
+    }
+    if let date = answer.fields.first(named: "last-modified"), let own = terms.lastModified { return date == own }
+    return true
+  }
+
+  /// The same response with the fields of a 304 (RFC 9111 section 3.2); those that describe the body stay as they are.
+  package func updated(
+    by answer: ResponseHead, requestTime: Int64, responseTime: Int64, key: String, authorization: String?
+  ) -> StoredResponse? {
+    let kept = HeadWriter.connectionFields(answer.fields)
+      .union(["content-length", "content-encoding", "content-range", "content-type"])
+    var replaced: Set<String> = ["age"]
+    for index in 0..<answer.fields.count { replaced.insert(answer.fields.name(at: index).lowercased()) }
+    replaced.subtract(kept)
+    var bytes = HeadWriter.bytes(head) { !replaced.contains($0) }
+    HeadWriter.append(answer.fields, to: &bytes) { !kept.contains($0) }
+    guard let head = HeadWriter.read(bytes) else { return nil }
+    return StoredResponse(
+      key: key, headBytes: bytes, head: head, body: body, requestTime: requestTime, responseTime: responseTime,
+      authorization: authorization)
+  }
+}
+
+/// Heads as bytes.
+enum HeadWriter {
+  /// What is not of the response but of the connection it came over (RFC 9111 section 3.1), and cookies: they were set when it came, and are not
+  /// set again. In lower case.
+  static func connectionFields(_ fields: FieldSection) -> Set<String> {
+    var names: Set<String> = [
+      "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authentication-info",
+      "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "set-cookie", "set-cookie2",
+    ]
+    for value in fields.values(.connection) {
+      for element in value.utf8.split(separator: UInt8(ascii: ",")) {
+        names.insert(String(decoding: FieldScanner.trimmed(element), as: UTF8.self).lowercased())
+      }
+    }
+    return names
+  }
+
+  /// - Parameter isKept: by the name in lower case.
+  static func bytes(_ head: ResponseHead, _ isKept: (String) -> Bool) -> [UInt8] {
+    var bytes = Array("HTTP/1.\(head.version.minor) \(head.status) ".utf8)
+    bytes.append(head.reasonBytes)
+    bytes += [0x0D, 0x0A]
+    append(head.fields, to: &bytes, isKept)
+    return bytes
+  }
+
+  static func append(_ fields: FieldSection, to bytes: inout [UInt8], _ isKept: (String) -> Bool) {
+    for index in 0..<fields.count where isKept(fields.name(at: index).lowercased()) {
+      bytes.append(fields.nameBytes(at: index))
+      bytes += [0x3A, 0x20]
+      bytes.append(fields.valueBytes(at: index))
+      bytes += [0x0D, 0x0A]
+    }
+  }
+
+  static func read(_ bytes: [UInt8]) -> ResponseHead? {
+    let whole = bytes + [0x0D, 0x0A]
+    return try? ResponseHead(bytes: whole.span)
+  }
+}
+
+extension [UInt8] {
+  fileprivate mutating func append(_ span: Span<UInt8>) {
+    for index in 0..<span.count { append(span[index]) }
+  }
+}

@@ -1,0 +1,193 @@
+internal import FoundationEssentials
+internal import HTTPTypes
+internal import LupineBase
+internal import LupineRules
+internal import LupineWire
+internal import Synchronization
+
+/// What the transport brings, on its thread: passed on, and kept on the way.
+extension CacheExchange {
+  func receive(informational head: ResponseHead, of exchange: any TransportExchange) {
+    receiver.receive(informational: head, of: self)
+  }
+
+  func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
+    let now = owner.cache.now()
+    let stored = state.withLock { state in
+      if state.inner == nil, !state.isOver { state.inner = exchange }
+      state.head = head
+      state.responseTime = now
+      return state.stored
+    }
+    if facts.invalidates { invalidate(head) }
+    let outcome = outcome(head, stored, now)
+    let keeps = keeps(head, framing, outcome)
+    state.withLock { state in
+      state.outcome = outcome
+      if keeps { state.collected = [] }
+    }
+    switch outcome {
+    case .forward:
+      if !keeps { land() }
+      receiver.receive(head: head, framing: framing, of: self)
+    case .fallBack: exchange.discardBody()
+    case .confirmed, .again: break
+    }
+  }
+
+  private func outcome(_ head: ResponseHead, _ stored: StoredResponse?, _ now: Int64) -> Outcome {
+    guard let stored else { return .forward }
+    if head.status == 304, stored.terms.hasValidator {
+      return stored.isConfirmed(by: head) ? .confirmed(head) : .again
+    }
+    guard CacheUseRule.isServerFailure(head.status), CacheUseRule.mayServeOnError(stored.terms, facts, at: now) else {
+      return .forward
+    }
+    return .fallBack
+  }
+
+  /// A body that ends with the connection cannot be told from half of one (RFC 9111 section 3.3).
+  private func keeps(_ head: ResponseHead, _ framing: BodyFraming, _ outcome: Outcome) -> Bool {
+    guard case .forward = outcome, facts.mayBeStored else { return false }
+    switch framing {
+    case .untilClose: return false
+    case .length(let length) where length > Int64(owner.cache.maximumEntrySize): return false
+    case .length, .none, .chunked: break
+    }
+    switch StorageRule.decide(facts, head, isMarkedSensitive: isSensitive) {
+    case .store, .storeInMemory: return true
+    case .refuse(.noStore), .refuse(.notUnderstood):
+      // What was stored before is no answer any more, and leaves no trace.
+      owner.cache.remove(first: query.first)
+      return false
+    case .refuse: return false
+    }
+  }
+
+  private func isSensitive(_ name: String) -> Bool {
+    HTTPField.Name(name).map { request.composition.run.isSensitive($0) } ?? false
+  }
+
+  private func invalidate(_ head: ResponseHead) {
+    var references: [[UInt8]] = []
+    for name in ["location", "content-location"] {
+      references += head.fields.values(named: name).map { Array($0.utf8) }
+    }
+    for url in InvalidationRule.targets(request.url, status: head.status, references: references) {
+      owner.cache.remove(url: url, partition: owner.partition)
+    }
+  }
+
+  func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
+    let (isForwarded, discards) = state.withLock { state -> (Bool, Bool) in
+      guard case .forward = state.outcome else { return (false, false) }
+      var discards = false
+      if let count = state.collected?.count {
+        let limit = state.isDiscarding ? Self.discardLimit : owner.cache.maximumEntrySize
+        if count + bytes.count <= limit {
+          for index in 0..<bytes.count { state.collected?.append(bytes[index]) }
+        } else {
+          state.collected = nil
+          discards = state.isDiscarding
+        }
+      }
+      return (!state.isDiscarding, discards)
+    }
+    if discards { exchange.discardBody() }
+    if isForwarded { receiver.receive(body: bytes, of: self) }
+  }
+
+  func receive(trailers: FieldSection, of exchange: any TransportExchange) {
+    let isForwarded = state.withLock { state in
+      if case .forward = state.outcome { !state.isDiscarding } else { false }
+    }
+    if isForwarded { receiver.receive(trailers: trailers, of: self) }
+  }
+
+  func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
+    receiver.sent(bodyBytes: count, of: self)
+  }
+
+  func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
+    let ended = state.withLock { state in
+      state.inner = nil
+      state.ended += 1
+      return (outcome: state.outcome, stored: state.stored, head: state.head, isCancelled: state.isCancelled)
+    }
+    if !ended.isCancelled, let stored = ended.stored {
+      switch ended.outcome {
+      case .confirmed(let head): return confirmed(stored, head, metrics)
+      case .again:
+        state.withLock { $0.stored = nil }
+        return load([])
+      case .fallBack: return fallBack(stored, metrics)
+      case .forward:
+        if let failure, ended.head == nil, failure.code != .cancelled,
+          CacheUseRule.mayServeOnError(stored.terms, facts, at: owner.cache.now())
+        {
+          return fallBack(stored, metrics)
+        }
+      }
+    }
+    if failure == nil { keep() } else { land() }
+    over()
+    // A 304 that nobody saw is no response.
+    let failure = failure ?? (ended.isCancelled && isHidden(ended.outcome) ? cancellation : nil)
+    receiver.end(failure, metrics: metrics, of: self)
+  }
+
+  private func isHidden(_ outcome: Outcome) -> Bool {
+    if case .forward = outcome { false } else { true }
+  }
+
+  private func over() { state.withLock { $0.isOver = true } }
+
+  private func fallBack(_ stored: StoredResponse, _ metrics: TransactionMetrics) {
+    land()
+    serve(stored, metrics.from(.localCache))
+  }
+
+  private func confirmed(_ stored: StoredResponse, _ head: ResponseHead, _ metrics: TransactionMetrics) {
+    let times = state.withLock { ($0.requestTime, $0.responseTime, $0.epoch) }
+    let updated = owner.cache.update(
+      stored, by: head, query, requestTime: times.0, responseTime: times.1, since: times.2,
+      isMarkedSensitive: isSensitive)
+    land()
+    serve(updated ?? stored, metrics.from(.validatedCache))
+  }
+
+  // MARK: Keeping
+
+  /// Stores what has come whole, once the delegate agrees.
+  private func keep() {
+    let kept = state.withLock { state in
+      defer { state.collected = nil }
+      return (head: state.head, body: state.collected, state.requestTime, state.responseTime, state.epoch)
+    }
+    guard let head = kept.head, let body = kept.body else { return land() }
+    let store: @Sendable (ResponseHead, [UInt8]) -> Void = { [self] head, body in
+      owner.cache.store(
+        head, body, query, requestTime: kept.2, responseTime: kept.3, since: kept.4, isMarkedSensitive: isSensitive)
+    }
+    let run = request.composition.run
+    guard !isBehind, run.consumer is DelegateConsumer, let observer = run.observer, observer.wants(.willCacheResponse)
+    else {
+      store(head, body)
+      return land()
+    }
+    observer.proposeToCache(CachedResponse(response: Response(head: head, url: request.url), data: Data(body))) {
+      [self] answer in
+      if let answer { store(answer.response.head, [UInt8](answer.data)) }
+      land()
+    }
+  }
+
+  /// Whoever waits for what this one fetches looks again.
+  func land() {
+    let leads = state.withLock { state in
+      defer { state.leads = false }
+      return state.leads
+    }
+    if leads { owner.land(query.first) }
+  }
+}

@@ -1,0 +1,119 @@
+internal import LupineBase
+internal import LupineEngine
+internal import LupineIO
+internal import LupineRules
+internal import LupineWire
+internal import Synchronization
+
+/// What is stored, handed to the receiver as the transport would hand it over.
+extension CacheExchange {
+  func serve(_ stored: StoredResponse, _ metrics: TransactionMetrics? = nil) {
+    let head = stored.head(at: owner.cache.now()) ?? stored.head
+    begin(
+      Serving(head: head, body: facts.method == "HEAD" ? [] : stored.body, metrics: metrics ?? self.metrics(stored)))
+  }
+
+  /// RFC 9111 section 5.2.1.7.
+  func serveTimeout() {
+    guard let head = try? ResponseHead(status: 504, reason: "Gateway Timeout", fields: [("Content-Length", "0")]) else {
+      return refuse()
+    }
+    begin(Serving(head: head, metrics: metrics(nil)))
+  }
+
+  func refuse() {
+    let error = SessionError(
+      .notInCache, phase: .prepare, message: "nothing is stored, and the cache policy forbids to load",
+      failingURL: request.url.requestString)
+    begin(Serving(failure: error, metrics: metrics(nil)))
+  }
+
+  private func begin(_ serving: Serving) {
+    state.withLock { $0.serving = serving }
+    pump()
+  }
+
+  var cancellation: SessionError {
+    SessionError(
+      .cancelled, phase: .receive, message: "the task was cancelled", failingURL: request.url.requestString)
+  }
+
+  private func metrics(_ stored: StoredResponse?) -> TransactionMetrics {
+    var record = TransferMetrics()
+    record.createdAt = startedAt
+    if let stored {
+      let now = EventLoop.monotonicNow()
+      record.firstByteAt = now
+      record.endAt = now
+      record.responseStatus = stored.head.status
+      record.responseMinorVersion = stored.head.version.minor
+      record.responseDecodedBytes = Int64(stored.body.count)
+    }
+    return TransactionMetrics(record, url: request.url.withoutUserinfo, method: request.method, fetchType: .localCache)
+  }
+
+  private enum Step {
+    case head(ResponseHead, BodyFraming)
+    case body([UInt8], Range<Int>)
+    case end(SessionError?, TransactionMetrics)
+  }
+
+  /// The receiver is not to be flooded beyond what it asks for.
+  private static let slice = 256 << 10
+
+  /// Hands over as much as the receiver takes, unless another thread does so already.
+  func pump() {
+    let isFirst = state.withLock { state in
+      defer { state.isPumping = true }
+      return !state.isPumping
+    }
+    guard isFirst else { return }
+    while let step = next() {
+      switch step {
+      case .head(let head, let framing): receiver.receive(head: head, framing: framing, of: self)
+      case .body(let bytes, let range): receiver.receive(body: bytes.span.extracting(range), of: self)
+      case .end(let failure, let metrics):
+        land()
+        receiver.end(failure, metrics: metrics, of: self)
+      }
+    }
+  }
+
+  private func next() -> Step? {
+    state.withLock { state -> Step? in
+      guard !state.isOver, state.inner == nil else {
+        state.isPumping = false
+        return nil
+      }
+      if state.isCancelled {
+        state.isOver = true
+        let metrics = state.serving?.metrics ?? metrics(nil)
+        state.serving = nil
+        return .end(cancellation, metrics)
+      }
+      guard let serving = state.serving, !state.pause.isPaused else {
+        state.isPumping = false
+        return nil
+      }
+      if let head = serving.head {
+        state.serving?.head = nil
+        return .head(head, serving.body.isEmpty ? .none : .length(Int64(serving.body.count)))
+      }
+      if serving.offset < serving.body.count, !state.isDiscarding {
+        let end = min(serving.offset + Self.slice, serving.body.count)
+        state.serving?.offset = end
+        return .body(serving.body, serving.offset..<end)
+      }
+      state.isOver = true
+      state.serving = nil
+      return .end(serving.failure, serving.metrics)
+    }
+  }
+}
+
+extension TransactionMetrics {
+  /// The same of a response that came from elsewhere.
+  func from(_ fetchType: FetchType) -> TransactionMetrics {
+    TransactionMetrics(record, url: url, method: method, fetchType: fetchType)
+  }
+}

@@ -1,0 +1,241 @@
+internal import HTTPTypes
+internal import LupineBase
+internal import LupineEngine
+internal import LupineIO
+internal import LupineRules
+internal import LupineWire
+internal import Synchronization
+
+/// One exchange of a session with a cache: answered from it, by the transport, or by both.
+///
+/// States, and their legal successors:
+///
+///     looking    -> serving | loading | waiting   a file may know
+///     waiting    -> looking                       somebody else fetches the same
+///     loading    -> serving | loading | over      the transport is under way; again if a 304 spoke of something else
+///     serving    -> over                          what is stored is handed to the receiver, or an error
+///
+/// Invariants: `receiver.end` is called exactly once; the receiver is called by one thread at a time: by the transport while loading, else by
+/// whoever has set `isPumping`.
+final class CacheExchange: TransportExchange, TransportReceiver {
+  /// What becomes of the response that the transport brings.
+  enum Outcome {
+    case forward
+    /// 304: what is stored holds.
+    case confirmed(ResponseHead)
+    /// A 304 that speaks of something else.
+    case again
+    /// The server has failed; what is stored will do.
+    case fallBack
+  }
+
+  /// What is handed to the receiver.
+  struct Serving {
+    var head: ResponseHead?
+    var body: [UInt8] = []
+    var offset = 0
+    var failure: SessionError?
+    var metrics: TransactionMetrics
+  }
+
+  struct State {
+    var inner: (any TransportExchange)?
+    var begun = 0
+    var ended = 0
+    var pause = PauseState()
+    var isCancelled = false
+    var isDiscarding = false
+    var isWaiting = false
+    var isPumping = false
+    var isOver = false
+    var serving: Serving?
+    // Of the exchange with the transport:
+    var outcome = Outcome.forward
+    var head: ResponseHead?
+    /// The body so far, if it is to be stored.
+    var collected: [UInt8]?
+    var requestTime: Int64 = 0
+    var responseTime: Int64 = 0
+    var epoch: UInt64 = 0
+    /// What is being validated.
+    var stored: StoredResponse?
+    var isMerged = false
+    var leads = false
+  }
+
+  let owner: CachingTransport
+  let request: TransportRequest
+  let receiver: any TransportReceiver
+  let facts: CacheRequest
+  let mode: CacheMode
+  let query: ResponseCache.Query
+  let startedAt = EventLoop.monotonicNow()
+  /// Nobody waits for it.
+  let isBehind: Bool
+  let state = LockedStorage(State())
+
+  init(
+    _ owner: CachingTransport, _ request: TransportRequest, _ receiver: any TransportReceiver, _ facts: CacheRequest,
+    _ mode: CacheMode, isBehind: Bool = false
+  ) {
+    self.owner = owner
+    self.request = request
+    self.receiver = receiver
+    self.facts = facts
+    self.mode = mode
+    self.isBehind = isBehind
+    query = ResponseCache.Query(
+      first: CacheKey.first(partition: owner.partition, isDecoded: request.decodesContent, url: request.url),
+      isDecoded: request.decodesContent, request: facts, fields: { request.fields })
+  }
+
+  // MARK: Looking
+
+  func begin() {
+    guard facts.mayUseStored else { return mode == .storedDontLoad ? refuse() : load([]) }
+    switch mode {
+    case .ignoringLocal, .ignoringLocalAndRemote: load([])
+    case .protocolRules, .storedElseLoad, .storedDontLoad, .revalidating: look(isAtOnce: true)
+    }
+  }
+
+  private func look(isAtOnce: Bool) {
+    switch owner.cache.find(query) {
+    case .missing: miss()
+    case .found(let stored):
+      if isAtOnce, !request.composition.run.takesAnswersAtOnce {
+        later { $0.use(stored) }
+      } else {
+        use(stored)
+      }
+    case .onDisk(let key):
+      state.withLock { $0.isWaiting = true }
+      owner.cache.find(query, onDisk: key) { [self] stored in
+        owner.schedule { [self] in
+          guard stopWaiting() else { return }
+          if let stored { use(stored) } else { miss() }
+        }
+      }
+    }
+  }
+
+  /// On the transport's thread, unless the exchange was cancelled by then.
+  private func later(_ work: @escaping @Sendable (CacheExchange) -> Void) {
+    state.withLock { $0.isWaiting = true }
+    owner.schedule { [self] in if stopWaiting() { work(self) } }
+  }
+
+  private func stopWaiting() -> Bool {
+    state.withLock { state in
+      defer { state.isWaiting = false }
+      return !state.isOver
+    }
+  }
+
+  private func use(_ stored: StoredResponse) {
+    switch CacheUseRule.decide(stored.terms, facts, mode, at: owner.cache.now()) {
+    case .serve: serve(stored)
+    case .serveAndRevalidate:
+      if facts.mayBeStored { owner.revalidate(request, facts, stored, first: query.first) }
+      serve(stored)
+    case .validate: if facts.method == "GET" { validate(stored) } else { load([]) }
+    case .refuse: serveTimeout()
+    }
+  }
+
+  private func miss() {
+    if mode == .storedDontLoad { return refuse() }
+    if facts.directives.onlyIfCached, mode == .protocolRules { return serveTimeout() }
+    guard owner.merges, facts.mayBeStored, !state.withLock({ $0.isMerged }) else { return load([]) }
+    state.withLock { state in
+      state.isWaiting = true
+      state.isMerged = true
+    }
+    guard !owner.joins(self, query.first) else { return }
+    guard stopWaiting() else { return owner.land(query.first) }
+    state.withLock { $0.leads = true }
+    load([])
+  }
+
+  /// The one who fetched the same has stored it, or has not.
+  func landed() {
+    owner.schedule { [self] in if stopWaiting() { look(isAtOnce: false) } }
+  }
+
+  // MARK: Loading
+
+  func validate(_ stored: StoredResponse) {
+    state.withLock { $0.stored = stored }
+    load(stored.terms.conditions)
+  }
+
+  func load(_ conditions: [(name: String, value: String)]) {
+    var extra = conditions
+    switch mode {
+    case .ignoringLocalAndRemote: extra += [("Cache-Control", "no-cache"), ("Pragma", "no-cache")]
+    case .revalidating where !isBehind: extra.append(("Cache-Control", "max-age=0"))
+    default: break
+    }
+    let (number, isCancelled) = state.withLock { state -> (Int, Bool) in
+      state.begun += 1
+      state.outcome = .forward
+      state.head = nil
+      state.collected = nil
+      state.requestTime = owner.cache.now()
+      state.epoch = owner.cache.epoch
+      return (state.begun, state.isCancelled)
+    }
+    if isCancelled { return pump() }
+    let exchange = owner.inner.start(extra.isEmpty ? request : request.adding(extra), self)
+    let (cancels, pause) = state.withLock { state -> (Bool, PauseState?) in
+      // It may have ended meanwhile, and the next one have begun.
+      guard state.ended < number, !state.isOver else { return (false, nil) }
+      state.inner = exchange
+      return (state.isCancelled, state.pause.isPaused ? state.pause : nil)
+    }
+    if cancels { exchange.cancel() } else if let pause { exchange.setPaused(pause) }
+  }
+
+  // MARK: Commands, from any thread
+
+  var requestHead: [UInt8] { state.withLock { $0.inner }?.requestHead ?? [] }
+
+  func cancel() {
+    let inner = state.withLock { state -> (any TransportExchange)? in
+      state.isCancelled = true
+      return state.inner
+    }
+    if let inner { inner.cancel() } else { owner.schedule { [self] in pump() } }
+  }
+
+  func setPaused(_ pause: PauseState) {
+    let (isNew, inner) = state.withLock { state in (state.pause.update(to: pause), state.inner) }
+    guard isNew else { return }
+    if let inner { inner.setPaused(pause) } else if !pause.isPaused { owner.schedule { [self] in pump() } }
+  }
+
+  /// Small bodies are read to their end all the same if they are to be stored: a redirect's for example.
+  func discardBody() {
+    let inner = state.withLock { state -> (any TransportExchange)? in
+      state.isDiscarding = true
+      if let collected = state.collected {
+        let announced = state.head?.fields.first(.contentLength).flatMap { Int64($0) } ?? 0
+        if announced <= Self.discardLimit, collected.count <= Self.discardLimit { return nil }
+        state.collected = nil
+      }
+      return state.inner
+    }
+    inner?.discardBody()
+  }
+
+  static let discardLimit = 64 << 10
+}
+
+extension TransportRequest {
+  /// The same with further fields.
+  func adding(_ fields: [(name: String, value: String)]) -> TransportRequest {
+    var request = self
+    request.composition = composition.adding(fields)
+    return request
+  }
+}

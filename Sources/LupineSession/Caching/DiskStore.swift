@@ -1,0 +1,163 @@
+internal import FoundationEssentials
+internal import LupineBase
+internal import LupineIO
+internal import LupineRules
+internal import LupineTLS
+
+/// The files of a cache, which several processes may share: a file for each record, named by the hash of its key, written under another name
+/// and renamed. See `Docs/Caching.md`. Every method blocks; errors of the disk are no errors here but misses.
+///
+/// Invariants: a file under its final name is never written again; what the file `lock` counts is never less than what the records take, as
+/// it is raised before a file gets its name and lowered after one has lost it; both happen under its lock.
+final class DiskStore: Sendable {
+  /// In bytes.
+  let capacity: Int64
+  private let directory: Directory
+  private let lock: File
+  /// The lock of the file holds between descriptors only: this one between threads.
+  private let gate = Locked(())
+
+  private static let temporaryPrefix = "part-"
+  /// A file that is being written is younger.
+  private static let abandonedAfter: Int64 = 60_000_000_000
+
+  /// - Parameter path: a directory that is made if it is missing; the files are in `v1` below it, which is its owner's alone.
+  init(path: String, capacity: Int64) throws(IOError) {
+    self.capacity = capacity
+    try Directory.make(path)
+    directory = try Directory.openPrivate(at: path.hasSuffix("/") ? path + "v1" : path + "/v1")
+    lock = try directory.openLock("lock")
+  }
+
+  /// The name of a record's file; nil if OpenSSL has no SHA-256.
+  private static func name(_ key: String) -> String? {
+    guard let hash = MessageDigest.hash(.sha256, Array(key.utf8)) else { return nil }
+    let digits = Array("0123456789abcdef".utf8)
+    var name: [UInt8] = []
+    name.reserveCapacity(32)
+    for byte in hash.prefix(16) {
+      name.append(digits[Int(byte >> 4)])
+      name.append(digits[Int(byte & 15)])
+    }
+    return String(decoding: name, as: UTF8.self)
+  }
+
+  /// A file that is broken, or of another key, is as good as none.
+  func read(_ key: String) -> CacheRecord? {
+    guard let name = Self.name(key),
+      let bytes = try? directory.read(name, limit: capacity, now: EventLoop.wallClockNanoseconds())
+    else { return nil }
+    return CacheRecord(decoding: bytes, key: key)
+  }
+
+  /// Whether the record is there now.
+  @discardableResult
+  func write(_ record: CacheRecord) -> Bool {
+    guard let name = Self.name(record.key), let bytes = record.encoded, Int64(bytes.count) <= capacity else {
+      remove(record.key)
+      return false
+    }
+    let temporary = Self.temporaryPrefix + UUID().uuidString
+    do throws(IOError) {
+      let file = try directory.create(temporary)
+      do throws(IOError) {
+        try file.write(bytes, at: 0)
+        // Not synchronised: what a power failure breaks has a wrong checksum.
+        try commit(temporary, name, Int64(bytes.count))
+      } catch {
+        try? directory.remove(temporary)
+        throw error
+      }
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  private func commit(_ temporary: String, _ name: String, _ size: Int64) throws(IOError) {
+    try locked { () throws(IOError) in
+      let former = try directory.attributes(of: name)?.size ?? 0
+      var usage = try recordedUsage() + size
+      if usage - former > capacity {
+        usage = try evict(to: max(0, capacity / 10 * 9 - size)) + size
+        try record(usage)
+        try directory.rename(temporary, to: name)
+      } else {
+        try record(usage)
+        try directory.rename(temporary, to: name)
+        if former > 0 { try record(usage - former) }
+      }
+    }
+  }
+
+  func remove(_ key: String) {
+    guard let name = Self.name(key) else { return }
+    try? locked { () throws(IOError) in
+      guard let size = try directory.attributes(of: name)?.size else { return }
+      try directory.remove(name)
+      try record(max(0, recordedUsage() - size))
+    }
+  }
+
+  func removeAll() {
+    try? locked { () throws(IOError) in
+      try record(evict(to: 0))
+    }
+  }
+
+  /// Bytes of all records.
+  var usage: Int64 {
+    (try? locked { () throws(IOError) in try recordedUsage() }) ?? 0
+  }
+
+  // MARK: Under the lock
+
+  private func locked<Value: Sendable>(_ work: () throws(IOError) -> Value) throws(IOError) -> Value {
+    var result: Result<Value, IOError>?
+    gate.withLock { _ in
+      do throws(IOError) {
+        result = .success(try lock.withLock(work))
+      } catch {
+        result = .failure(error)
+      }
+    }
+    guard let result else { throw .stopped }
+    return try result.get()
+  }
+
+  private func recordedUsage() throws(IOError) -> Int64 {
+    let bytes = try lock.read(at: 0, count: 8)
+    guard bytes.count == 8 else { return try evict(to: .max) }
+    let usage = bytes.reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+    // No cache is that large: counted anew.
+    guard usage < 1 << 50 else { return try evict(to: .max) }
+    return Int64(usage)
+  }
+
+  private func record(_ usage: Int64) throws(IOError) {
+    let value = UInt64(clamping: usage)
+    try lock.write((0..<8).map { UInt8(truncatingIfNeeded: value >> ($0 * 8)) }, at: 0)
+  }
+
+  /// Removes what was used longest ago, until at most so many bytes are left; counts them. What a dead process has left half goes too.
+  private func evict(to target: Int64) throws(IOError) -> Int64 {
+    var files: [(name: String, size: Int64, modified: Int64)] = []
+    let now = EventLoop.wallClockNanoseconds()
+    for name in try directory.names() where name != "lock" {
+      guard let found = try directory.attributes(of: name) else { continue }
+      if name.hasPrefix(Self.temporaryPrefix) {
+        if now - found.modified > Self.abandonedAfter { try? directory.remove(name) }
+      } else {
+        files.append((name, found.size, found.modified))
+      }
+    }
+    var usage = files.reduce(0) { $0 + $1.size }
+    guard usage > target else { return usage }
+    files.sort { $0.modified < $1.modified }
+    for file in files where usage > target {
+      try directory.remove(file.name)
+      usage -= file.size
+    }
+    return usage
+  }
+}

@@ -1,0 +1,80 @@
+internal import LupineRules
+
+/// What was used last, up to so many bytes. Not locked.
+///
+/// Invariants: `newest` and `oldest` are the ends of one list through all slots in use; `usage` is the sum of their costs, and at most
+/// `capacity`.
+struct MemoryStore {
+  private struct Slot {
+    var record: CacheRecord
+    var cost: Int
+    var newer: Int?
+    var older: Int?
+  }
+
+  let capacity: Int
+  private(set) var usage = 0
+  private var places: [String: Int] = [:]
+  private var slots: [Slot?] = []
+  private var free: [Int] = []
+  private var newest: Int?
+  private var oldest: Int?
+
+  init(capacity: Int) { self.capacity = max(0, capacity) }
+
+  var count: Int { places.count }
+
+  /// The record, which counts as used now.
+  mutating func record(for key: String) -> CacheRecord? {
+    guard let place = places[key] else { return nil }
+    if newest != place {
+      unlink(place)
+      link(place)
+    }
+    return slots[place]?.record
+  }
+
+  /// Takes the place of what has the same key; a record larger than everything together is not kept.
+  mutating func insert(_ record: CacheRecord) {
+    remove(record.key)
+    let cost = record.cost
+    guard cost <= capacity else { return }
+    while usage > capacity - cost, let oldest, let last = slots[oldest] { remove(last.record.key) }
+    let slot = Slot(record: record, cost: cost)
+    let place: Int
+    if let reused = free.popLast() {
+      place = reused
+      slots[place] = slot
+    } else {
+      place = slots.count
+      slots.append(slot)
+    }
+    places[record.key] = place
+    usage += cost
+    link(place)
+  }
+
+  mutating func remove(_ key: String) {
+    guard let place = places.removeValue(forKey: key) else { return }
+    unlink(place)
+    usage -= slots[place]?.cost ?? 0
+    slots[place] = nil
+    free.append(place)
+  }
+
+  mutating func removeAll() { self = MemoryStore(capacity: capacity) }
+
+  private mutating func link(_ place: Int) {
+    slots[place]?.newer = nil
+    slots[place]?.older = newest
+    if let newest { slots[newest]?.newer = place }
+    newest = place
+    if oldest == nil { oldest = place }
+  }
+
+  private mutating func unlink(_ place: Int) {
+    let (newer, older) = (slots[place]?.newer, slots[place]?.older)
+    if let newer { slots[newer]?.older = older } else { newest = older }
+    if let older { slots[older]?.newer = newer } else { oldest = newer }
+  }
+}

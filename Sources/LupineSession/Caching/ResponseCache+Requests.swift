@@ -1,0 +1,94 @@
+internal import FoundationEssentials
+internal import HTTPTypes
+internal import LupineRules
+internal import LupineWire
+
+/// What URLCache offers to programs: responses by request, as a session with defaults stores them.
+extension ResponseCache {
+  private func query(_ request: Request) -> Query {
+    let fields = request.fields.map { (name: $0.name.rawName, value: $0.value) }
+    let isDecoded = request.acceptsCompressedContent ?? true && !request.fields.contains(.acceptEncoding)
+    return Query(
+      first: CacheKey.first(partition: "", isDecoded: isDecoded, url: request.parsedURL), isDecoded: isDecoded,
+      request: CacheRequest(method: "GET", hasBody: false, fields: fields), fields: { fields })
+  }
+
+  /// What is stored for a request, fresh or stale; nil if nothing is. Fields that a session adds on its own are not looked at.
+  public func cachedResponse(for request: Request) async -> CachedResponse? {
+    let query = query(request)
+    let stored: StoredResponse?
+    switch find(query) {
+    case .found(let response): stored = response
+    case .missing: stored = nil
+    case .onDisk(let key):
+      stored = await withCheckedContinuation { continuation in
+        find(query, onDisk: key) { continuation.resume(returning: $0) }
+      }
+    }
+    guard let stored, let head = stored.head(at: now()) else { return nil }
+    return CachedResponse(
+      response: Response(head: head, url: request.parsedURL.withoutUserinfo), data: Data(stored.body))
+  }
+
+  /// Stores a response for a request, as if it had come just now, if it may be stored at all; false if not.
+  @discardableResult
+  public func store(_ cached: CachedResponse, for request: Request) -> Bool {
+    let query = query(request)
+    return store(
+      cached.response.head, [UInt8](cached.data), query, requestTime: now(), responseTime: now(), since: epoch,
+      isMarkedSensitive: { name in request.sensitiveFields.contains { $0.canonicalName == name } })
+  }
+
+  /// Forgets what is stored for the URL of a request.
+  public func remove(for request: Request) { remove(url: request.parsedURL, partition: "") }
+
+  func remove(url: ParsedURL, partition: String) {
+    for isDecoded in [true, false] {
+      remove(first: CacheKey.first(partition: partition, isDecoded: isDecoded, url: url))
+    }
+  }
+
+  /// Stores a complete response, if the rules let it.
+  @discardableResult
+  func store(
+    _ head: ResponseHead, _ body: [UInt8], _ query: Query, requestTime: Int64, responseTime: Int64,
+    since epoch: UInt64, isMarkedSensitive: (String) -> Bool
+  ) -> Bool {
+    let decision = StorageRule.decide(query.request, head, isMarkedSensitive: isMarkedSensitive)
+    guard decision == .store || decision == .storeInMemory, body.count <= maximumEntrySize,
+      let varying = VaryRule.names(head.fields)
+    else { return false }
+    let names = CacheKey.names(varying, isDecoded: query.isDecoded)
+    let generation = names.isEmpty ? 0 : generation(first: query.first, names: names)
+    let response = StoredResponse(
+      key: names.isEmpty ? query.first : query.second(names, generation), head: head, body: body,
+      requestTime: requestTime, responseTime: responseTime,
+      // What may be written down is for whoever is asking.
+      authorization: decision == .store ? nil : query.request.authorization)
+    guard let response else { return false }
+    let inMemoryOnly = decision == .storeInMemory
+    if !names.isEmpty {
+      insert(
+        .variants(key: query.first, names: names, generation: generation), first: query.first,
+        inMemoryOnly: inMemoryOnly, since: epoch)
+    }
+    insert(.response(response), first: query.first, inMemoryOnly: inMemoryOnly, since: epoch)
+    return true
+  }
+
+  /// What is stored, with the fields of a 304; stored again, unless they forbid it.
+  func update(
+    _ stored: StoredResponse, by answer: ResponseHead, _ query: Query, requestTime: Int64, responseTime: Int64,
+    since epoch: UInt64, isMarkedSensitive: (String) -> Bool
+  ) -> StoredResponse? {
+    let updated = stored.updated(
+      by: answer, requestTime: requestTime, responseTime: responseTime, key: stored.key,
+      authorization: query.request.authorization)
+    guard let updated else { return nil }
+    let isStored = store(
+      updated.head, updated.body, query, requestTime: requestTime, responseTime: responseTime, since: epoch,
+      isMarkedSensitive: isMarkedSensitive)
+    if !isStored { remove(first: query.first) }
+    return updated
+  }
+}

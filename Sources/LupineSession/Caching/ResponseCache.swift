@@ -1,0 +1,328 @@
+internal import LupineBase
+internal import LupineIO
+internal import LupineRules
+internal import Synchronization
+
+/// Keeps responses to be used again, as `URLCache` does: a private cache of RFC 9111 in memory and, if wanted, in files.
+///
+/// Sessions use one if `SessionConfiguration.responseCache` says so; several sessions and, on one directory, several processes may share one.
+/// Every method may be called from any thread. A file that cannot be read or written makes a request slower, never fail.
+public final class ResponseCache: Sendable {
+  /// Bytes that are kept in memory.
+  public let memoryCapacity: Int
+  /// Bytes that are kept in files; 0 without a directory.
+  public let diskCapacity: Int
+  /// Larger bodies are passed on, and not kept.
+  public let maximumEntrySize: Int
+
+  /// A disk operation that has not come to pass: what holds instead of the file.
+  private struct Pending {
+    /// Nil: the file is being removed.
+    var record: CacheRecord?
+    var ticket: UInt64
+  }
+
+  private struct State {
+    var memory: MemoryStore
+    var pending: [String: Pending] = [:]
+    var pendingBytes = 0
+    var nextTicket: UInt64 = 1
+    /// `removeAll` on its way to the disk.
+    var clears = 0
+    /// Raised by each removal: what was asked for before is not stored after it.
+    var epoch: UInt64 = 0
+    var removals: [(key: String, epoch: UInt64)] = []
+    /// Removals before this are forgotten.
+    var horizon: UInt64 = 0
+
+    func isRemoved(_ first: String, since epoch: UInt64) -> Bool {
+      guard epoch != self.epoch else { return false }
+      return epoch < horizon || removals.contains { $0.epoch > epoch && $0.key == first }
+    }
+
+    mutating func noteRemoval(_ first: String) {
+      epoch += 1
+      removals.append((first, epoch))
+      if removals.count > ResponseCache.rememberedRemovals { horizon = removals.removeFirst().epoch }
+    }
+
+    /// Notes an operation of the disk; the ticket names it.
+    mutating func note(_ key: String, _ record: CacheRecord?) -> UInt64 {
+      let ticket = nextTicket
+      nextTicket += 1
+      let former = pending.updateValue(Pending(record: record, ticket: ticket), forKey: key)
+      pendingBytes += (record?.cost ?? 0) - (former?.record?.cost ?? 0)
+      return ticket
+    }
+
+    mutating func settle(_ key: String, _ ticket: UInt64) {
+      guard let operation = pending[key], operation.ticket == ticket else { return }
+      pending[key] = nil
+      pendingBytes -= operation.record?.cost ?? 0
+    }
+
+    /// The generation of what varies by these names, if it is known.
+    mutating func generation(_ first: String, _ names: [String]) -> UInt64? {
+      guard case .variants(_, names, let generation)? = memory.record(for: first) ?? pending[first]?.record else {
+        return nil
+      }
+      return generation
+    }
+  }
+
+  private static let rememberedRemovals = 256
+  /// Bytes that wait for the disk; more are not written.
+  private static let pendingLimit = 64 << 20
+
+  private let state: LockedStorage<State>
+  private let disk: DiskStore?
+  private let readers: FileThreads?
+  private let writer: FileThreads?
+  /// Seconds since 1970.
+  let now: @Sendable () -> Int64
+
+  /// A cache in memory.
+  ///
+  /// - Parameters:
+  ///   - memoryCapacity: in bytes. Default 4 MiB.
+  ///   - maximumEntrySize: bytes of the largest body that is kept. Default 16 MiB.
+  public convenience init(memoryCapacity: Int = 4 << 20, maximumEntrySize: Int = CachedResponse.maximumSize) {
+    self.init(memoryCapacity, 0, maximumEntrySize, nil, nil, nil) { HTTPDate.current.seconds }
+  }
+
+  /// A cache in memory and in files.
+  ///
+  /// - Parameters:
+  ///   - memoryCapacity: in bytes. Default 4 MiB.
+  ///   - diskCapacity: in bytes, over all processes that use the directory. Default 100 MiB.
+  ///   - directory: made if it is missing; the files are in `v1` below it, which only its owner may read.
+  ///   - maximumEntrySize: bytes of the largest body that is kept. Default 16 MiB.
+  /// - Throws: `SessionError` with `.fileFailed` if the directory cannot be made, or `v1` is not ours alone; `.system` without threads.
+  public convenience init(
+    memoryCapacity: Int = 4 << 20, diskCapacity: Int = 100 << 20, directory: String,
+    maximumEntrySize: Int = CachedResponse.maximumSize
+  ) throws(SessionError) {
+    try self.init(memoryCapacity, diskCapacity, maximumEntrySize, directory) { HTTPDate.current.seconds }
+  }
+
+  /// - Parameter now: seconds since 1970.
+  package convenience init(
+    _ memoryCapacity: Int, _ diskCapacity: Int, _ maximumEntrySize: Int, _ directory: String,
+    now: @escaping @Sendable () -> Int64
+  ) throws(SessionError) {
+    let disk: DiskStore
+    do throws(IOError) {
+      disk = try DiskStore(path: directory, capacity: Int64(max(0, diskCapacity)))
+    } catch {
+      throw SessionError(
+        .fileFailed, phase: .file, message: "cannot keep a cache in \(directory): \(error)", underlying: error)
+    }
+    do throws(IOError) {
+      self.init(
+        memoryCapacity, diskCapacity, maximumEntrySize, disk, try FileThreads(), try FileThreads(maximumThreads: 1),
+        now: now)
+    } catch {
+      throw SessionError(.system, phase: .prepare, message: "no threads for files: \(error)", underlying: error)
+    }
+  }
+
+  private init(
+    _ memoryCapacity: Int, _ diskCapacity: Int, _ maximumEntrySize: Int, _ disk: DiskStore?, _ readers: FileThreads?,
+    _ writer: FileThreads?, now: @escaping @Sendable () -> Int64
+  ) {
+    self.memoryCapacity = max(0, memoryCapacity)
+    self.diskCapacity = disk == nil ? 0 : max(0, diskCapacity)
+    self.maximumEntrySize = max(0, maximumEntrySize)
+    self.disk = disk
+    self.readers = readers
+    self.writer = writer
+    self.now = now
+    state = LockedStorage(State(memory: MemoryStore(capacity: memoryCapacity)))
+  }
+
+  /// In memory, with a clock of the caller's.
+  package convenience init(memoryCapacity: Int, now: @escaping @Sendable () -> Int64) {
+    self.init(memoryCapacity, 0, CachedResponse.maximumSize, nil, nil, nil, now: now)
+  }
+
+  // MARK: Usage
+
+  /// Bytes in memory now, as they are counted against the capacity.
+  public var currentMemoryUsage: Int { state.withLock { $0.memory.usage } }
+
+  /// Bytes in files now, those of other processes too. Reads a file.
+  public var currentDiskUsage: Int { Int(disk?.usage ?? 0) }
+
+  /// Waits until everything that was stored or removed so far is in the files. Returns at once without a directory.
+  public func flush() async {
+    guard let writer else { return }
+    await withCheckedContinuation { continuation in
+      writer.run { () throws(IOError) in
+      } completion: { _ in
+        continuation.resume()
+      }
+    }
+  }
+
+  /// Forgets what is in memory; files stay. For programs that have to make room.
+  public func forgetMemory() { state.withLock { $0.memory.removeAll() } }
+
+  // MARK: Finding
+
+  /// Whom a lookup is for.
+  struct Query: Sendable {
+    /// `CacheKey.first`.
+    var first: String
+    var isDecoded: Bool
+    var request: CacheRequest
+    /// All fields of the request; asked for only where responses vary.
+    var fields: @Sendable () -> [(name: String, value: String)]
+
+    func second(_ names: [String], _ generation: UInt64) -> String {
+      CacheKey.second(first, generation, VaryRule.select(names, of: fields()))
+    }
+  }
+
+  enum Finding {
+    case found(StoredResponse)
+    case missing
+    /// A file may know.
+    case onDisk(key: String)
+  }
+
+  private enum Step {
+    case record(CacheRecord)
+    case missing
+    case onDisk
+  }
+
+  /// What is known without the disk.
+  func find(_ query: Query) -> Finding { find(query, from: query.first) }
+
+  private func find(_ query: Query, from key: String) -> Finding {
+    var key = key
+    for _ in 0..<2 {
+      let step = state.withLock { state -> Step in
+        if let record = state.memory.record(for: key) { return .record(record) }
+        if let pending = state.pending[key] { return pending.record.map { .record($0) } ?? .missing }
+        return disk == nil || state.clears > 0 ? .missing : .onDisk
+      }
+      switch step {
+      case .record(.response(let response)): return response.answers(query.request) ? .found(response) : .missing
+      case .record(.variants(_, let names, let generation)): key = query.second(names, generation)
+      case .missing: return .missing
+      case .onDisk: return .onDisk(key: key)
+      }
+    }
+    return .missing
+  }
+
+  /// Goes on where `find` met the disk; `completion` is called on a file thread.
+  func find(_ query: Query, onDisk key: String, _ completion: @escaping @Sendable (StoredResponse?) -> Void) {
+    guard let disk, let readers else { return completion(nil) }
+    let epoch = epoch
+    readers.run { [self] () throws(IOError) -> StoredResponse? in
+      var key = key
+      for _ in 0..<2 {
+        guard let record = disk.read(key) else { return nil }
+        let isCurrent = state.withLock { state -> Bool in
+          guard state.clears == 0, !state.isRemoved(query.first, since: epoch) else { return false }
+          if state.pending[key] == nil { state.memory.insert(record) }
+          return true
+        }
+        guard isCurrent else { return nil }
+        switch find(query, from: key) {
+        case .found(let response): return response
+        case .missing:
+          // Too large for the memory.
+          if case .response(let response) = record, response.answers(query.request) { return response }
+          if case .variants(_, let names, let generation) = record {
+            key = query.second(names, generation)
+          } else {
+            return nil
+          }
+        case .onDisk(let next):
+          if case .response(let response) = record, response.answers(query.request) { return response }
+          if case .variants(_, let names, let generation) = record {
+            key = query.second(names, generation)
+          } else {
+            key = next
+          }
+        }
+      }
+      return nil
+    } completion: { result in
+      completion((try? result.get()) ?? nil)
+    }
+  }
+
+  // MARK: Storing
+
+  /// What a response that is asked for now has to name when it is stored.
+  var epoch: UInt64 { state.withLock { $0.epoch } }
+
+  /// The generation of the responses of a URL that vary by these names: a new one unless such are stored, so that what was stored before a
+  /// removal is not found after it.
+  func generation(first: String, names: [String]) -> UInt64 {
+    state.withLock { state in
+      if let known = state.generation(first, names) { return known }
+      let generation = UInt64.random(in: 1...UInt64.max)
+      state.memory.insert(.variants(key: first, names: names, generation: generation))
+      return generation
+    }
+  }
+
+  /// Keeps a record, unless its URL was removed since `epoch`.
+  ///
+  /// - Parameter first: what `remove` knows it by.
+  func insert(_ record: CacheRecord, first: String, inMemoryOnly: Bool, since epoch: UInt64) {
+    let noted = state.withLock { state -> (ticket: UInt64, isKept: Bool)? in
+      guard !state.isRemoved(first, since: epoch) else { return nil }
+      state.memory.insert(record)
+      guard disk != nil else { return nil }
+      let isKept = !inMemoryOnly && state.pendingBytes + record.cost <= Self.pendingLimit
+      return (state.note(record.key, isKept ? record : nil), isKept)
+    }
+    guard let noted else { return }
+    settle(record.key, noted.ticket) { disk in
+      if noted.isKept { disk.write(record) } else { disk.remove(record.key) }
+    }
+  }
+
+  /// Forgets what is stored under a first key, all that varies included: no request leads to it any more.
+  func remove(first: String) {
+    let ticket = state.withLock { state -> UInt64? in
+      state.noteRemoval(first)
+      state.memory.remove(first)
+      return disk == nil ? nil : state.note(first, nil)
+    }
+    if let ticket { settle(first, ticket) { $0.remove(first) } }
+  }
+
+  /// Forgets everything.
+  public func removeAll() {
+    state.withLock { state in
+      state.memory.removeAll()
+      state.pending = [:]
+      state.pendingBytes = 0
+      state.epoch += 1
+      state.horizon = state.epoch
+      if disk != nil { state.clears += 1 }
+    }
+    guard let disk, let writer else { return }
+    writer.run { () throws(IOError) in
+      disk.removeAll()
+    } completion: { [self] _ in
+      state.withLock { $0.clears -= 1 }
+    }
+  }
+
+  private func settle(_ key: String, _ ticket: UInt64, _ work: @escaping @Sendable (DiskStore) -> Void) {
+    guard let disk, let writer else { return }
+    writer.run { () throws(IOError) in
+      work(disk)
+    } completion: { [self] _ in
+      state.withLock { $0.settle(key, ticket) }
+    }
+  }
+}

@@ -1,0 +1,43 @@
+import FoundationEssentials
+import LupineRules
+import LupineSession
+import LupineWire
+
+/// A directory with a cache, removed at the end.
+enum CacheFolder {
+  static func remove(_ path: String) throws {
+    if FileManager.default.fileExists(atPath: path) { try FileManager.default.removeItem(atPath: path) }
+  }
+
+  /// The files of its records.
+  static func files(_ path: String) throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: path + "/v1").filter { $0 != "lock" && !$0.hasPrefix("part-") }
+      .map { path + "/v1/" + $0 }
+  }
+
+  /// A body that says what it must be, as it stands in memory.
+  static func body(_ number: Int, _ version: Int, size: Int) -> [UInt8] {
+    let text = Array("\(number) \(version) ".utf8)
+    return (0..<size).map { $0 < text.count ? text[$0] : UInt8(truncatingIfNeeded: $0 &* 31 &+ number &+ version) }
+  }
+
+  static func request(_ number: Int) throws -> Request { try Request("http://cache.example/\(number)") }
+
+  static func store(_ number: Int, _ version: Int = 0, size: Int, in cache: ResponseCache) throws {
+    let request = try request(number)
+    let head = try ResponseHead(
+      status: 200, fields: [("Cache-Control", "max-age=1000000"), ("X-Version", "\(version)"), ("X-Size", "\(size)")])
+    let response = Response(head: head, url: request.parsedURL)
+    cache.store(CachedResponse(response: response, data: Data(body(number, version, size: size))), for: request)
+  }
+
+  /// What is wrong with a record; nil if nothing is, or nothing is there.
+  static func fault(_ number: Int, in cache: ResponseCache) async throws -> String? {
+    guard let found = await cache.cachedResponse(for: try request(number)) else { return nil }
+    let fields = found.response.head.fields
+    guard let version = fields.first(named: "x-version").flatMap({ Int($0) }),
+      let size = fields.first(named: "x-size").flatMap({ Int($0) })
+    else { return "\(number): a field is missing" }
+    return Array(found.data) == body(number, version, size: size) ? nil : "\(number): wrong bytes"
+  }
+}

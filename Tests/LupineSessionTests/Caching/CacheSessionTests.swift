@@ -1,0 +1,217 @@
+import FoundationEssentials
+import Glibc
+import HTTPTypes
+import LupineBase
+import LupineRules
+import LupineSession
+import LupineTesting
+import Testing
+
+/// The cache as part of a session.
+@Suite struct CacheSessionTests {
+  private static let fresh: ServerFields = ["Cache-Control": "max-age=1000"]
+
+  private func withCache(
+    _ cache: ResponseCache = ResponseCache(memoryCapacity: 32 << 20), isSecure: Bool = false,
+    configure: (inout SessionConfiguration) -> Void = { _ in },
+    handler: @escaping LoopbackServer.Handler,
+    _ body: (Session, LoopbackServer, ResponseCache) async throws -> Void
+  ) async throws {
+    let server = try LoopbackServer(tls: isSecure ? try TestIdentity.server() : nil, handler: handler)
+    defer { server.shutdown() }
+    try await withSession(
+      ports: [server.port],
+      configure: {
+        $0.responseCache = cache
+        if !isSecure { $0.tls = TLSConfiguration() }
+        configure(&$0)
+      },
+      { try await body($0, server, cache) })
+  }
+
+  @Test func everyFaceIsAnsweredFromMemory() async throws {
+    let bytes = PatternBody.bytes(1_000_000)
+    try await withCache { request, connection in
+      try connection.respond(fields: Self.fresh, body: bytes)
+    } _: { session, server, _ in
+      let url = server.url("/a")
+      #expect(try await Array(session.data(from: url).0) == bytes)
+      let (data, response) = try await session.data(from: url)
+      #expect(Array(data) == bytes)
+      #expect(response.metrics.transactions.map(\.fetchType) == [.localCache])
+      #expect(response.metrics.transactions.last?.requestStart == nil)
+      var streamed: [UInt8] = []
+      for try await chunk in try await session.bytes(for: Request(url)).0.chunks { streamed += chunk }
+      #expect(streamed == bytes)
+      let done = AsyncStream<[UInt8]>.makeStream()
+      session.data(for: try Request(url)) { result in
+        done.continuation.yield((try? result.get()).map { Array($0.0) } ?? [])
+        done.continuation.finish()
+      }
+      for await body in done.stream { #expect(body == bytes) }
+      #expect(server.requestCount == 1)
+      // Downloads ask for the body as it is, which is another representation.
+      for _ in 0..<2 {
+        let file = try await session.download(for: Request(url))
+        #expect(TextFile.bytes(file.path) == bytes)
+        #expect(unsafe unlink(file.path) == 0)
+      }
+      #expect(server.requestCount == 2)
+    }
+  }
+
+  /// Each completion starts the next request: none runs within the one before.
+  @Test func completionsDoNotPileUp() async throws {
+    try await withCache { _, connection in
+      try connection.respond(fields: Self.fresh, text: "x")
+    } _: { session, server, _ in
+      let request = try Request(server.url())
+      _ = try await session.data(for: request)
+      let done = AsyncStream<Int>.makeStream()
+      @Sendable func next(_ left: Int) {
+        guard left > 0 else { return done.continuation.finish() }
+        session.data(for: request) { result in
+          done.continuation.yield((try? result.get())?.0.count ?? 0)
+          next(left - 1)
+        }
+      }
+      next(5000)
+      var sum = 0
+      for await count in done.stream { sum += count }
+      #expect(sum == 5000 && server.requestCount == 1)
+    }
+  }
+
+  @Test func aRedirectIsStoredToo() async throws {
+    try await withCache { request, connection in
+      if request.path == "/old" {
+        try connection.respond(
+          301, fields: ["Cache-Control": "max-age=1000", "Location": "/new"], text: "moved")
+      } else {
+        try connection.respond(fields: Self.fresh, text: "new")
+      }
+    } _: { session, server, _ in
+      for _ in 0..<3 {
+        let (text, response) = try await session.text(server.url("/old"))
+        #expect(text == "new" && response.redirects.count == 1)
+      }
+      #expect(server.requestCount == 2)
+    }
+  }
+
+  @Test func halfABodyIsNotStored() async throws {
+    let latch = try Latch()
+    try await withCache { request, connection in
+      try connection.begin(200, fields: Self.fresh, framing: .length(1000))
+      try connection.write([UInt8](repeating: 1, count: 500))
+      if request.path == "/cut" { return connection.abort() }
+      _ = latch.wait()
+      try connection.write([UInt8](repeating: 1, count: 500))
+      try connection.finish()
+    } _: { session, server, cache in
+      try await expectFailure(.truncatedResponse) { try await session.data(from: server.url("/cut")) }
+      let reader = Task { try await session.data(from: server.url("/cancelled")) }
+      _ = try server.waitForRequests(2)
+      reader.cancel()
+      _ = try? await reader.value
+      latch.release()
+      for path in ["/cut", "/cancelled"] {
+        #expect(await cache.cachedResponse(for: try Request(server.url(path))) == nil)
+      }
+    }
+  }
+
+  @Test func concurrentMissesAreMergedOnRequest() async throws {
+    let latch = try Latch()
+    try await withCache(configure: { $0.mergesCacheMisses = true }) { request, connection in
+      _ = latch.wait()
+      try connection.respond(
+        fields: request.path == "/kept" ? Self.fresh : ["Cache-Control": "no-store"], text: request.path)
+    } _: { session, server, _ in
+      for (path, expected) in [("/kept", 1), ("/not", 9)] {
+        let before = server.requestCount
+        try await withThrowingTaskGroup(of: String.self) { group in
+          for _ in 0..<8 { group.addTask { try await session.text(server.url(path)).0 } }
+          let cancelled = Task { try await session.text(server.url(path)) }
+          _ = try server.waitForRequests(before + 1)
+          if path == "/kept" { cancelled.cancel() }
+          latch.release()
+          for try await text in group { #expect(text == path) }
+          _ = try? await cancelled.value
+        }
+        #expect(server.requestCount - before <= expected + 1 && server.requestCount > before)
+      }
+    }
+  }
+
+  @Test func theDelegateDecidesWhatIsStored() async throws {
+    final class Delegate: SessionDataDelegate {
+      let bodies = Locked<[String]>([])
+      let ends = Locked(0)
+
+      func session(
+        _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+        completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+      ) {
+        let body = String(decoding: proposedResponse.data, as: UTF8.self)
+        bodies.withLock { $0.append(body) }
+        var changed = proposedResponse
+        changed.data = Data("changed".utf8)
+        completionHandler(body == "/veto" ? nil : changed)
+      }
+
+      func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+        ends.withLock { $0 += 1 }
+      }
+    }
+    try await withCache { request, connection in
+      try connection.respond(fields: Self.fresh, text: request.path)
+    } _: { session, server, _ in
+      let delegate = Delegate()
+      for path in ["/veto", "/changed"] {
+        let task = session.dataTask(with: try Request(server.url(path)))
+        task.delegate = delegate
+        task.resume()
+      }
+      let isOver = await eventually { delegate.ends.withLock { $0 } == 2 }
+      #expect(isOver)
+      #expect(delegate.bodies.withLock { $0.sorted() } == ["/changed", "/veto"])
+      #expect(try await session.text(server.url("/veto")).0 == "/veto")
+      let isChanged = try await eventually { try await session.text(server.url("/changed")).0 == "changed" }
+      #expect(isChanged)
+    }
+  }
+
+  /// Neither a response that says `no-store`, nor what credentials or cookies have brought, nor those themselves.
+  @Test func secretsLeaveNoTraceOnTheDisk() async throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    let cache = try ResponseCache(directory: path)
+    try await withCache(cache) { request, connection in
+      let fields: ServerFields =
+        switch request.path {
+        case "/store": ["Cache-Control": "no-store, max-age=100"]
+        case "/vary": ["Cache-Control": "max-age=100", "Vary": "Cookie"]
+        case "/marked": ["Cache-Control": "max-age=100", "Vary": "X-Key"]
+        default: ["Cache-Control": "max-age=100", "Set-Cookie": "secret=hidden"]
+        }
+      try connection.respond(fields: fields, text: request.path == "/cookie" ? "plain" : "hidden")
+    } _: { session, server, _ in
+      for name in ["/store", "/vary", "/auth", "/marked", "/cookie"] {
+        var request = try Request(server.url(name))
+        if name == "/auth" { request.fields[.authorization] = "Bearer hidden" }
+        if name == "/vary" { request.fields[.cookie] = "a=hidden" }
+        if name == "/marked", let key = HTTPField.Name("X-Key") {
+          request.fields[key] = "hidden"
+          request.sensitiveFields = [key]
+        }
+        _ = try await session.data(for: request)
+      }
+      await cache.flush()
+      let files = try CacheFolder.files(path)
+      #expect(files.count == 1)
+      for file in files { #expect(!String(decoding: TextFile.bytes(file), as: UTF8.self).contains("hidden")) }
+    }
+    try CacheFolder.remove(path)
+  }
+}

@@ -1,0 +1,220 @@
+import Dispatch
+import FoundationEssentials
+import Glibc
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// The store by itself: limits, order, files, faults.
+@Suite struct CacheStoreTests {
+  private func withFolder(_ body: (String) async throws -> Void) async throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    try await body(path)
+    try CacheFolder.remove(path)
+  }
+
+  private func present(_ numbers: Range<Int>, in cache: ResponseCache) async throws -> [Int] {
+    var present: [Int] = []
+    for number in numbers where await cache.cachedResponse(for: try CacheFolder.request(number)) != nil {
+      present.append(number)
+    }
+    return present
+  }
+
+  @Test func memoryKeepsWhatWasUsedLast() async throws {
+    let cache = ResponseCache(memoryCapacity: 40_000)
+    for number in 0..<3 { try CacheFolder.store(number, size: 10_000, in: cache) }
+    #expect(await cache.cachedResponse(for: try CacheFolder.request(0)) != nil)
+    try CacheFolder.store(3, size: 10_000, in: cache)
+    #expect(try await present(0..<4, in: cache) == [0, 2, 3])
+    #expect(cache.currentMemoryUsage <= 40_000)
+    try CacheFolder.store(4, size: 50_000, in: cache)
+    #expect(try await present(0..<5, in: cache) == [0, 2, 3])
+    cache.remove(for: try CacheFolder.request(2))
+    #expect(try await present(0..<5, in: cache) == [0, 3])
+    cache.removeAll()
+    #expect(cache.currentMemoryUsage == 0)
+  }
+
+  @Test func largeBodiesAreNotKept() async throws {
+    let cache = ResponseCache(memoryCapacity: 1 << 20, maximumEntrySize: 1000)
+    try CacheFolder.store(0, size: 1000, in: cache)
+    try CacheFolder.store(1, size: 1001, in: cache)
+    #expect(try await present(0..<2, in: cache) == [0])
+  }
+
+  @Test func filesOutliveTheCache() async throws {
+    try await withFolder { path in
+      var cache = try ResponseCache(directory: path)
+      for number in 0..<20 { try CacheFolder.store(number, size: number * 100, in: cache) }
+      await cache.flush()
+      cache = try ResponseCache(directory: path)
+      #expect(try await present(0..<21, in: cache) == Array(0..<20))
+      for number in 0..<20 { #expect(try await CacheFolder.fault(number, in: cache) == nil) }
+      cache.remove(for: try CacheFolder.request(3))
+      #expect(await cache.cachedResponse(for: try CacheFolder.request(3)) == nil)
+      await cache.flush()
+      cache = try ResponseCache(directory: path)
+      #expect(await cache.cachedResponse(for: try CacheFolder.request(3)) == nil)
+      cache.removeAll()
+      #expect(try await present(0..<20, in: cache) == [])
+      await cache.flush()
+      #expect(try CacheFolder.files(path) == [])
+      #expect(cache.currentDiskUsage == 0)
+    }
+  }
+
+  @Test func onlyTheOwnerMayRead() async throws {
+    try await withFolder { path in
+      let cache = try ResponseCache(directory: path)
+      try CacheFolder.store(0, size: 10, in: cache)
+      await cache.flush()
+      func mode(_ path: String) -> mode_t {
+        var status = stat()
+        return unsafe lstat(path, &status) == 0 ? status.st_mode & 0o777 : 0
+      }
+      #expect(mode(path + "/v1") == 0o700)
+      #expect(try CacheFolder.files(path).map(mode) == [0o600])
+      #expect(mode(path + "/v1/lock") == 0o600)
+      try FileManager.default.removeItem(atPath: path + "/v1")
+      #expect(unsafe symlink("/tmp", path + "/v1") == 0)
+      #expect(throws: SessionError.self) { try ResponseCache(directory: path) }
+      #expect(unsafe unlink(path + "/v1") == 0)
+    }
+  }
+
+  /// Every byte of a file in turn, and every length: a miss, never another byte.
+  @Test func brokenFilesAreMisses() async throws {
+    try await withFolder { path in
+      let cache = try ResponseCache(directory: path)
+      try CacheFolder.store(0, size: 50, in: cache)
+      await cache.flush()
+      let file = try #require(CacheFolder.files(path).first)
+      let bytes = TextFile.bytes(file)
+      #expect(bytes.count > 100)
+      let scratch = try ScratchDirectory()
+      func looks(at bytes: [UInt8]) async throws -> Bool {
+        let other = try scratch.write(bytes, to: "entry")
+        try FileManager.default.removeItem(atPath: file)
+        try FileManager.default.moveItem(atPath: other, toPath: file)
+        cache.forgetMemory()
+        return await cache.cachedResponse(for: try CacheFolder.request(0)) != nil
+      }
+      #expect(try await looks(at: bytes))
+      for place in bytes.indices {
+        var bent = bytes
+        bent[place] ^= 0x10
+        if try await looks(at: bent) { Issue.record("byte \(place) was not missed") }
+      }
+      for length in stride(from: 0, to: bytes.count, by: 3) where try await looks(at: Array(bytes[..<length])) {
+        Issue.record("\(length) of \(bytes.count) bytes were enough")
+      }
+      #expect(try await !looks(at: bytes + [0]))
+    }
+  }
+
+  @Test func filesStayBelowTheLimitUnderLoad() async throws {
+    try await withFolder { path in
+      let limit = 300_000
+      let caches = [
+        try ResponseCache(memoryCapacity: 0, diskCapacity: limit, directory: path),
+        try ResponseCache(memoryCapacity: 0, diskCapacity: limit, directory: path),
+      ]
+      let largest = Locked(0)
+      for round in 0..<20 {
+        for number in 0..<10 { try CacheFolder.store(round * 10 + number, size: 5000, in: caches[number % 2]) }
+        for cache in caches { await cache.flush() }
+        let sum = try CacheFolder.files(path).reduce(0) { $0 + TextFile.bytes($1).count }
+        largest.withLock { $0 = max($0, sum) }
+        #expect(caches[0].currentDiskUsage == sum)
+      }
+      #expect(largest.withLock { $0 } <= limit)
+      #expect(largest.withLock { $0 } > limit / 2)
+      // What was stored last is there.
+      #expect(await caches[0].cachedResponse(for: try CacheFolder.request(199)) != nil)
+    }
+  }
+
+  /// 8 threads on one cache, and two processes with 4 threads each beside it: everything is there, and nothing else.
+  @Test func threadsAndProcessesShareADirectory() async throws {
+    try await withFolder { path in
+      let cache = try ResponseCache(memoryCapacity: 1 << 20, directory: path)
+      async let first: Void = Self.writeElsewhere(1000, path)
+      async let second: Void = Self.writeElsewhere(2000, path)
+      try await CacheWriter.write(0..<200, to: cache, threads: 8)
+      _ = await (first, second)
+      cache.forgetMemory()
+      for range in [0..<200, 1000..<1100, 2000..<2100] {
+        #expect(try await present(range, in: cache) == Array(range))
+        for number in range { #expect(try await CacheFolder.fault(number, in: cache) == nil) }
+      }
+    }
+  }
+
+  private static func writeElsewhere(_ start: Int, _ path: String) async {
+    await #expect(processExitsWith: .success) { [path = path as String, start = start as Int] in
+      try await CacheWriter.write(start..<(start + 100), to: path, threads: 4)
+    }
+  }
+
+  /// Killed while it writes, the cache opens, and holds nothing but what was stored. `LUPINE_CACHE_KILLS` says how often, 20 by default.
+  @Test func killsLeaveNoWrongByte() async throws {
+    let kills = ProcessInfo.processInfo.environment["LUPINE_CACHE_KILLS"].flatMap { Int($0) } ?? 20
+    try await withFolder { path in
+      var found = 0
+      for round in 0..<kills {
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String, round = round as Int] in
+          try await CacheWriter.writeUntilKilled(round, to: path)
+        }
+        let cache = try ResponseCache(memoryCapacity: 0, diskCapacity: 400_000, directory: path)
+        for number in 0..<CacheWriter.keys {
+          if let fault = try await CacheFolder.fault(number, in: cache) { Issue.record("kill \(round): \(fault)") }
+          if await cache.cachedResponse(for: try CacheFolder.request(number)) != nil { found += 1 }
+        }
+      }
+      #expect(found > 0)
+    }
+  }
+}
+
+/// Writes to a cache from several threads.
+enum CacheWriter {
+  static let keys = 40
+
+  static func write(_ range: Range<Int>, to path: String, threads: Int) async throws {
+    let cache = try ResponseCache(memoryCapacity: 1 << 20, directory: path)
+    try await write(range, to: cache, threads: threads)
+  }
+
+  static func write(_ range: Range<Int>, to cache: ResponseCache, threads: Int) async throws {
+    await withTaskGroup(of: Void.self) { group in
+      for thread in 0..<threads {
+        group.addTask {
+          for number in range where number % threads == thread {
+            try? CacheFolder.store(number, size: number % 7 * 1000, in: cache)
+          }
+        }
+      }
+    }
+    await cache.flush()
+  }
+
+  /// Stores over and over, larger than the limit in all, until this process is killed: after so many microseconds, by itself.
+  static func writeUntilKilled(_ seed: Int, to path: String) async throws {
+    let cache = try ResponseCache(memoryCapacity: 0, diskCapacity: 400_000, directory: path)
+    var generator = SystemRandomNumberGenerator()
+    let delay = UInt32.random(in: 500...30_000, using: &generator)
+    DispatchQueue.global().async {
+      usleep(delay)
+      kill(getpid(), SIGKILL)
+    }
+    var version = seed * 1000
+    while true {
+      version += 1
+      for number in 0..<keys { try CacheFolder.store(number, version, size: 500 + number * 700, in: cache) }
+      await cache.flush()
+    }
+  }
+}
