@@ -5,6 +5,7 @@ import LupineFuzzBodies
 @main struct Replay {
   static let bodies: [String: @Sendable ([UInt8]) -> Void] = [
     "Archive": { ArchiveFuzz.run(bytes: $0) },
+    "CacheEntry": { CacheEntryFuzz.run(bytes: $0) },
     "Certificates": { CertificatesFuzz.run(bytes: $0) },
     "ChunkedDecoder": { ChunkedDecoderFuzz.run(bytes: $0) },
     "ClientConnection": { ClientConnectionFuzz.run(bytes: $0) },

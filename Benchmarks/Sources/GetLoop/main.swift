@@ -3,7 +3,7 @@ import LupineSession
 
 // One measured run: COUNT requests for URL over CONNECTIONS connections; prints what it cost this process.
 let options = LoopOptions(
-  at: 2, usage: "GetLoop await|engine|callback \(LoopOptions.usage) [--engines N] [--abandon]")
+  at: 2, usage: "GetLoop await|engine|callback \(LoopOptions.usage) [--engines N] [--abandon] [--cache memory|DIR]")
 let mode = CommandLine.arguments[1]
 let url = options.url
 /// Each engine has a session and its share of the connections; with one, the process's own engine carries it.
@@ -19,6 +19,11 @@ func makeSession() throws -> Session {
   if !options.reusesConnections { configuration.maximumUsesPerConnection = 1 }
   configuration.tls.allowsResumption = options.resumesSessions
   if option("--engines") != nil { configuration.engine = .own }
+  // Of a URL whose response may be stored: what a hit costs. With a directory every hit is read from its file.
+  if let place = option("--cache") {
+    configuration.responseCache =
+      place == "memory" ? ResponseCache() : try ResponseCache(memoryCapacity: 0, directory: place)
+  }
   return try Session(configuration)
 }
 

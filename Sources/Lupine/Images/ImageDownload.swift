@@ -36,7 +36,7 @@ public enum ImageCachePolicy: Sendable, Hashable {
   case useCache
   /// Take the image from memory, or fail with `SessionError` and `.imageNotCached`. Source: `NSURLRequestReturnCacheDataDontLoad`.
   case onlyCache
-  /// Download the image. Source: `NSURLRequestReloadIgnoringLocalCacheData`.
+  /// Download the image, past the session's `responseCache` too. Source: `NSURLRequestReloadIgnoringLocalCacheData`.
   case reload
 }
 

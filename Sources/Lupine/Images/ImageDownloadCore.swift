@@ -94,7 +94,7 @@ final class ImageDownloadCore: Sendable {
       handler.deliver(.failure(error))
       return nil
     }
-    return add(key, handler, receiptID)
+    return add(key, handler, receiptID, isReload: policy == .reload)
   }
 
   private func join(_ key: String?, _ handler: Handler, _ receiptID: UUID) -> ImageDownloadReceipt? {
@@ -108,13 +108,15 @@ final class ImageDownloadCore: Sendable {
     }
   }
 
-  private func add(_ key: String?, _ handler: Handler, _ receiptID: UUID) -> ImageDownloadReceipt {
+  private func add(_ key: String?, _ handler: Handler, _ receiptID: UUID, isReload: Bool) -> ImageDownloadReceipt {
     let number = state.withLock { state in
       state.lastNumber += 1
       return state.lastNumber
     }
+    var request = handler.request
+    if isReload, request.cachePolicy == nil { request.cachePolicy = .reloadIgnoringLocalCacheData }
     // Made before it is known to be needed, because nothing of others is called under a lock.
-    let task = transport.makeTask(handler.request) { [self] response, image, error in
+    let task = transport.makeTask(request) { [self] response, image, error in
       finish(number, response, image, error)
     }
     let (receipt, begins): (ImageDownloadReceipt, Bool) = state.withLock { state in

@@ -21,10 +21,14 @@ public final class ImageDownloader: Sendable {
     do { return try ImageDownloader() } catch { preconditionFailure("the default downloader cannot be made: \(error)") }
   }()
 
-  /// The configuration that a downloader has by itself: the session's default, with `Accept: image/*`.
+  /// Where downloaders keep responses by themselves: 20 MiB of memory for the process. A configuration of yours may have another, with files.
+  public static let defaultResponseCache = ResponseCache(memoryCapacity: 20 << 20)
+
+  /// The configuration that a downloader has by itself: the session's default, with `Accept: image/*` and `defaultResponseCache`.
   public static var defaultConfiguration: SessionConfiguration {
     var configuration = SessionConfiguration.default
     configuration.additionalFields[.accept] = "image/*"
+    configuration.responseCache = defaultResponseCache
     return configuration
   }
 

@@ -33,6 +33,8 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
   /// `Request.handlesCookies` of requests; nil leaves it alone. Default nil.
   public var handlesCookies: Bool?
 
+  /// `Request.cachePolicy` of requests; nil leaves it to the session. Default nil.
+  public var cachePolicy: RequestCachePolicy?
   /// `Request.networkServiceType` of requests: how their packets are marked; nil leaves it alone, so that the session's holds. Default nil.
   public var networkServiceType: NetworkServiceType?
   /// `Request.allowsCellularAccess` of requests: whether they may go over a mobile network; nil leaves it alone. Default nil.
@@ -104,6 +106,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
     var request = original
     request.timeoutInterval = timeoutInterval
     if let handlesCookies { request.handlesCookies = handlesCookies }
+    request.cachePolicy = cachePolicy
     request.networkServiceType = networkServiceType
     if let allowsCellularAccess { request.allowsCellularAccess = allowsCellularAccess }
     return request

@@ -21,7 +21,7 @@ struct BatchCommand: AsyncParsableCommand {
          "maxBodyBytes": 268435456, "caFile": "ca.pem", "insecure": false,
          "clientCert": "cert.pem", "clientKey": "key.pem",
          "resolve": {"example.com:443": "127.0.0.1:8443"}, "unixSocket": "path",
-         "cookies": false, "cookieFile": "cookies.txt", "outputFile": "path", "resumeFrom": "…"}
+         "cookies": false, "cookieFile": "cookies.txt", "outputFile": "path", "resumeFrom": "…", "cache": "directory"}
         Only "url" is needed; the values shown for flags and numbers are the defaults (no timeout).
 
       RESULT:
@@ -76,6 +76,7 @@ struct BatchRun: Sendable {
       }
       try await group.waitForAll()
     }
+    await sessions.flushCaches()
     try sessions.saveCookies()
   }
 

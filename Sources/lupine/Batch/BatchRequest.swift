@@ -25,6 +25,8 @@ struct BatchRequest: Sendable {
     var resolve: [String: String] = [:]
     var unixSocket: String?
     var jar = BatchJars.Choice.none
+    /// A directory.
+    var cache: String?
   }
 
   /// The body goes into a file instead of the result.
@@ -121,6 +123,7 @@ struct BatchRequest: Sendable {
     key.unixSocket = try fields.string("unixSocket")
     key.resolve = try fields.strings("resolve")
     key.jar = try jar(fields)
+    key.cache = try fields.string("cache")
     if key.clientKey != nil, key.clientCertificate == nil { throw BatchRefusal("\"clientKey\" needs \"clientCert\"") }
     return key
   }

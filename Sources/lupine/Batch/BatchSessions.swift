@@ -8,6 +8,8 @@ final class BatchSessions: Sendable {
   private struct State {
     var sessions: [Key: Session] = [:]
     var order: [Key] = []
+    /// By directory.
+    var caches: [String: ResponseCache] = [:]
   }
 
   /// More combinations than this: the oldest session goes when its requests are done.
@@ -28,6 +30,11 @@ final class BatchSessions: Sendable {
     return try state.withLock { state throws(SessionError) in
       if let session = state.sessions[key] { return session }
       var configuration = configuration(for: key, jar)
+      if let path = key.cache {
+        let cache = try state.caches[path] ?? ResponseCache(directory: path)
+        state.caches[path] = cache
+        configuration.responseCache = cache
+      }
       configuration.transport = try archive?.transport(configuration)
       let session = try Session(configuration)
       if state.order.count >= Self.limit { state.sessions[state.order.removeFirst()] = nil }
@@ -35,6 +42,11 @@ final class BatchSessions: Sendable {
       state.order.append(key)
       return session
     }
+  }
+
+  /// Waits until the directories have what was stored.
+  func flushCaches() async {
+    for cache in state.withLock({ Array($0.caches.values) }) { await cache.flush() }
   }
 
   /// Writes the files of cookies.

@@ -48,6 +48,8 @@ struct FetchCommand: AsyncParsableCommand {
     if output.download { plan.request.acceptsCompressedContent = false }
     let file = try session.path.map { try SessionFile($0) }
     if let file { plan.configuration.cookieStorage = file.cookies }
+    let cache = try session.cache.map { try ResponseCache(directory: $0) }
+    plan.configuration.responseCache = cache
     if output.printCurl {
       let command = plan.request.curlCommand(
         redactingSecrets: !output.showSecrets, configuration: plan.configuration)
@@ -59,9 +61,11 @@ struct FetchCommand: AsyncParsableCommand {
       try await ArchiveFile.writing(archive) { [plan, output] in try await FetchRun(plan, output: output).run() }
     } catch {
       // What the redirects before a failure have set is kept too.
+      await cache?.flush()
       try file?.save()
       throw error
     }
+    await cache?.flush()
     try file?.save()
   }
 }

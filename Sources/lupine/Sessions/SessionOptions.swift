@@ -6,4 +6,9 @@ struct SessionOptions: ParsableArguments {
     name: .customLong("session"),
     help: ArgumentHelp("Keep cookies in this file between runs; it is made when it is missing.", valueName: "file"))
   var path: String?
+
+  @Option(
+    help: ArgumentHelp("Keep responses in this directory, and use them again as RFC 9111 says.", valueName: "directory")
+  )
+  var cache: String?
 }

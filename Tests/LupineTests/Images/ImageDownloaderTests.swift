@@ -174,6 +174,19 @@ import Testing
     }
   }
 
+  /// Without images in memory the responses answer, unless they are not to.
+  @Test func reloadGoesPastTheResponseCache() async throws {
+    try await withService { service in
+      let downloader = try service.downloader(cache: nil)
+      let request = try service.request("/fresh")
+      for _ in 0..<3 { _ = try await downloader.image(for: request) }
+      #expect(service.server.requestCount == 1)
+      _ = try await downloader.image(for: request, cachePolicy: .reload)
+      #expect(service.server.requestCount == 2)
+      #expect(ImageDownloader.defaultConfiguration.responseCache === ImageDownloader.defaultResponseCache)
+    }
+  }
+
   @Test func redirectedImage() async throws {
     try await withService { service in
       let download = try await service.downloader().image(from: service.server.url("/moved"))

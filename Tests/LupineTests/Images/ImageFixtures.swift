@@ -45,6 +45,10 @@ struct ImageService {
     }
     server = try LoopbackServer(routes: [
       ServerRoute("GET", "/image", handler: png),
+      ServerRoute("GET", "/fresh") { _, connection in
+        try connection.respond(
+          fields: ["Content-Type": "image/png", "Cache-Control": "max-age=1000"], body: TestImage.png(2, 2))
+      },
       ServerRoute("GET", "/held") { request, connection in
         guard try connection.stall(until: latch) == .released else { return }
         try png(request, connection)
@@ -70,6 +74,7 @@ struct ImageService {
   ) throws -> ImageDownloader {
     var configuration = ImageDownloader.defaultConfiguration
     configuration.cookieStorage = CookieStorage()
+    configuration.responseCache = ResponseCache()
     return try ImageDownloader(
       configuration: configuration, prioritization: prioritization, maximumActiveDownloads: maximum,
       imageCache: cache, completionQueue: queue)

@@ -279,11 +279,13 @@ import Testing
     serializer.timeoutInterval = .seconds(3)
     serializer.handlesCookies = false
     serializer.networkServiceType = .video
+    serializer.cachePolicy = .returnCacheDataElseLoad
     serializer.allowsCellularAccess = false
     let copy = serializer
     let request = try copy.request(method: "GET", url: Self.url)
     #expect(request.timeoutInterval == .seconds(3) && !request.handlesCookies)
     #expect(request.networkServiceType == .video && !request.allowsCellularAccess)
+    #expect(plain.cachePolicy == nil && request.cachePolicy == .returnCacheDataElseLoad)
     let own = try copy.serialize(try Request(Self.url), parameters: nil)
     #expect(own.timeoutInterval == nil && own.handlesCookies)
   }

@@ -1,0 +1,71 @@
+import LupineRules
+import LupineWire
+import Testing
+
+/// The pure half of the cache; `Cases/rfc9111.md` of LupineSessionTests has the rest.
+@Suite struct CacheRulesTests {
+  /// Vectors of another implementation.
+  @Test(
+    arguments: [
+      ("", 0xEF46_DB37_51D8_E999), ("a", 0xD24E_C4F1_A98C_6E5B), ("abc", 0x44BC_2CF5_AD77_0999),
+    ] as [(String, UInt64)]) func checksums(_ text: String, _ hash: UInt64)
+  {
+    #expect(XXHash64.hash(Array(text.utf8).span) == hash)
+  }
+
+  @Test func checksumOfManyBytes() {
+    #expect(XXHash64.hash((0..<100).map { UInt8($0) }.span) == 0x6AC1_E580_3216_6597)
+  }
+
+  private func directives(_ change: (inout CacheDirectives) -> Void) -> CacheDirectives {
+    var directives = CacheDirectives()
+    change(&directives)
+    return directives
+  }
+
+  @Test func directivesAreRead() {
+    #expect(CacheDirectives([]) == CacheDirectives())
+    #expect(CacheDirectives(["MAX-AGE=5 , Public"]) == directives { ($0.maximumAge, $0.isPublic) = (5, true) })
+    #expect(CacheDirectives(["max-age=7", "max-age=3"]).maximumAge == 3)
+    #expect(CacheDirectives(["max-age=\"1\\2\""]).maximumAge == 12)
+    #expect(CacheDirectives(["max-stale"]).maximumStaleness == .any)
+    #expect(CacheDirectives(["max-stale, max-stale=4"]).maximumStaleness == .seconds(4))
+    #expect(CacheDirectives(["min-fresh=x"]).minimumFreshness == 2_147_483_648)
+    #expect(CacheDirectives(["a=\"b, no-store\""]) == CacheDirectives())
+    #expect(CacheDirectives(["a=\"b\\\", no-store"]).noStore)
+    #expect(CacheDirectives(["no-store=1"]).noStore)
+  }
+
+  /// A quote without an end must not cost a scan for each one.
+  @Test func manyQuotesAreReadOnce() {
+    let text = "\"" + String(repeating: "\\\"", count: 200_000) + ",no-store"
+    #expect(CacheDirectives([text]).noStore)
+  }
+
+  @Test func recordsReadBack() throws {
+    let head = try ResponseHead(
+      status: 200, reason: "Fine",
+      fields: [("ETag", "\"v\""), ("Age", "3"), ("Set-Cookie", "a=b"), ("Connection", "X"), ("X", "1"), ("Y", "ü")])
+    let response = try #require(
+      StoredResponse(key: "k", head: head, body: [1, 2], requestTime: 5, responseTime: 6, authorization: nil))
+    #expect(response.head.fields.pairs.map(\.name) == ["ETag", "Age", "Y"])
+    let bytes = try #require(CacheRecord.response(response).encoded)
+    let record = CacheRecord(decoding: bytes, key: "k")
+    guard case .response(let read)? = record else { throw CacheFault() }
+    #expect(read.head == response.head && read.body == [1, 2] && read.terms == response.terms)
+    #expect(CacheRecord(decoding: bytes, key: "l") == nil)
+    #expect(response.head(at: 16)?.fields.values(named: "age") == ["14"])
+    let secret = StoredResponse(
+      key: "k", head: head, body: [], requestTime: 5, responseTime: 6, authorization: "Bearer")
+    #expect(CacheRecord.response(try #require(secret)).encoded == nil)
+  }
+
+  @Test func namesReadBack() throws {
+    let record = CacheRecord.variants(key: "k", names: ["a", "b"], generation: .max)
+    guard case .variants("k", ["a", "b"], .max)? = CacheRecord(decoding: try #require(record.encoded), key: nil) else {
+      throw CacheFault()
+    }
+  }
+
+  private struct CacheFault: Error {}
+}
