@@ -50,6 +50,7 @@ let fuzzRunners: [Target] =
     "ShellQuoting",
     "ClientConnection",
     "CacheEntry",
+    "ProxyHandshake",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",

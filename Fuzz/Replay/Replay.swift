@@ -18,6 +18,7 @@ import LupineFuzzBodies
     "Multipart": { MultipartFuzz.run(bytes: $0) },
     "Netlink": { NetlinkFuzz.run(bytes: $0) },
     "PoolWalk": { PoolWalk.run(bytes: $0) },
+    "ProxyHandshake": { ProxyHandshakeFuzz.run(bytes: $0) },
     "QueryString": { QueryStringFuzz.run(bytes: $0) },
     "Redirect": { RedirectFuzz.run(bytes: $0) },
     "RequestEncoder": { RequestEncoderFuzz.run(bytes: $0) },

@@ -24,7 +24,7 @@ enum IPv6Literal {
   }
 
   /// The eight groups, or `nil` for anything that is not an address.
-  private static func readGroups(_ bytes: Span<UInt8>, _ range: Range<Int>) -> InlineArray<8, UInt16>? {
+  static func readGroups(_ bytes: Span<UInt8>, _ range: Range<Int>) -> InlineArray<8, UInt16>? {
     let colon = UInt8(ascii: ":")
     var groups = InlineArray<8, UInt16>(repeating: 0)
     var count = 0

@@ -22,6 +22,7 @@ import Testing
     ("Certificates", { CertificatesFuzz.run(bytes: $0) }),
     ("JSONText", { JSONTextFuzz.run(bytes: $0) }),
     ("ShellQuoting", { ShellQuotingFuzz.run(bytes: $0) }),
+    ("ProxyHandshake", { ProxyHandshakeFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
     ("ClientConnection", { ClientConnectionFuzz.run(bytes: $0) }),
   ]

@@ -1,0 +1,185 @@
+import LupineRules
+import LupineTLS
+import LupineWire
+import Testing
+
+/// The client's side of CONNECT, fed whole, byte by byte and at every split.
+@Suite struct ConnectTunnelTests {
+  struct Case: Sendable, CustomTestStringConvertible {
+    var name: String
+    var secret: CredentialSecret? = .password(user: "u", password: "p")
+    var isPreemptive = false
+    var answer: String
+    /// What comes of it: the scheme of each request, then the end.
+    var log: [String]
+    var testDescription: String { name }
+  }
+
+  private static let basic = "Proxy-Authenticate: Basic realm=\"r\"\r\n"
+  private static let digest =
+    "Proxy-Authenticate: Digest realm=\"r\", nonce=\"n1\", qop=\"auth\", algorithm=SHA-256\r\n"
+  private static let stale =
+    "Proxy-Authenticate: Digest realm=\"r\", nonce=\"n2\", qop=\"auth\", algorithm=SHA-256, stale=true\r\n"
+  private static let ok = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+  private static func asked(_ challenges: String, _ rest: String = "Content-Length: 2\r\n\r\nno") -> String {
+    "HTTP/1.1 407 Who is it\r\n\(challenges)\(rest)"
+  }
+
+  static let cases: [Case] = [
+    Case(name: "open", answer: ok, log: ["-", "established, 0 left"]),
+    Case(name: "HTTP/1.0", answer: "HTTP/1.0 200 OK\r\n\r\n", log: ["-", "established, 0 left"]),
+    Case(
+      name: "a length means nothing in a 200", answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbytes",
+      log: ["-", "established, 5 left"]),
+    Case(name: "interim", answer: "HTTP/1.1 103 Early\r\n\r\n" + ok, log: ["-", "established, 0 left"]),
+    Case(name: "Basic", answer: asked(basic) + ok, log: ["-", "Basic", "established, 0 left"]),
+    Case(
+      name: "chunked 407", answer: asked(basic, "Transfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n") + ok,
+      log: ["-", "Basic", "established, 0 left"]),
+    Case(name: "the strongest", answer: asked(basic + digest) + ok, log: ["-", "Digest", "established, 0 left"]),
+    Case(name: "preemptive", isPreemptive: true, answer: ok, log: ["Basic", "established, 0 left"]),
+    Case(name: "preemptive, refused", isPreemptive: true, answer: asked(basic), log: ["Basic", "refused 407"]),
+    Case(
+      name: "preemptive, but Digest is wanted", isPreemptive: true, answer: asked(digest) + ok,
+      log: ["Basic", "Digest", "established, 0 left"]),
+    Case(name: "wrong", answer: asked(basic) + asked(basic), log: ["-", "Basic", "refused 407"]),
+    Case(name: "wrong by Digest", answer: asked(digest) + asked(digest), log: ["-", "Digest", "refused 407"]),
+    Case(
+      name: "stale", answer: asked(digest) + asked(stale) + ok, log: ["-", "Digest", "Digest", "established, 0 left"]),
+    Case(
+      name: "stale for ever",
+      answer: asked(digest) + asked(stale) + asked(digest.replacing("256", with: "256,stale=true")) + asked(stale),
+      log: ["-", "Digest", "Digest", "Digest", "refused 407"]),
+    Case(name: "nothing to answer with", secret: nil, answer: asked(basic), log: ["-", "refused 407"]),
+    Case(name: "no scheme of ours", answer: asked("Proxy-Authenticate: Negotiate\r\n"), log: ["-", "refused 407"]),
+    Case(name: "a token", secret: .token("t"), answer: ok, log: ["-", "established, 0 left"]),
+    Case(
+      name: "connection closes", answer: asked(basic, "Connection: close\r\nContent-Length: 0\r\n\r\n"),
+      log: ["-", "again", "Basic"]),
+    Case(name: "until close", answer: asked(basic, "\r\nsorry"), log: ["-", "again", "Basic"]),
+    Case(
+      name: "a long body",
+      answer: asked(basic, "Content-Length: 70000\r\n\r\n") + String(repeating: "x", count: 66_000),
+      log: ["-", "again", "Basic"]),
+    Case(name: "forbidden", answer: "HTTP/1.1 403 No\r\nContent-Length: 5\r\n\r\nnever", log: ["-", "refused 403"]),
+    Case(name: "redirect", answer: "HTTP/1.1 302 Go\r\nLocation: http://evil/\r\n\r\n", log: ["-", "refused 302"]),
+    Case(
+      name: "401 is no proxy's", answer: "HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=x\r\n\r\n",
+      log: ["-", "refused 401"]),
+    Case(name: "no HTTP", answer: "SSH-2.0-OpenSSH\r\n", log: ["-", "wire"]),
+    Case(name: "cut", answer: "HTTP/1.1 200 OK\r\n", log: ["-"]),
+  ]
+
+  @Test(arguments: cases) func everySplitSaysTheSame(_ one: Case) throws {
+    let bytes = Array(one.answer.utf8)
+    #expect(try Self.feed(one, [bytes[...]]) == one.log)
+    #expect(try Self.feed(one, bytes.indices.map { bytes[$0...$0] }) == one.log)
+    for cut in stride(from: 1, to: bytes.count, by: bytes.count > 1000 ? 997 : 1) {
+      #expect(try Self.feed(one, [bytes[..<cut], bytes[cut...]]) == one.log)
+    }
+  }
+
+  private static let tools = ProxyAuthenticationTools { hash, bytes in
+    MessageDigest.hash(hash == .md5 ? .md5 : .sha256, bytes)
+  } clientNonce: {
+    "cnonce"
+  }
+
+  private static func feed(_ one: Case, _ pieces: [ArraySlice<UInt8>]) throws -> [String] {
+    var credentials = one.secret.map { ProxyCredentials($0) }
+    credentials?.isPreemptive = one.isPreemptive
+    var machine = ConnectTunnel(
+      authority: "h:443", fields: [],
+      authentication: ProxyAuthentication(credentials, isSecure: false, remembered: nil, tools: tools),
+      limits: WireLimits())
+    var log = [scheme(try machine.request())]
+    var taken = 0
+    for piece in pieces {
+      let piece = Array(piece)
+      var offset = 0
+      feeding: while true {
+        do {
+          switch try machine.receive(piece.span, &offset) {
+          case .needMore: break feeding
+          case .send(let head): log.append(scheme(head))
+          case .reconnect(let head): return log + ["again", scheme(head)]
+          case .established: return log + ["established, \(one.answer.utf8.count - taken - offset) left"]
+          }
+        } catch {
+          switch error {
+          case .refused(let refusal): return log + ["refused \(refusal.status)"]
+          case .wire: return log + ["wire"]
+          default: return log + ["\(error)"]
+          }
+        }
+      }
+      taken += offset
+    }
+    return log
+  }
+
+  private static func scheme(_ head: [UInt8]) -> String {
+    let text = String(decoding: head, as: UTF8.self)
+    #expect(text.hasPrefix("CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n"))
+    let line = text.split(separator: "\r\n").first { $0.hasPrefix("Proxy-Authorization: ") }
+    return line.map { String($0.split(separator: " ")[1]) } ?? "-"
+  }
+
+  @Test func aRefusalHasStatusAndFields() throws {
+    var machine = ConnectTunnel(
+      authority: "h:443", fields: [("X-Trace", "1")],
+      authentication: ProxyAuthentication(nil, isSecure: false, remembered: nil, tools: Self.tools),
+      limits: WireLimits())
+    let head = try machine.request()
+    #expect(String(decoding: head, as: UTF8.self) == "CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\nX-Trace: 1\r\n\r\n")
+    var offset = 0
+    let answer = Array("HTTP/1.1 503 Not today\r\nX-Squid-Error: ERR_DNS 0\r\n\r\n".utf8)
+    do {
+      _ = try machine.receive(answer.span, &offset)
+      Issue.record("a 503 opened a tunnel")
+    } catch {
+      guard case .refused(let refusal) = error else {
+        Issue.record("another error: \(error)")
+        return
+      }
+      #expect(refusal.status == 503)
+      #expect(refusal.reason == "Not today")
+      #expect(refusal.fields.first(named: "x-squid-error") == "ERR_DNS 0")
+    }
+  }
+
+  @Test func aFieldThatBreaksTheFramingIsRefused() throws {
+    var machine = ConnectTunnel(
+      authority: "h:443", fields: [("X", "a\r\nHost: evil")],
+      authentication: ProxyAuthentication(nil, isSecure: false, remembered: nil, tools: Self.tools),
+      limits: WireLimits())
+    do {
+      _ = try machine.request()
+      Issue.record("CR LF went out")
+    } catch {
+      guard case .badRequest = error else {
+        Issue.record("another error: \(error)")
+        return
+      }
+    }
+  }
+
+  @Test func whatWasAcceptedIsUsedAgainWithItsCount() throws {
+    let secret = CredentialSecret.password(user: "u", password: "p")
+    let challenge = try DigestChallenge(
+      try #require(ChallengeReader.read([Array("Digest realm=r, nonce=n, qop=auth".utf8)]).challenges.first))
+    let remembered = ChallengeAnswer(challenge: .digest(challenge), secret: secret, clientNonce: "c", count: 2)
+    var authentication = ProxyAuthentication(
+      ProxyCredentials(secret), isSecure: false, remembered: remembered, tools: Self.tools)
+    let value = try #require(try authentication.field(method: "GET", target: "http://h/"))
+    #expect(value.contains("nc=00000002"))
+    #expect(value.contains("uri=\"http://h/\""))
+    // curl CVE-2026-9079: a password that is no longer the configured one is not sent.
+    var other = ProxyAuthentication(
+      ProxyCredentials(.password(user: "u", password: "new")), isSecure: false, remembered: remembered,
+      tools: Self.tools)
+    let none = try other.field(method: "GET", target: "http://h/")
+    #expect(none == nil)
+  }
+}
