@@ -15,6 +15,8 @@ final class EngineCore {
   /// Pools of sessions that are gone, with connections that are not.
   private var forgotten: [EnginePool] = []
   private let sessions = TLSSessionCache()
+  /// Those of proxies, apart: a ticket of one is never shown to the other (curl CVE-2021-22890).
+  private let proxySessions = TLSSessionCache()
   /// One plaintext buffer for all TLS connections of the loop.
   private let scratch = TLSScratch()
 
@@ -141,6 +143,15 @@ final class EngineCore {
       options.trustEvaluation = stops.trust ? .deferred : .automatic
       options.asksForIdentity = stops.identity
     }
+    return try TLSConnection(client: context, options: options, scratch: scratch)
+  }
+
+  /// A client for a proxy, which the policy alone trusts.
+  func proxyTLSConnection(
+    _ context: TLSContext, serverName: String, port: UInt16
+  ) throws(TLSError) -> TLSConnection {
+    var options = TLSClientOptions(serverName: try ServerName(serverName), port: port)
+    options.sessions = proxySessions
     return try TLSConnection(client: context, options: options, scratch: scratch)
   }
 }

@@ -25,6 +25,8 @@ package enum EngineError: Error, Sendable {
   /// Every address is reached over a mobile network, and those are not allowed.
   case cellular(interface: String)
   case io(IOError)
+  /// The proxy on the way was of no use.
+  case proxy(ProxyFailure)
   /// A file that was to be sent could not be read or was shorter than said.
   case file(IOError)
   case fileShrank(expected: Int64, actual: Int64)

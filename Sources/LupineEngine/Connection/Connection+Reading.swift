@@ -88,6 +88,11 @@ extension Connection {
       receive(plaintext: bytes)
       return
     }
+    if outerTLS == nil { receive(ciphertext: bytes, tls) } else { receiveNested(bytes) }
+  }
+
+  /// Ciphertext of the origin.
+  func receive(ciphertext bytes: Span<UInt8>, _ tls: TLSConnection) {
     do throws(TLSError) {
       let result = try tls.receive(bytes) { plaintext in receive(plaintext: plaintext) }
       guard state != .closed else { return }
@@ -191,6 +196,7 @@ extension Connection {
     if head.status == 417, transfer.expectsContinue, exchange.sending == .awaitingContinue {
       transfer.refuseExpectation()
     }
+    if transfer.request.forwardTarget != nil { hearProxy(head, transfer) }
     if exchange.finalHead(status: head.status) == .stopBody {
       transfer.clock.awaitingContinueSince = nil
       // Nothing more will be sent, so that no deadline waits for it.

@@ -7,14 +7,15 @@ internal import LupineTLS
 extension Connection {
   /// The server's certificates are there.
   func askTrust() {
-    guard let tls, let report = tls.trustReport, let desk = pool.trustDesk else { return }
+    // Within a proxy's TLS more than one piece may come while it waits.
+    guard !isAskingForTrust, let tls, let report = tls.trustReport, let desk = pool.trustDesk else { return }
     hold()
     desk.askTrust(for: self, report)
   }
 
   /// The server wants to see a certificate.
   func askIdentity() {
-    guard let tls, let desk = pool.trustDesk else { return }
+    guard !isAskingForTrust, let tls, let desk = pool.trustDesk else { return }
     hold()
     desk.askIdentity(for: self, authorities: tls.acceptableAuthorities)
   }
@@ -47,6 +48,6 @@ extension Connection {
     }
     // What was kept meanwhile is looked at now, what came to the socket in the next turn.
     if canRead, let registration { context.requeue(registration) }
-    receive(Span())
+    receive(ciphertext: Span(), tls)
   }
 }

@@ -195,6 +195,7 @@ extension Connection {
 
   /// Sends the ciphertext that waits.
   func flushTLS() -> Bool {
+    guard outerTLS == nil else { return flushNested() }
     guard let tls, let socket else { return true }
     while !tls.output.isEmpty {
       guard canWrite else { return false }

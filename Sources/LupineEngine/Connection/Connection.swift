@@ -30,11 +30,13 @@ final class Connection: ReadinessHandler, TimerHandler {
   var socket: Socket?
   var registration: Registration?
   var tls: TLSConnection?
+  /// The TLS of a proxy around that of the origin; nil wherever there is one of them at most.
+  var outerTLS: TLSConnection?
   var parser: ResponseParser
   var information: ConnectionInformation?
   var opening = OpeningTimes()
-  private var remoteAddress: SocketAddress?
-  private var localAddress: SocketAddress?
+  var remoteAddress: SocketAddress?
+  var localAddress: SocketAddress?
 
   // Reading.
   var canRead = false
@@ -120,7 +122,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     startTLS(policy)
   }
 
-  private func startTLS(_ policy: TLSPolicy) {
+  func startTLS(_ policy: TLSPolicy) {
     state = .handshaking
     opening.tlsStart = context.now
     armHandshake(for: pool.configuration.tlsNanoseconds)
@@ -157,7 +159,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     opened()
   }
 
-  private func opened() {
+  func opened() {
     state = .idle
     disarm()
     information = currentInformation
@@ -166,18 +168,22 @@ final class Connection: ReadinessHandler, TimerHandler {
 
   /// What is known of the connection now.
   var currentInformation: ConnectionInformation {
-    let agreed = tls?.info
+    // Of a proxy's TLS nothing is said of the origin.
+    let origin = key.identity.tls == nil ? nil : tls
+    let agreed = origin?.info
     return ConnectionInformation(
       remoteAddress: remoteAddress?.description,
       localAddress: localAddress?.description,
       tlsVersion: agreed?.version.map { $0 == .tls13 ? "TLSv1.3" : "TLSv1.2" }, tlsCipher: agreed?.cipher,
-      tlsResumed: agreed?.isResumed ?? false, peerCertificates: tls?.peerChain ?? [], opening: opening)
+      tlsResumed: agreed?.isResumed ?? false, peerCertificates: origin?.peerChain ?? [], opening: opening,
+      isProxied: isProxied)
   }
 
   /// Which step of the opening is under way; nil: it is over.
   var openingPhase: TransferPhase? {
     switch state {
-    case .opening: opening.connectStart == nil ? .resolve : .connect
+    case .opening:
+      opening.proxyStart != nil ? .proxy : opening.connectStart == nil ? .resolve : .connect
     // Whoever decides about trust may be a person, and takes the time that the decision has.
     case .handshaking: isAskingForTrust ? nil : .tls
     case .idle, .busy, .ending, .closed: nil
@@ -231,7 +237,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     } catch {
       failure = TransferFailure(error: error, phase: .receive, requestBytesSent: true)
     }
-    let again = failure == nil && mayResendWithoutExpectation(transfer)
+    let again = failure == nil && mayResend(transfer)
     if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.isEmpty, !isRetired {
       state = .idle
       idleSince = now
@@ -242,7 +248,7 @@ final class Connection: ReadinessHandler, TimerHandler {
       close(.notReusable)
     }
     if again {
-      pool.resendWithoutExpectation(transfer)
+      pool.resend(transfer)
     } else if failure == nil {
       pool.core.atRest { transfer.end(nil, now: now) }
     } else {
@@ -261,9 +267,9 @@ final class Connection: ReadinessHandler, TimerHandler {
     let failedPhase = phase ?? currentPhase(of: transfer)
     let wrote = wroteAnything
     close(.failed)
-    if mayResendWithoutExpectation(transfer), !error.isDeadline {
+    if mayResend(transfer), !error.isDeadline {
       // The answer was read as far as it matters: how its unwanted body ends changes nothing.
-      pool.resendWithoutExpectation(transfer)
+      pool.resend(transfer)
       return
     }
     pool.attemptFailed(
@@ -271,9 +277,13 @@ final class Connection: ReadinessHandler, TimerHandler {
       connectionWasReused: wasReused)
   }
 
-  /// 417 refused the expectation, and no byte of the body has been sent.
-  private func mayResendWithoutExpectation(_ transfer: Transfer) -> Bool {
-    transfer.shouldResendWithoutExpectation && exchange.bodyWasWithheld
+  /// 417 refused the expectation, and no byte of the body has been sent; or a proxy wants to know who is asking.
+  private func mayResend(_ transfer: Transfer) -> Bool {
+    switch transfer.resend {
+    case nil: false
+    case .withoutExpectation: exchange.bodyWasWithheld
+    case .toProxy: true
+    }
   }
 
   private func currentPhase(of transfer: Transfer) -> TransferPhase {
@@ -312,12 +322,15 @@ final class Connection: ReadinessHandler, TimerHandler {
     opener?.cancel()
     opener = nil
     if isAskingForTrust { pool.trustDesk?.forget(self) }
-    if let tls, mayNotify, let socket, output.isEmpty {
+    if outerTLS != nil {
+      if mayNotify, output.isEmpty { notifyNested() }
+    } else if let tls, mayNotify, let socket, output.isEmpty {
       // Best effort: a peer that is told of the end can free its session; nobody waits for the outcome.
       tls.close()
       _ = try? SystemCalls.send(socket.descriptor, tls.output.span)
     }
     tls = nil
+    outerTLS = nil
     if let registration { context.deregister(registration) }
     registration = nil
     socket = nil
@@ -386,6 +399,7 @@ final class Connection: ReadinessHandler, TimerHandler {
       return
     }
     tls?.releaseBuffers()
+    outerTLS?.releaseBuffers()
     parser.releaseStorage()
     output.releaseIfEmpty()
   }
@@ -396,8 +410,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     self.transfer = nil
     stopBody()
     close(.notReusable)
-    if mayResendWithoutExpectation(transfer) {
-      pool.resendWithoutExpectation(transfer)
+    if mayResend(transfer) {
+      pool.resend(transfer)
     } else {
       transfer.end(nil, now: context.now)
     }

@@ -1,12 +1,20 @@
 internal import LupineBase
 internal import LupineIO
+internal import LupineRules
 
-/// The steps from a connection's identity to a connected socket. TLS follows in the connection itself, and proxies will come between.
+/// The steps from a connection's identity to the origin. The opener resolves and connects, a `ProxyHandshake` does those of a proxy, and TLS
+/// with the origin follows in the connection itself.
 enum OpeningStep: Equatable {
   /// Look the host up.
   case resolve(host: String, port: UInt16)
   /// Connect to one of these.
   case connect([SocketAddress])
+  /// Speak TLS with the proxy, which has this name.
+  case proxyTLS(serverName: String, port: UInt16)
+  /// Have a SOCKS proxy connect to the host, which is looked up here with `resolves`.
+  case socks5(host: String, port: UInt16, resolves: Bool, address: SocketAddress? = nil)
+  /// Have an HTTP proxy open a tunnel.
+  case tunnel(authority: String)
   /// Speak TLS, as a client of this host.
   case tls(serverName: String)
 
@@ -23,9 +31,31 @@ enum OpeningStep: Equatable {
       } else {
         steps = [.resolve(host: identity.host, port: identity.port)]
       }
+    case .proxy(let route): steps = through(route, to: identity)
     }
     if identity.tls != nil { steps.append(.tls(serverName: identity.serverName)) }
     return steps
+  }
+
+  private static func through(_ route: ProxyRoute, to identity: ConnectionIdentity) -> [OpeningStep] {
+    var steps: [OpeningStep]
+    switch route.endpoint {
+    case .unixSocket(let path): steps = [.connect([.unix(path: path)])]
+    case .host(let host, let port):
+      steps = [.resolve(host: host.connectionText, port: port)]
+      if route.kind == .https { steps.append(.proxyTLS(serverName: host.serverName, port: port)) }
+    }
+    guard route.tunnels else { return steps }
+    guard !route.kind.isSOCKS else {
+      let resolves = route.kind == .socks5
+      // An override is for whoever looks names up.
+      let step = OpeningStep.socks5(
+        host: identity.host, port: identity.port, resolves: resolves,
+        address: resolves ? identity.addressOverride : nil)
+      return steps + [step]
+    }
+    let host = identity.host.utf8.contains(UInt8(ascii: ":")) ? "[\(identity.serverName)]" : identity.host
+    return steps + [.tunnel(authority: "\(host):\(identity.port)")]
   }
 }
 
@@ -37,6 +67,9 @@ final class ConnectionOpener: TimerHandler {
   private var timer: TimerIdentifier?
   private var connector: Connector?
   private var isCancelled = false
+  /// What is between the socket and the connection; nil without a proxy, and for one in the clear that forwards.
+  private var handshake: ProxyHandshake?
+  private var addresses: [SocketAddress] = []
 
   private var context: LoopContext { core.context }
 
@@ -47,10 +80,17 @@ final class ConnectionOpener: TimerHandler {
 
   func start() {
     guard !isCancelled, let connection else { return }
-    switch OpeningStep.chain(for: connection.key.identity).first {
+    let steps = OpeningStep.chain(for: connection.key.identity)
+    if case .proxy(let route) = connection.key.identity.route {
+      let between = steps.dropFirst().filter { if case .tls = $0 { false } else { true } }
+      if !between.isEmpty {
+        handshake = ProxyHandshake(route, steps: between, connection: connection, opener: self, core: core)
+      }
+    }
+    switch steps.first {
     case .resolve(let host, let port): resolve(host, port, connection)
     case .connect(let addresses): connect(addresses)
-    case .tls, nil: preconditionFailure("a chain of steps begins with an address")
+    case .proxyTLS, .socks5, .tunnel, .tls, nil: preconditionFailure("a chain of steps begins with an address")
     }
   }
 
@@ -62,6 +102,16 @@ final class ConnectionOpener: TimerHandler {
     disarm()
     connector?.cancel()
     connector = nil
+    handshake?.cancel()
+    handshake = nil
+  }
+
+  /// The proxy closes its connections, and is to be asked once more.
+  func connectAgain() {
+    guard !isCancelled else { return }
+    connector = nil
+    // Not from within its own reading.
+    core.later { [self] in if !isCancelled { connect(addresses) } }
   }
 
   // MARK: Resolving
@@ -90,7 +140,8 @@ final class ConnectionOpener: TimerHandler {
     connection.opening.resolveEnd = context.now
     switch answer {
     case .success(let addresses): connect(addresses)
-    case .failure(let error): connection.openFailed(.resolve(error), .resolve)
+    case .failure(let error):
+      connection.openFailed(connection.isProxied ? .proxy(.resolve(error)) : .resolve(error), .resolve)
     }
   }
 
@@ -121,21 +172,23 @@ final class ConnectionOpener: TimerHandler {
       addresses = allowed
     }
     let options = SocketOptions(localAddress: identity.localAddress, codePoint: identity.traffic.codePoint)
+    self.addresses = addresses
     let now = context.now
-    connection.opening.connectStart = now
+    if connection.opening.connectStart == nil { connection.opening.connectStart = now }
     let limit = connection.pool.configuration.connectNanoseconds
     let connector = Connector(
       context, to: addresses, options: options,
       deadline: limit.map { now.advanced(byNanoseconds: $0) } ?? .distantFuture
-    ) { [weak connection] outcome in
+    ) { [weak connection, handshake] outcome in
       guard let connection else { return }
       switch consume outcome {
-      case .connected(let socket): connection.connected(socket)
+      case .connected(let socket):
+        if let handshake { handshake.connected(socket) } else { connection.connected(socket) }
       case .failed(let error):
         if error.reason == .deadlinePassed {
           connection.openFailed(.deadline(.connect), .connect)
         } else {
-          connection.openFailed(.connect(error), .connect)
+          connection.openFailed(connection.isProxied ? .proxy(.connect(error)) : .connect(error), .connect)
         }
       }
     }

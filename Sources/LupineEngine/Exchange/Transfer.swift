@@ -8,7 +8,7 @@ internal import LupineWire
 /// States, and their legal successors:
 ///
 ///     new -> waiting (for a connection) -> attached (to one) -> ended
-///     attached -> waiting (the reused connection died, or 417 refused the expectation) ; every state -> ended
+///     attached -> waiting (the reused connection died, 417 refused the expectation, or a proxy asked who it is) ; every state -> ended
 ///
 /// Invariant: `end` passes exactly once to the handler, which is released then.
 package final class Transfer {
@@ -112,7 +112,7 @@ package final class Transfer {
     if request.decodesContent, framing != .none {
       try prepareDecoding(head.fields)
     }
-    if !shouldResendWithoutExpectation { handler?.transfer(self, didReceive: head, framing: framing) }
+    if resend == nil { handler?.transfer(self, didReceive: head, framing: framing) }
   }
 
   /// A coding that is not ours is none of our business: the body passes as it came.
@@ -229,17 +229,32 @@ package final class Transfer {
 
   // MARK: 417
 
-  private(set) var shouldResendWithoutExpectation = false
+  /// Why the answer is of no interest, and the same request goes out once more.
+  enum Resend {
+    case withoutExpectation
+    case toProxy
+  }
+
+  private(set) var resend: Resend?
 
   /// The server refused to be expected to say 100: its answer is dropped, and the request goes out once more without `Expect`.
   func refuseExpectation() {
     guard request.headWithoutExpectation != nil else { return }
-    shouldResendWithoutExpectation = true
+    resend = .withoutExpectation
+    discardBody()
+  }
+
+  /// Of a request in absolute form; nil for every other.
+  var forward: ForwardState?
+
+  /// The proxy wants to know who is asking, and there is something to say: its 407 is dropped.
+  func answerProxy() {
+    resend = .toProxy
     discardBody()
   }
 
   func dropExpectation() {
-    shouldResendWithoutExpectation = false
+    guard resend == .withoutExpectation else { return }
     expectsContinue = false
     if let plain = request.headWithoutExpectation { head = plain }
   }
@@ -264,6 +279,7 @@ package final class Transfer {
     clock.discardUntil = nil
     decoding = nil
     isDecodingHeld = false
+    resend = nil
     state = .new
   }
 }

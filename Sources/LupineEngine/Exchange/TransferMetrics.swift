@@ -46,10 +46,12 @@ package final class ConnectionInformation: Sendable {
   /// DER certificates as the peer sent them, leaf first.
   package let peerCertificates: [[UInt8]]
   package let opening: OpeningTimes
+  /// The addresses are those of a proxy.
+  package let isProxied: Bool
 
   package init(
     remoteAddress: String?, localAddress: String?, tlsVersion: String?, tlsCipher: String?, tlsResumed: Bool,
-    peerCertificates: [[UInt8]], opening: OpeningTimes
+    peerCertificates: [[UInt8]], opening: OpeningTimes, isProxied: Bool = false
   ) {
     self.remoteAddress = remoteAddress
     self.localAddress = localAddress
@@ -58,6 +60,7 @@ package final class ConnectionInformation: Sendable {
     self.tlsResumed = tlsResumed
     self.peerCertificates = peerCertificates
     self.opening = opening
+    self.isProxied = isProxied
   }
 }
 
@@ -67,6 +70,10 @@ package struct OpeningTimes: Sendable {
   package var resolveEnd: Instant?
   package var connectStart: Instant?
   package var connectEnd: Instant?
+  /// TCP to the proxy was up, and it was told where to.
+  package var proxyStart: Instant?
+  /// The way to the origin was free.
+  package var proxyEnd: Instant?
   package var tlsStart: Instant?
   package var tlsEnd: Instant?
 

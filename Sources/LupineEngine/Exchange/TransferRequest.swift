@@ -82,11 +82,14 @@ package final class TransferRequest: Sendable {
   package let decodesContent: Bool
   /// Its place among those that wait for a connection to the same place.
   package let priority: TransferPriority
+  /// The target in absolute form, for a proxy that forwards; nil for every other way. `head` is in that form then, without
+  /// `Proxy-Authorization`.
+  package let forwardTarget: String?
 
   package init(
     key: PoolKey, method: String, head: [UInt8], headWithoutExpectation: [UInt8]? = nil, context: RequestContext,
     body: RequestBody = .none, hasIdempotencyKey: Bool = false, deadlines: Deadlines = Deadlines(),
-    decodesContent: Bool = true, priority: TransferPriority = .default
+    decodesContent: Bool = true, priority: TransferPriority = .default, forwardTarget: String? = nil
   ) {
     self.key = key
     self.method = method
@@ -98,5 +101,6 @@ package final class TransferRequest: Sendable {
     self.deadlines = deadlines
     self.decodesContent = decodesContent
     self.priority = priority
+    self.forwardTarget = forwardTarget
   }
 }

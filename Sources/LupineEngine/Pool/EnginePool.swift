@@ -14,6 +14,8 @@ package struct PoolConfiguration: Sendable {
   package var resolveNanoseconds: Int64? = 10_000_000_000
   /// Time for establishing a connection. Default 10 s.
   package var connectNanoseconds: Int64? = 10_000_000_000
+  /// Time for what a proxy is told, from its socket to the way to the origin. Default 10 s.
+  package var proxyNanoseconds: Int64? = 10_000_000_000
   /// Accept that a body without a length ends with a TCP close that TLS did not announce: truncation goes unnoticed then.
   package var allowsTLSTruncation = false
   /// Keep TLS sessions, and resume them.
@@ -42,6 +44,8 @@ package final class EnginePool {
   private var expiryAt = Instant.distantFuture
   let core: EngineCore
   let trustDesk: TrustDesk?
+  /// What proxies accepted.
+  var proxies = ProxyMemory()
 
   init(configuration: PoolConfiguration, core: EngineCore) {
     self.configuration = configuration
@@ -65,6 +69,14 @@ package final class EnginePool {
     guard !isClosed else {
       end(transfer, .poolClosed, .poolWait)
       return
+    }
+    if let target = transfer.request.forwardTarget {
+      do throws(EngineError) {
+        try authorize(transfer, target)
+      } catch {
+        end(transfer, error, .proxy)
+        return
+      }
     }
     let now = context.now
     while true {
@@ -110,8 +122,8 @@ package final class EnginePool {
     }
   }
 
-  /// 417 refused the expectation: the same request once more, without it.
-  func resendWithoutExpectation(_ transfer: Transfer) {
+  /// The same request once more, because 417 refused its expectation, or with what a proxy wants to know.
+  func resend(_ transfer: Transfer) {
     transfer.dropExpectation()
     transfer.prepareForRetry(now: context.now)
     start(transfer)

@@ -36,12 +36,13 @@ package struct ConnectionIdentity: Hashable, Sendable {
     package var isDefault: Bool { codePoint == 0 && allowsCellular }
   }
 
-  /// How a connection gets to its origin. Proxies will be further cases, each with everything that tells one from another,
-  /// credentials included.
+  /// How a connection gets to its origin.
   package enum Route: Hashable, Sendable {
     case direct
     /// A Unix-domain socket; a leading `@` names an abstract one.
     case unixSocket(path: String)
+    /// Where it forwards requests, `host` and `port` are the proxy's, and `tls` is nil.
+    case proxy(ProxyRoute)
   }
 
   package init(host: String, serverName: String, port: UInt16, tls: TLSPolicy?) {

@@ -1,0 +1,399 @@
+internal import LupineBase
+internal import LupineIO
+internal import LupineRules
+internal import LupineTLS
+
+/// The steps between a socket that leads to a proxy and a connection that leads to the origin: TLS with the proxy, then SOCKS or CONNECT, as
+/// `OpeningStep.chain` says. Drives the pure machines; the connection knows nothing of them. Lives on the loop.
+///
+///     waiting (for the socket) -> securing? -> asking? -> done      the connection takes the socket over
+///     asking -> waiting                                             407, and the proxy closes: once more from the socket on
+///     every state -> ended                                          failed, cancelled or past the one deadline for all of it
+///
+/// Invariants: after every question the proxy's answer ends exactly with what was read, because what it says unasked belongs to nobody; not
+/// a byte of the origin's TLS or request leaves before the last step.
+final class ProxyHandshake: ReadinessHandler, TimerHandler {
+  private weak var connection: Connection?
+  private weak var opener: ConnectionOpener?
+  private let core: EngineCore
+  private let route: ProxyRoute
+  private let steps: [OpeningStep]
+  private var index = 0
+
+  private(set) var socket: Socket?
+  private(set) var registration: Registration?
+  private(set) var tls: TLSConnection?
+  private(set) var remote: SocketAddress?
+  private(set) var local: SocketAddress?
+  /// What the socket has reported and nobody has acted upon.
+  private(set) var seen: Readiness = []
+
+  private var canRead = false
+  private var canWrite = true
+  private var output = ByteQueue()
+  private var timer: TimerIdentifier?
+  private var lookup: ResolveToken?
+
+  private var isEnded = false
+  /// The proxy's TLS waits for its context.
+  private var isHeld = false
+  private var isSecuring = false
+  private var socks: SOCKS5Machine?
+  private var tunnel: Tunnel?
+  private var isEstablished = false
+  /// The proxy is to be asked this on another connection.
+  private var reconnect: [UInt8]?
+  /// To be sent on the connection that is being made for it.
+  private var again: [UInt8]?
+
+  /// A box, because a machine that cannot be copied is asked through an optional.
+  private final class Tunnel {
+    var machine: ConnectTunnel
+
+    init(_ machine: consuming ConnectTunnel) { self.machine = machine }
+  }
+
+  private var context: LoopContext { core.context }
+
+  init(_ route: ProxyRoute, steps: [OpeningStep], connection: Connection, opener: ConnectionOpener, core: EngineCore) {
+    self.route = route
+    self.steps = steps
+    self.connection = connection
+    self.opener = opener
+    self.core = core
+  }
+
+  /// Stops; the connection hears nothing more.
+  func cancel() {
+    guard !isEnded else { return }
+    isEnded = true
+    disarm()
+    drop()
+  }
+
+  private func drop() {
+    lookup?.cancel()
+    lookup = nil
+    if let registration { context.deregister(registration) }
+    registration = nil
+    socket = nil
+    tls = nil
+  }
+
+  private func fail(_ failure: ProxyFailure) {
+    guard !isEnded else { return }
+    // Cancels this on its way.
+    connection?.openFailed(.proxy(failure), .proxy)
+    cancel()
+  }
+
+  func timerFired(_ identifier: TimerIdentifier) {
+    timer = nil
+    guard !isEnded else { return }
+    connection?.openFailed(.deadline(.proxy), .proxy)
+    cancel()
+  }
+
+  private func disarm() {
+    if let timer { context.cancel(timer) }
+    timer = nil
+  }
+
+  // MARK: Steps
+
+  /// The socket leads to the proxy.
+  func connected(_ connected: consuming ConnectedSocket) {
+    guard !isEnded, let connection else {
+      context.deregister(connected.registration)
+      return
+    }
+    if connection.opening.proxyStart == nil {
+      connection.opening.connectEnd = context.now
+      connection.opening.proxyStart = context.now
+      if let limit = connection.pool.configuration.proxyNanoseconds {
+        timer = context.schedule(at: context.now.advanced(byNanoseconds: limit), self)
+      }
+    }
+    remote = connected.remote
+    local = connected.local
+    seen = connected.seen
+    canRead = false
+    canWrite = true
+    output = ByteQueue()
+    registration = connected.registration
+    context.transfer(connected.registration, to: self, readiness: connected.seen)
+    socket = Socket(connected.takeDescriptor())
+    index = 0
+    advance()
+  }
+
+  private func advance() {
+    guard !isEnded, let connection else { return }
+    guard index < steps.count else {
+      isEnded = true
+      disarm()
+      connection.opening.proxyEnd = context.now
+      connection.reached(self, canRead: canRead)
+      return
+    }
+    switch steps[index] {
+    case .proxyTLS(let serverName, let port): secure(serverName, port)
+    case .socks5(let host, let port, let resolves, let address):
+      startSOCKS(host, port, resolves: resolves, address, connection)
+    case .tunnel(let authority): startTunnel(authority, connection)
+    case .resolve, .connect, .tls: preconditionFailure("no step of a proxy")
+    }
+  }
+
+  private func secure(_ serverName: String, _ port: UInt16) {
+    guard let policy = route.tls else { preconditionFailure("a proxy over TLS has a policy") }
+    isHeld = true
+    core.tlsContext(for: policy) { [weak self] result in
+      guard let self, self.isHeld, !self.isEnded else { return }
+      self.isHeld = false
+      do throws(TLSError) {
+        let tls = try self.core.proxyTLSConnection(try result.get(), serverName: serverName, port: port)
+        self.tls = tls
+        self.isSecuring = true
+        _ = try tls.handshake()
+        self.flush()
+        if self.canRead, let registration = self.registration { self.context.requeue(registration) }
+      } catch {
+        self.fail(.tls(error))
+      }
+    }
+  }
+
+  // MARK: SOCKS
+
+  private func startSOCKS(
+    _ host: String, _ port: UInt16, resolves: Bool, _ address: SocketAddress?, _ connection: Connection
+  ) {
+    // An address is no name, wherever names are resolved.
+    if let address = address ?? SocketAddress(literal: host, port: port), let target = SOCKS5Target(address) {
+      return startSOCKS(target, address.port ?? port)
+    }
+    guard resolves else { return startSOCKS(.name(host), port) }
+    let resolver = connection.pool.configuration.resolver ?? core.resolver
+    if let answer = resolver.immediateAnswer(host: host, port: port) { return resolved(answer, port) }
+    let confined = LoopConfined(self)
+    let loop = context.loop
+    lookup = resolver.resolve(host: host, port: port) { answer in
+      loop.submit { confined.onLoop.resolved(answer, port) }
+    }
+  }
+
+  private func resolved(_ answer: Result<[SocketAddress], ResolveError>, _ port: UInt16) {
+    guard !isEnded else { return }
+    lookup = nil
+    switch answer {
+    case .success(let addresses):
+      guard let target = addresses.lazy.compactMap({ SOCKS5Target($0) }).first else { return fail(.target(.notFound)) }
+      startSOCKS(target, port)
+    case .failure(let error): fail(.target(error))
+    }
+  }
+
+  private func startSOCKS(_ target: SOCKS5Target, _ port: UInt16) {
+    do throws(SOCKS5Error) {
+      let machine = try SOCKS5Machine(target, port: port, secret: route.credentials?.secret)
+      socks = machine
+      send(machine.greeting)
+    } catch {
+      fail(.socks(error))
+    }
+  }
+
+  // MARK: CONNECT
+
+  private func startTunnel(_ authority: String, _ connection: Connection) {
+    if let head = again {
+      again = nil
+      return send(head)
+    }
+    let pool = connection.pool
+    let tunnel = Tunnel(
+      ConnectTunnel(
+        authority: authority, fields: route.connectFields.map { ($0.name, $0.value) },
+        authentication: pool.proxies.authentication(for: route), limits: pool.configuration.wireLimits))
+    self.tunnel = tunnel
+    do throws(TunnelError) {
+      send(try tunnel.machine.request())
+    } catch {
+      fail(.tunnel(error))
+    }
+  }
+
+  private func connectAgain(_ head: [UInt8]) {
+    reconnect = nil
+    again = head
+    drop()
+    opener?.connectAgain()
+  }
+
+  // MARK: Reading
+
+  func ready(_ readiness: Readiness) {
+    seen.formUnion(readiness)
+    if readiness.isWritable { canWrite = true }
+    if readiness.isReadable || readiness.isEnding { canRead = true }
+    flush()
+    read()
+  }
+
+  private func read() {
+    while canRead, !isEnded, !isHeld, let socket {
+      do throws(IOError) {
+        switch try context.read(socket.descriptor) {
+        case .bytes(let count):
+          if count < LoopContext.readBufferSize, !seen.isEnding { canRead = false }
+          receive(context.bytes)
+        case .wouldBlock: canRead = false
+        case .end:
+          canRead = false
+          closed()
+        }
+      } catch {
+        canRead = false
+        fail(.io(error))
+      }
+    }
+  }
+
+  private func receive(_ bytes: Span<UInt8>) {
+    if let tls {
+      do throws(TLSError) {
+        let result = try tls.receive(bytes) { plaintext in take(plaintext) }
+        guard !isEnded else { return }
+        flush()
+        if isSecuring, result == .open || result == .closedByPeer {
+          isSecuring = false
+          index += 1
+          advance()
+        }
+        if result == .closedByPeer, !isEnded, !isEstablished, reconnect == nil { closed() }
+      } catch {
+        flush()
+        fail(.tls(error))
+      }
+    } else {
+      take(bytes)
+    }
+    guard !isEnded else { return }
+    if isEstablished {
+      isEstablished = false
+      index += 1
+      advance()
+    } else if let head = reconnect {
+      connectAgain(head)
+    }
+  }
+
+  /// Looks at what the proxy says. Whatever follows from it that changes the connection is left to `receive`.
+  private func take(_ bytes: Span<UInt8>) {
+    guard !isEnded, bytes.count > 0 else { return }
+    guard !isSecuring, !isEstablished, reconnect == nil else { return fail(.unsolicitedBytes) }
+    var offset = 0
+    if socks != nil {
+      takeSOCKS(bytes, &offset)
+    } else if let tunnel {
+      takeTunnel(bytes, &offset, tunnel)
+    } else {
+      return fail(.unsolicitedBytes)
+    }
+    // Whoever answers more than was asked is not to be trusted with where answers end.
+    if !isEnded, reconnect == nil, offset < bytes.count { fail(.unsolicitedBytes) }
+  }
+
+  private func takeSOCKS(_ bytes: Span<UInt8>, _ offset: inout Int) {
+    do throws(SOCKS5Error) {
+      switch try socks?.receive(bytes, &offset) {
+      case .needMore, nil: break
+      case .send(let message): send(message)
+      case .established: isEstablished = true
+      }
+    } catch {
+      fail(.socks(error))
+    }
+  }
+
+  private func takeTunnel(_ bytes: Span<UInt8>, _ offset: inout Int, _ tunnel: Tunnel) {
+    do throws(TunnelError) {
+      follow(try tunnel.machine.receive(bytes, &offset), tunnel)
+    } catch {
+      connection?.pool.proxies.forget(route)
+      fail(.tunnel(error))
+    }
+  }
+
+  private func follow(_ step: ConnectTunnel.Step, _ tunnel: Tunnel) {
+    switch step {
+    case .needMore: break
+    case .send(let head): send(head)
+    case .reconnect(let head): reconnect = head
+    case .established:
+      if let answer = tunnel.machine.accepted { connection?.pool.proxies.learn(answer, route) }
+      isEstablished = true
+    }
+  }
+
+  private func closed() {
+    guard let tunnel, !isSecuring else { return fail(isSecuring ? .tls(.truncated) : .closed) }
+    do throws(TunnelError) {
+      if case .reconnect(let head) = try tunnel.machine.finish() { connectAgain(head) }
+    } catch {
+      fail(.tunnel(error))
+    }
+  }
+
+  // MARK: Writing
+
+  private func send(_ bytes: [UInt8]) {
+    if let tls {
+      do throws(TLSError) {
+        try tls.send(bytes.span)
+      } catch {
+        return fail(.tls(error))
+      }
+    } else {
+      output.append(bytes)
+    }
+    flush()
+  }
+
+  private func flush() {
+    guard let socket, canWrite else { return }
+    do throws(IOError) {
+      if let tls {
+        while !tls.output.isEmpty, canWrite {
+          switch try SystemCalls.send(socket.descriptor, tls.output.span) {
+          case .bytes(let count): tls.output.consume(count)
+          case .wouldBlock: canWrite = false
+          }
+        }
+      }
+      while !output.isEmpty, canWrite {
+        switch try SystemCalls.send(socket.descriptor, output.span) {
+        case .bytes(let count): output.consume(count)
+        case .wouldBlock: canWrite = false
+        }
+      }
+    } catch {
+      // It may have said why before it hung up: what it said is read, then its end.
+      canWrite = false
+      seen.insert(.hangUp)
+      if let registration { context.requeue(registration, .hangUp) }
+    }
+  }
+}
+
+extension SOCKS5Target {
+  /// Nil for Unix-domain sockets.
+  init?(_ address: SocketAddress) {
+    switch address {
+    case .v4(let address, _): self = .address(InternetAddress(v4: address.bits))
+    case .v6(let address, _, _): self = .address(InternetAddress(v6: address.high, address.low))
+    case .unix, .abstract: return nil
+    }
+  }
+}

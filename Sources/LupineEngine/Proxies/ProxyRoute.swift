@@ -1,0 +1,105 @@
+package import LupineIO
+package import LupineRules
+package import LupineTLS
+
+/// The way through a proxy, with everything that tells one from another: part of a connection's identity (curl CVE-2026-3784: a proxy
+/// connection was reused with other credentials).
+package struct ProxyRoute: Hashable, Sendable {
+  /// A field of CONNECT.
+  package struct Field: Hashable, Sendable {
+    package var name: String
+    package var value: String
+
+    package init(name: String, value: String) {
+      self.name = name
+      self.value = value
+    }
+  }
+
+  package var kind: ProxyKind
+  package var endpoint: ProxyEndpoint
+  package var credentials: ProxyCredentials?
+  /// How the proxy itself is trusted; for `https` alone.
+  package var tls: TLSPolicy?
+  /// Through CONNECT or SOCKS; else requests go to the proxy in absolute form (RFC 9112 3.2.2), and its connections serve all origins.
+  package var tunnels: Bool
+  /// Sent with CONNECT besides `Host` and `Proxy-Authorization`.
+  package var connectFields: [Field] = []
+
+  package init(kind: ProxyKind, endpoint: ProxyEndpoint, tunnels: Bool) {
+    self.kind = kind
+    self.endpoint = endpoint
+    self.tunnels = tunnels || kind.isSOCKS
+  }
+
+  /// What its credentials belong to, whatever they are used for.
+  var party: ProxyRoute {
+    var party = self
+    party.tunnels = false
+    party.connectFields = []
+    return party
+  }
+}
+
+/// Why a proxy was of no use. Nothing of it comes from the origin.
+package enum ProxyFailure: Error, Sendable {
+  /// The proxy's host has no address.
+  case resolve(ResolveError)
+  /// Nobody answers where the proxy should be.
+  case connect(ConnectError)
+  case io(IOError)
+  /// The proxy's own TLS.
+  case tls(TLSError)
+  /// It hung up in the middle of the handshake.
+  case closed
+  /// It said more than it was asked for: these bytes belong to nobody.
+  case unsolicitedBytes
+  case tunnel(TunnelError)
+  case socks(SOCKS5Error)
+  /// The origin's host, which `socks5` looks up here, has no address.
+  case target(ResolveError)
+  /// The credentials cannot be sent; the text holds no secret.
+  case credentials(String)
+}
+
+/// What proxies accepted, so that they need not ask again. Lives on the loop, goes with its pool.
+struct ProxyMemory {
+  private var answers: [ProxyRoute: ChallengeAnswer] = [:]
+  private static let limit = 64
+
+  static let tools = ProxyAuthenticationTools { hash, bytes in
+    let kind: MessageDigestKind =
+      switch hash {
+      case .md5: .md5
+      case .sha256: .sha256
+      case .sha512Truncated: .sha512Truncated
+      }
+    return MessageDigest.hash(kind, bytes)
+  } clientNonce: {
+    SecureRandom.bytes(16).map { String(decoding: AuthenticationText.hexadecimal($0), as: UTF8.self) }
+  }
+
+  /// A new request's word to the proxy; counts as a use of the nonce.
+  mutating func authentication(for route: ProxyRoute) -> ProxyAuthentication {
+    var remembered: ChallengeAnswer?
+    if route.credentials != nil, let answer = answers[route.party], answer.count < UInt32.max {
+      remembered = answer
+      remembered?.count += 1
+      answers[route.party] = remembered
+    }
+    return ProxyAuthentication(
+      route.credentials, isSecure: route.kind == .https, remembered: remembered, tools: Self.tools)
+  }
+
+  /// This was accepted.
+  mutating func learn(_ answer: ChallengeAnswer, _ route: ProxyRoute) {
+    var answer = answer
+    if let known = answers[route.party], known.nonce == answer.nonce { answer.count = max(answer.count, known.count) }
+    if answers.count >= Self.limit { answers.removeAll() }
+    answers[route.party] = answer
+  }
+
+  mutating func forget(_ route: ProxyRoute) {
+    answers[route.party] = nil
+  }
+}
