@@ -153,6 +153,8 @@ extension HTTPArchive.Timings {
       case "wait": blocked = phase.duration
       case "resolve": resolve = phase.duration
       case "connect": connect = phase.duration
+      // The format has no phase of its own for it.
+      case "proxy": connect = (connect ?? .zero) + phase.duration
       case "tls": tls = phase.duration
       case "send": send = phase.duration
       case "firstByte": wait = phase.duration

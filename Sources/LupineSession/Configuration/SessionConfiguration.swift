@@ -52,6 +52,8 @@ public struct SessionConfiguration: Sendable {
   public var resolveTimeout: Duration = .seconds(10)
   /// Establishing a connection, over all addresses. Default 10 s. A refused one fails at once.
   public var connectTimeout: Duration = .seconds(10)
+  /// What a proxy is told and answers, from its socket to the way to the origin: its TLS, SOCKS, CONNECT. Default 10 s.
+  public var proxyTimeout: Duration = .seconds(10)
   /// The TLS handshake. Default 10 s.
   public var tlsTimeout: Duration = .seconds(10)
   /// How long whoever decides about trust or a client certificate may take; the time of the handshake stands still meanwhile. Default 60 s.
@@ -120,6 +122,9 @@ public struct SessionConfiguration: Sendable {
   /// Addresses to use instead of resolving, as `curl --resolve`: from "host:port" to "address:port" (IPv6 in brackets).
   /// The URL's host still decides `Host`, SNI and the certificate check.
   public var nameOverrides: [String: String] = [:]
+  /// Which requests go through which proxy. Default what the environment says; a request may say otherwise. Without effect with
+  /// `unixSocketPath`.
+  public var proxy = ProxyConfiguration.environment
   /// Connect to this Unix-domain socket, whatever the URL's host is. A leading "@" names an abstract socket.
   public var unixSocketPath: String?
 

@@ -97,6 +97,10 @@ public final class TransactionMetrics: Sendable {
   public var connectStart: Int64? { opening?.connectStart?.nanoseconds }
   /// TCP was up.
   public var connectEnd: Int64? { opening?.connectEnd?.nanoseconds }
+  /// TCP to the proxy was up, and its TLS, SOCKS or CONNECT began; nil without a proxy, and for one in the clear that forwards.
+  public var proxyStart: Int64? { opening?.proxyStart?.nanoseconds }
+  /// The way to the origin was free.
+  public var proxyEnd: Int64? { opening?.proxyEnd?.nanoseconds }
   /// The TLS handshake began.
   public var secureConnectionStart: Int64? { opening?.tlsStart?.nanoseconds }
   /// TLS was up.
@@ -119,7 +123,9 @@ public final class TransactionMetrics: Sendable {
   public var isReusedConnection: Bool { record.reusedConnection }
   /// Times the request was sent again because a reused connection had died, or because 417 refused its expectation.
   public var retryCount: Int { record.retries }
-  /// "address:port" of the peer.
+  /// Whether a proxy is on the way.
+  public var isProxyConnection: Bool { record.connection?.isProxied ?? false }
+  /// "address:port" of the peer: the proxy, if there is one.
   public var remoteAddress: String? { record.connection?.remoteAddress }
   /// "address:port" of this end.
   public var localAddress: String? { record.connection?.localAddress }
@@ -147,7 +153,7 @@ public final class TransactionMetrics: Sendable {
 
   /// A part of an exchange.
   public struct Phase: Sendable, Hashable {
-    /// `wait` (for a connection), `resolve`, `connect`, `tls`, `send`, `firstByte`, `receive`, or `total`.
+    /// `wait` (for a connection), `resolve`, `connect`, `proxy`, `tls`, `send`, `firstByte`, `receive`, or `total`.
     public var name: String
     /// Nanoseconds on the monotonic clock.
     public var start: Int64
@@ -168,7 +174,8 @@ public final class TransactionMetrics: Sendable {
     let begun = resolveStart ?? connectStart ?? requestStart
     return [
       phase("wait", fetchStart, begun), phase("resolve", resolveStart, resolveEnd),
-      phase("connect", connectStart, connectEnd), phase("tls", secureConnectionStart, secureConnectionEnd),
+      phase("connect", connectStart, connectEnd), phase("proxy", proxyStart, proxyEnd),
+      phase("tls", secureConnectionStart, secureConnectionEnd),
       phase("send", requestStart, requestEnd), phase("firstByte", requestEnd, responseStart),
       phase("receive", responseStart, responseEnd), phase("total", fetchStart, responseEnd),
     ].compactMap { $0 }

@@ -78,6 +78,20 @@ public struct Request: Sendable {
   /// Who is asking, for the origin of the URL alone: it takes the place of a user in the URL and of the session's storage there, and is gone once
   /// a redirect has left the origin. A field `Authorization` among `fields` is sent as it is instead, and a 401 to it is the answer. Default nil.
   public var credential: Credential?
+  /// Overrides `SessionConfiguration.proxy`, for the redirects that follow too. `.environment` is read anew for each exchange.
+  public var proxy: ProxyConfiguration? {
+    get { proxyChoice?.configuration }
+    set { proxyChoice = newValue.map { ProxyChoice($0) } }
+  }
+  /// Behind one reference, because almost no request has one.
+  var proxyChoice: ProxyChoice?
+
+  final class ProxyChoice: Sendable {
+    let configuration: ProxyConfiguration
+
+    init(_ configuration: ProxyConfiguration) { self.configuration = configuration }
+  }
+
   /// Which site the request belongs to; see `setMainDocument(_:)`.
   package private(set) var mainDocument: ParsedURL?
 

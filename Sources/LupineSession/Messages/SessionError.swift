@@ -29,6 +29,15 @@ public struct SessionError: Error, Sendable {
     public static let notConnected = Code(rawValue: "notConnected")
     /// Every address of the host is reached over a mobile network, and the request may not use one.
     public static let cellularAccessRefused = Code(rawValue: "cellularAccessRefused")
+    /// What should be a proxy is none: its URL cannot be read, or a SOCKS proxy is given a token.
+    public static let badProxy = Code(rawValue: "badProxy")
+    /// The proxy cannot be used: nobody answers there, its TLS fails, it breaks its protocol or hangs up.
+    public static let proxyFailed = Code(rawValue: "proxyFailed")
+    /// The proxy does not connect to the origin; of an HTTP proxy see `proxyRefusal`. No request has left.
+    public static let proxyRefused = Code(rawValue: "proxyRefused")
+    /// The proxy wants to know who is asking, and there are no credentials, or they are wrong. Of requests in absolute form the proxy's 407 is the
+    /// answer instead.
+    public static let proxyAuthenticationRequired = Code(rawValue: "proxyAuthenticationRequired")
     /// The TLS handshake failed for a reason other than trust.
     public static let secureConnectionFailed = Code(rawValue: "secureConnectionFailed")
     /// The server's certificate is not trusted: expired, unknown issuer, wrong host, revoked, pinned otherwise.

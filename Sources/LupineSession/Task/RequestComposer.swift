@@ -166,23 +166,29 @@ struct ComposedFields: Sendable {
   /// The head as it is sent.
   ///
   /// - Parameter isExpecting: whether to ask for 100 (Continue).
-  func head(method: String, framing: RequestFraming, isExpecting: Bool = false) throws(WireError) -> [UInt8] {
-    let prepared = isDefault ? composer.prepared(offering: offers) : encoded?.prepared
+  func head(
+    method: String, framing: RequestFraming, isExpecting: Bool = false, form: HeadForm = .origin
+  ) throws(WireError) -> [UInt8] {
+    let target = form.isAbsolute ? url.requestString : url.target
+    let prepared = isDefault ? composer.prepared(offering: offers) : form.leavesAllIn ? encoded?.prepared : nil
     let cookies = prepared == nil ? nil : jarCookies
     if let prepared, cookies == nil, framing == .none, !isExpecting {
-      return try RequestEncoder.head(method: method, target: url.target, host: url.authority, fields: prepared)
+      return try RequestEncoder.head(method: method, target: target, host: url.authority, fields: prepared)
     }
-    var head = try RequestHeadBuilder(method: method, target: url.target, framing: framing)
+    var head = try RequestHeadBuilder(method: method, target: target, framing: framing)
     if let prepared {
       try head.append("Host", url.authority)
       head.append(prepared)
       if let cookies { try head.append("Cookie", cookies) }
     } else {
-      for (name, value) in pairs { try head.append(name, value) }
+      for (name, value) in pairs where !form.leavesOut(name) { try head.append(name, value) }
     }
     if isExpecting { try head.append("Expect", "100-continue") }
     return try head.finish()
   }
+
+  /// What the request says of proxies; nil for almost every one.
+  var proxy: Request.ProxyChoice? { if let hop { hop.request.proxyChoice } else { run.request.proxyChoice } }
 
   /// Whether the caller says that the request may be repeated.
   var hasIdempotencyKey: Bool { encoded?.hasIdempotencyKey ?? computedHasIdempotencyKey }

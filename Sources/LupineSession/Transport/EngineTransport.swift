@@ -15,6 +15,8 @@ final class EngineTransport: Transport {
   private let policy: TLSPolicy
   private let overrides: [String: SocketAddress]
   private let deadlines: Deadlines
+  /// Nil: every request goes straight to its origin, unless it says otherwise.
+  private let proxies: ProxySelector?
   /// The key of each origin asked for so far: making one costs more than finding one.
   private let keys: LockedStorage<Keys>
 
@@ -23,13 +25,15 @@ final class EngineTransport: Transport {
     var trustDomain: UInt64
     var last: KnownOrigin?
     var table: [Origin: KnownOrigin] = [:]
-    /// The keys of requests that ask something of the network, which few do.
+    /// The keys of requests that ask something of the network, or go through a proxy, which few do.
     var marked: [MarkedOrigin: PoolKey] = [:]
   }
 
   private struct MarkedOrigin: Hashable {
-    let origin: Origin
+    /// Nil for a proxy that forwards, which is one place, whatever the origin.
+    let origin: Origin?
     let traffic: ConnectionIdentity.Traffic
+    var route: ProxyRoute?
   }
 
   /// By reference: copying an origin costs more than comparing it.
@@ -90,6 +94,8 @@ final class EngineTransport: Transport {
     }
     policy = try configuration.tls.policy()
     deadlines = Self.deadlines(configuration)
+    proxies =
+      configuration.unixSocketPath == nil ? try ProxySelector.make(configuration.proxy, for: configuration) : nil
     overrides = try Self.read(configuration.nameOverrides)
     var poolConfiguration = Self.poolConfiguration(configuration)
     poolConfiguration.trustDecider = trust
@@ -117,6 +123,7 @@ final class EngineTransport: Transport {
     pool.leniency = configuration.leniency
     pool.resolveNanoseconds = configuration.resolveTimeout.saturatedNanoseconds
     pool.connectNanoseconds = configuration.connectTimeout.saturatedNanoseconds
+    pool.proxyNanoseconds = configuration.proxyTimeout.saturatedNanoseconds
     pool.tlsNanoseconds = configuration.tlsTimeout.saturatedNanoseconds
     pool.trustNanoseconds = configuration.trustDecisionTimeout.saturatedNanoseconds
     pool.allowsTLSTruncation = configuration.tls.allowsTruncation
@@ -201,12 +208,14 @@ final class EngineTransport: Transport {
     let framing = Self.framing(request.method, body)
     // RFC 9110 10.1.1: no expectation without content.
     let isExpecting = request.expectsContinue && framing != .none && framing != .length(0)
+    let route = proxies == nil && request.composition.proxy == nil ? nil : try route(of: request)
+    let form = HeadForm(route)
     let head: [UInt8]
     var plainHead: [UInt8]?
     do throws(WireError) {
       let composition = request.composition
-      head = try composition.head(method: request.method, framing: framing, isExpecting: isExpecting)
-      if isExpecting { plainHead = try composition.head(method: request.method, framing: framing) }
+      head = try composition.head(method: request.method, framing: framing, isExpecting: isExpecting, form: form)
+      if isExpecting { plainHead = try composition.head(method: request.method, framing: framing, form: form) }
     } catch {
       throw SessionError(
         .badRequest, phase: .prepare, message: "the request would break HTTP framing: \(error)",
@@ -216,19 +225,30 @@ final class EngineTransport: Transport {
     deadlines.idle = request.idleNanoseconds
     deadlines.total = request.totalNanoseconds
     return TransferRequest(
-      key: key(for: request), method: request.method, head: head, headWithoutExpectation: plainHead,
+      key: key(for: request, through: route), method: request.method, head: head, headWithoutExpectation: plainHead,
       context: RequestContext(isHead: request.method == "HEAD", isConnect: request.method == "CONNECT"), body: body,
       hasIdempotencyKey: request.composition.hasIdempotencyKey, deadlines: deadlines,
       decodesContent: request.decodesContent,
-      priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default)
+      priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default,
+      forwardTarget: form.isAbsolute ? request.url.requestString : nil)
   }
 
-  private func key(for request: TransportRequest) -> PoolKey {
+  /// The proxy on the way; nil is none.
+  private func route(of request: TransportRequest) throws(SessionError) -> ProxyRoute? {
+    guard configuration.unixSocketPath == nil else { return nil }
+    guard let own = request.composition.proxy else { return try proxies?.route(to: request.url) }
+    return try ProxySelector.make(own.configuration, for: configuration)?.route(to: request.url)
+  }
+
+  private func key(for request: TransportRequest, through route: ProxyRoute?) -> PoolKey {
     let origin = request.url.origin
     let traffic = ConnectionIdentity.Traffic(
       codePoint: request.networkServiceType.codePoint, allowsCellular: request.allowsCellularAccess)
     return keys.withLock { keys in
-      guard traffic.isDefault else { return markedKey(MarkedOrigin(origin: origin, traffic: traffic), &keys) }
+      guard traffic.isDefault, route == nil else {
+        let place = MarkedOrigin(origin: route?.tunnels == false ? nil : origin, traffic: traffic, route: route)
+        return markedKey(place, &keys)
+      }
       if let last = keys.last, last.origin == origin { return last.key }
       if let known = keys.table[origin] {
         keys.last = known
@@ -245,12 +265,23 @@ final class EngineTransport: Transport {
 
   private func markedKey(_ place: MarkedOrigin, _ keys: inout Keys) -> PoolKey {
     if let known = keys.marked[place] { return known }
-    var identity = identity(of: place.origin, keys.trustDomain)
+    var identity = place.origin.map { self.identity(of: $0, keys.trustDomain) } ?? Self.identity(of: place.route)
     identity.traffic = place.traffic
+    if let route = place.route { identity.route = .proxy(route) }
     let key = PoolKey(identity)
     if keys.marked.count >= Self.maximumKeys { keys.marked.removeAll() }
     keys.marked[place] = key
     return key
+  }
+
+  /// A proxy that forwards.
+  private static func identity(of route: ProxyRoute?) -> ConnectionIdentity {
+    switch route?.endpoint {
+    case .host(let host, let port)?:
+      ConnectionIdentity(host: host.connectionText, serverName: "", port: port, tls: nil)
+    case .unixSocket(let path)?: ConnectionIdentity(host: path, serverName: "", port: 0, tls: nil)
+    case nil: preconditionFailure("a place is an origin or a proxy")
+    }
   }
 
   private func identity(of origin: Origin, _ trustDomain: UInt64) -> ConnectionIdentity {

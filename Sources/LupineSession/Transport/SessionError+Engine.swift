@@ -1,3 +1,4 @@
+internal import HTTPTypes
 internal import LupineEngine
 internal import LupineIO
 internal import LupineRules
@@ -10,7 +11,8 @@ extension SessionError {
     let (code, message) = Self.translate(failure.error)
     self.init(
       code, phase: Phase(rawValue: failure.phase.rawValue), message: message, failingURL: url.requestString,
-      requestBytesSent: failure.requestBytesSent, underlying: Self.rejection(failure.error) ?? failure.error)
+      requestBytesSent: failure.requestBytesSent,
+      underlying: Self.rejection(failure.error) ?? ProxyRefusal(failure.error) ?? failure.error)
   }
 
   /// What the delegate gave as the reason why it does not trust a server.
@@ -35,6 +37,7 @@ extension SessionError {
         .cellularAccessRefused,
         "the host is reached over the cellular interface \(interface), which the request may not use"
       )
+    case .proxy(let failure): translate(failure)
     case .io(let error): (.connectionLost, "the connection was lost: \(error)")
     case .file(let error): (.fileFailed, "the file of the request body cannot be read: \(error)")
     case .fileShrank(let expected, let actual):
@@ -58,6 +61,45 @@ extension SessionError {
       )
     case .poolClosed: (.sessionInvalidated, "the session was invalidated")
     case .deadline(let phase): (.timedOut, "the deadline of phase \(phase.rawValue) passed")
+    }
+  }
+
+  private static func translate(_ failure: ProxyFailure) -> (Code, String) {
+    switch failure {
+    case .resolve(.temporary): (.notConnected, "the name servers did not answer")
+    case .resolve(let error): (.proxyFailed, "the proxy's host has no address: \(error)")
+    case .connect(let error) where error.isUnreachable: (.notConnected, describe(error))
+    case .connect(let error): (.proxyFailed, "the proxy cannot be reached: \(describe(error))")
+    case .io(let error): (.proxyFailed, "the connection to the proxy was lost: \(error)")
+    case .tls(let error): (.proxyFailed, "TLS with the proxy: \(translate(error).1)")
+    case .closed, .tunnel(.closed): (.proxyFailed, "the proxy hung up before the way to the origin was free")
+    case .unsolicitedBytes: (.proxyFailed, "the proxy sent bytes behind its answer, which belong to nobody")
+    case .tunnel(.refused(let refusal)) where refusal.status == 407:
+      (
+        .proxyAuthenticationRequired,
+        "the proxy wants to know who is asking (407): there are no credentials that it asks for, or they are wrong"
+      )
+    case .tunnel(.refused(let refusal)):
+      (.proxyRefused, "the proxy opened no tunnel: it answered CONNECT with status \(refusal.status)")
+    case .tunnel(.wire(let error)): (.proxyFailed, "the proxy's answer to CONNECT breaks HTTP/1.1: \(error)")
+    case .tunnel(.badRequest(let error)): (.badRequest, "CONNECT would break HTTP framing: \(error)")
+    case .tunnel(.credentials(let text)), .credentials(let text):
+      (.cannotAuthenticate, "the credentials cannot be sent to the proxy: \(text)")
+    case .target(let error): (.cannotFindHost, "the host has no address: \(error)")
+    case .socks(let error): translate(error)
+    }
+  }
+
+  private static func translate(_ error: SOCKS5Error) -> (Code, String) {
+    switch error {
+    case .nameLength(let count): (.badURL, "SOCKS5 carries host names of 1 to 255 bytes; this one has \(count)")
+    case .userLength, .passwordLength:
+      (.cannotAuthenticate, "SOCKS5 carries users and passwords of at most 255 bytes")
+    case .noAcceptableMethod: (.proxyAuthenticationRequired, "the SOCKS proxy wants to know who is asking")
+    case .credentialsRefused: (.proxyAuthenticationRequired, "the SOCKS proxy refused user and password")
+    case .refused(let reply): (.proxyRefused, "the SOCKS proxy does not connect to the host: \(reply)")
+    case .wrongVersion, .methodNotOffered, .unknownAddressType:
+      (.proxyFailed, "the proxy does not speak SOCKS5: \(error)")
     }
   }
 
@@ -103,5 +145,16 @@ extension SessionError {
   private static func describe(_ error: ConnectError) -> String {
     let attempts = error.attempts.map { "\($0.address): \($0.error)" }.joined(separator: "; ")
     return attempts.isEmpty ? "there is no address to connect to" : "no address accepts connections: \(attempts)"
+  }
+}
+
+extension ProxyRefusal {
+  init?(_ error: EngineError) {
+    guard case .proxy(.tunnel(.refused(let refusal))) = error else { return nil }
+    var fields = HTTPFields()
+    for (name, value) in refusal.fields.pairs {
+      if let name = HTTPField.Name(name) { fields.append(HTTPField(name: name, value: value)) }
+    }
+    self.init(statusCode: refusal.status, reason: refusal.reason, fields: fields)
   }
 }

@@ -60,6 +60,7 @@ struct BatchRequest: Sendable {
     }
     file = try Self.file(fields)
     request.credential = try Self.credential(fields)
+    request.proxy = try Self.proxy(fields)
     try applyLimits(fields)
   }
 
@@ -79,7 +80,7 @@ struct BatchRequest: Sendable {
   }
 
   /// No message repeats a value: they are secrets.
-  private static func credential(_ fields: BatchFields) throws(BatchRefusal) -> Credential? {
+  static func credential(_ fields: BatchFields) throws(BatchRefusal) -> Credential? {
     var members = try fields.strings("auth")
     guard !members.isEmpty else { return nil }
     let name = members.removeValue(forKey: "type") ?? "any"
@@ -150,7 +151,7 @@ struct BatchRequest: Sendable {
   }
 
   /// In their order and case, duplicates included.
-  private static func headers(_ fields: BatchFields) throws(BatchRefusal) -> HTTPFields {
+  static func headers(_ fields: BatchFields) throws(BatchRefusal) -> HTTPFields {
     var headers = HTTPFields()
     for pair in try fields.array("headers") ?? [] {
       guard let parts = pair.array, parts.count == 2, let name = parts[0].string, let value = parts[1].string else {
@@ -263,6 +264,13 @@ struct BatchFields {
     guard let number = try typed(name, "a number", { $0.number }) else { return nil }
     guard number > 0, number < 1e9 else { throw BatchRefusal("\"\(name)\" must be a number of seconds above 0") }
     return number
+  }
+
+  /// An object; its members are read as those of the request are.
+  func object(_ name: String) throws(BatchRefusal) -> BatchFields? {
+    guard let value = value(name) else { return nil }
+    guard case .object = value else { throw BatchRefusal("\"\(name)\" must be an object, not \(value.kind)") }
+    return BatchFields(value)
   }
 
   /// An object of strings.

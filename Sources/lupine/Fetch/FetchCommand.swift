@@ -38,12 +38,14 @@ struct FetchCommand: AsyncParsableCommand {
   @OptionGroup(title: "Output") var output: OutputOptions
   @OptionGroup(title: "Session") var session: SessionOptions
   @OptionGroup(title: "Connection") var connection: ConnectionOptions
+  @OptionGroup(title: "Proxy") var proxy: ProxyOptions
 
   mutating func run() async throws {
     let payload = PayloadOptions(
       json: body.json, form: body.form, raw: body.raw, multipart: body.multipart, headers: body.header)
     var plan = try FetchPlan(
       target: try Target(arguments), payload: payload, connection: connection, authentication: authentication)
+    if let proxy = try proxy.configuration() { plan.configuration.proxy = proxy }
     // Progress and ranges count the bytes as they are sent.
     if output.download { plan.request.acceptsCompressedContent = false }
     let file = try session.path.map { try SessionFile($0) }

@@ -112,6 +112,7 @@ struct FetchPlan: Sendable {
       configuration.resolveTimeout = phaseLimit
       configuration.connectTimeout = phaseLimit
       configuration.tlsTimeout = phaseLimit
+      configuration.proxyTimeout = phaseLimit
     }
     return configuration
   }

@@ -27,6 +27,7 @@ struct TimingChart {
   private func heading(_ transaction: TransactionMetrics) -> String {
     var facts: [String] = []
     if let address = transaction.remoteAddress, !address.isEmpty { facts.append(address) }
+    if transaction.isProxyConnection { facts.append("proxy") }
     if transaction.isReusedConnection { facts.append("connection reused") }
     if let version = transaction.tlsVersion {
       facts.append(
@@ -49,6 +50,7 @@ struct TimingChart {
       row("wait", metrics.fetchStart, begun),
       row("resolve", metrics.resolveStart, metrics.resolveEnd),
       row("connect", metrics.connectStart, metrics.connectEnd),
+      row("proxy", metrics.proxyStart, metrics.proxyEnd),
       row("tls", metrics.secureConnectionStart, metrics.secureConnectionEnd),
       row("send", metrics.requestStart, metrics.requestEnd),
       row("firstByte", metrics.requestEnd, metrics.responseStart),
@@ -72,6 +74,7 @@ struct TimingChart {
     case "wait": .dim
     case "resolve": .cyan
     case "connect": .blue
+    case "proxy": .cyan
     case "tls": .magenta
     case "send": .yellow
     case "firstByte": .red

@@ -21,8 +21,9 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
   init(_ error: SessionError) {
     self =
       switch error.code {
-      case .badURL, .badRequest: .misuse
-      case .cannotFindHost, .cannotConnect, .notConnected: .cannotConnect
+      case .badURL, .badRequest, .badProxy: .misuse
+      case .cannotFindHost, .cannotConnect, .notConnected, .proxyFailed, .proxyRefused, .proxyAuthenticationRequired:
+        .cannotConnect
       case .secureConnectionFailed, .serverCertificateUntrusted: .tls
       case .connectionLost, .truncatedResponse: error.phase == .tls ? .tls : .protocolError
       case .badResponse, .cannotDecodeContent, .tooManyRedirects, .redirectRefused: .protocolError
@@ -37,7 +38,7 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
       0   success (any HTTP status, unless --fail)
       1   anything else: a file that cannot be written, for example
       2   misuse: the command line, URL or an item makes no sense; nothing was sent
-      3   cannot connect: the host has no address, or nobody answers there
+      3   cannot connect: the host has no address, nobody answers there, or a proxy is in the way
       4   TLS: the handshake failed, or the certificate is not trusted
       5   protocol: the server broke HTTP, broke off, or redirected too often
       6   timeout
@@ -64,6 +65,8 @@ extension SessionError {
     switch code {
     case .notConnected: "Check the machine's network and name servers."
     case .cannotFindHost: "Check the spelling of the host and the network's name service."
+    case .proxyFailed: "Is the proxy running, and are its URL and port right? --no-proxy '*' goes without one."
+    case .proxyAuthenticationRequired: "Give user and password with --proxy-auth."
     case .cannotConnect: "Is the server running, and is the port right?"
     case .serverCertificateUntrusted:
       "Give the authority's certificate with --cacert FILE; --insecure accepts any certificate, and anybody on the path."

@@ -1,0 +1,156 @@
+internal import FoundationEssentials
+internal import HTTPTypes
+internal import LupineEngine
+internal import LupineRules
+internal import LupineTLS
+
+/// Finds the way of each exchange: proxies of a configuration in the shape that the engine knows.
+final class ProxySelector: Sendable {
+  /// The two ways through one proxy.
+  private struct Ways: Sendable {
+    var tunnel: ProxyRoute
+    /// Nil where everything goes through a tunnel.
+    var forward: ProxyRoute?
+  }
+
+  private enum Source: Sendable {
+    case fixed(Ways, NoProxyList)
+    case environment(ProxyEnvironment, http: Ways?, https: Ways?)
+    case choose(@Sendable (String) -> Proxy?)
+  }
+
+  private let source: Source
+  private let session: SessionConfiguration
+
+  /// Nil: every exchange goes straight to its origin.
+  static func make(
+    _ configuration: ProxyConfiguration, for session: SessionConfiguration
+  ) throws(SessionError) -> ProxySelector? {
+    switch configuration {
+    case .none: return nil
+    case .proxy(let proxy, let exceptions):
+      return ProxySelector(.fixed(try ways(proxy, session), NoProxyList(exceptions)), session)
+    case .choose(let closure): return ProxySelector(.choose(closure), session)
+    case .environment, .environmentExcept:
+      let variables = ProcessInfo.processInfo.environment
+      var environment = ProxyEnvironment { variables[$0] }
+      if case .environmentExcept(let list) = configuration { environment.exceptions = NoProxyList(list) }
+      guard !environment.isEmpty else { return nil }
+      func ways(_ setting: ProxyEnvironment.Setting) throws(SessionError) -> Ways? {
+        guard case .proxy(let server) = setting else { return nil }
+        return try Self.ways(Proxy(server), session)
+      }
+      return ProxySelector(
+        .environment(environment, http: try ways(environment.http), https: try ways(environment.https)), session)
+    }
+  }
+
+  private init(_ source: Source, _ session: SessionConfiguration) {
+    self.source = source
+    self.session = session
+  }
+
+  /// The way to a URL; nil is the straight one.
+  ///
+  /// - Throws: `SessionError` with `.badProxy`.
+  func route(to url: ParsedURL) throws(SessionError) -> ProxyRoute? {
+    let ways: Ways?
+    switch source {
+    case .fixed(let fixed, let exceptions): ways = exceptions.exempts(url.origin) ? nil : fixed
+    case .choose(let closure):
+      ways = try closure(url.requestString).map { proxy throws(SessionError) in
+        try Self.ways(proxy, session)
+      }
+    case .environment(let environment, let http, let https):
+      switch environment.setting(for: url.origin) {
+      case .none: ways = nil
+      case .proxy: ways = url.scheme == .http ? http : https
+      case .malformed(let variable, let refusal):
+        throw SessionError(
+          .badProxy, phase: .prepare, message: "the environment's \(variable) names no proxy: \(refusal)",
+          failingURL: url.requestString, underlying: refusal)
+      }
+    }
+    guard let ways else { return nil }
+    return url.scheme == .http ? ways.forward ?? ways.tunnel : ways.tunnel
+  }
+
+  private static func ways(_ proxy: Proxy, _ session: SessionConfiguration) throws(SessionError) -> Ways {
+    let server = proxy.server
+    var route = ProxyRoute(kind: server.kind, endpoint: server.endpoint, tunnels: true)
+    if server.kind == .https { route.tls = try policy(proxy, session) }
+    route.credentials = try credentials(proxy, session)
+    var forward: ProxyRoute?
+    if !server.kind.isSOCKS {
+      if !proxy.tunnelsPlaintext {
+        forward = route
+        forward?.tunnels = false
+      }
+      route.connectFields = proxy.connectFields.map { ProxyRoute.Field(name: $0.name.rawName, value: $0.value) }
+    }
+    return Ways(tunnel: route, forward: forward)
+  }
+
+  /// What is meant for origins is not shown to a proxy, and what is forgiven them is not forgiven to it.
+  private static func policy(_ proxy: Proxy, _ session: SessionConfiguration) throws(SessionError) -> TLSPolicy {
+    if let tls = proxy.tls { return try tls.policy() }
+    var tls = session.tls
+    tls.clientIdentity = nil
+    tls.publicKeyPins = []
+    tls.verifiesServer = true
+    return try tls.policy()
+  }
+
+  private static func credentials(
+    _ proxy: Proxy, _ session: SessionConfiguration
+  ) throws(SessionError) -> ProxyCredentials? {
+    guard let credential = proxy.credential else { return nil }
+    if case .token = credential.secret, proxy.server.kind.isSOCKS {
+      throw SessionError(.badProxy, phase: .prepare, message: "a SOCKS proxy takes a user and a password, and no token")
+    }
+    var credentials = ProxyCredentials(credential.secret)
+    credentials.allowsBasic = credential.schemes.contains(.basic)
+    credentials.allowsDigest = credential.schemes.contains(.digest)
+    credentials.policy = session.authentication.policy
+    credentials.isPreemptive = credential.isPreemptive
+    return credentials
+  }
+}
+
+/// In which shape a request goes on its way.
+enum HeadForm {
+  /// To the origin.
+  case origin
+  /// To the origin, through a proxy that sees nothing of it.
+  case tunnelled
+  /// To a proxy that forwards it (RFC 9112 section 3.2.2); `hasCredentials`: it says itself who is asking.
+  case absolute(hasCredentials: Bool)
+
+  init(_ route: ProxyRoute?) {
+    guard let route else {
+      self = .origin
+      return
+    }
+    self = route.tunnels ? .tunnelled : .absolute(hasCredentials: route.credentials != nil)
+  }
+
+  var isAbsolute: Bool { if case .absolute = self { true } else { false } }
+
+  /// Whether every field of the caller's goes out.
+  var leavesAllIn: Bool {
+    switch self {
+    case .origin, .absolute(hasCredentials: false): true
+    case .tunnelled, .absolute(hasCredentials: true): false
+    }
+  }
+
+  /// Whether a field of the caller's must not go out: what is for a proxy does not reach the origin through its tunnel, and what the engine says
+  /// itself is not said twice.
+  func leavesOut(_ name: String) -> Bool {
+    switch self {
+    case .origin: false
+    case .tunnelled: name.lowercased().hasPrefix("proxy-")
+    case .absolute(let hasCredentials): hasCredentials && name.lowercased() == "proxy-authorization"
+    }
+  }
+}

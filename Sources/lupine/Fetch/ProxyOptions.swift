@@ -1,0 +1,79 @@
+internal import ArgumentParser
+internal import LupineSession
+
+/// The way past whom.
+struct ProxyOptions: ParsableArguments {
+  @Option(
+    name: .customLong("proxy"),
+    help: ArgumentHelp(
+      """
+      Go through this proxy: http://, https://, socks5:// or socks5h:// (which looks names up itself), host and port; unix:///path. \
+      Default: http_proxy, https_proxy and all_proxy of the environment.
+      """,
+      valueName: "url"))
+  var url: String?
+
+  @Option(
+    name: .customLong("proxy-auth"),
+    help: ArgumentHelp(
+      "Who is asking the proxy, told when it wants to know. @FILE reads it from a file, @- from standard input.",
+      valueName: "user:password"))
+  var auth: String?
+
+  @Flag(name: .customLong("proxy-tunnel"), help: "Open a tunnel (CONNECT) for http URLs too.")
+  var tunnel = false
+
+  @Option(
+    name: .customLong("no-proxy"),
+    help: ArgumentHelp(
+      "Hosts, networks and ports that are reached without a proxy, instead of those in no_proxy; '*' is all.",
+      valueName: "list"))
+  var exceptions: String?
+
+  func validate() throws {
+    if tunnel || auth != nil, url == nil { throw ValidationError("--proxy-auth and --proxy-tunnel need --proxy.") }
+  }
+
+  /// Nil: what is the default.
+  ///
+  /// - Throws: `CommandFailure`; no message repeats credentials.
+  func configuration() throws(CommandFailure) -> ProxyConfiguration? {
+    guard let url else { return exceptions.map { .environmentExcept($0) } }
+    do throws(SessionError) {
+      var proxy = try Proxy(url)
+      proxy.tunnelsPlaintext = tunnel
+      if let credential = try credential() { proxy.credential = credential }
+      return .proxy(proxy, except: exceptions ?? "")
+    } catch {
+      throw .misuse("--proxy: \(error.message)")
+    }
+  }
+
+  private func credential() throws(SessionError) -> Credential? {
+    guard let auth else { return nil }
+    do throws(CommandFailure) {
+      return try CredentialText.credential(try CredentialText.read(auth), .any)
+    } catch {
+      throw SessionError(.badProxy, phase: .prepare, message: "--proxy-auth: \(error.message)")
+    }
+  }
+}
+
+extension BatchRequest {
+  /// `proxy` and `noProxy`. No message repeats a secret.
+  static func proxy(_ fields: BatchFields) throws(BatchRefusal) -> ProxyConfiguration? {
+    let exceptions = try fields.string("noProxy")
+    guard let members = try fields.object("proxy") else { return exceptions.map { .environmentExcept($0) } }
+    guard let url = try members.string("url") else { throw BatchRefusal("\"proxy.url\" is missing") }
+    var proxy: Proxy
+    do throws(SessionError) {
+      proxy = try Proxy(url)
+    } catch {
+      throw BatchRefusal(error.message, code: error.code.rawValue)
+    }
+    proxy.tunnelsPlaintext = try members.boolean("tunnel") ?? false
+    if let credential = try credential(members) { proxy.credential = credential }
+    proxy.connectFields = try headers(members)
+    return .proxy(proxy, except: exceptions ?? "")
+  }
+}

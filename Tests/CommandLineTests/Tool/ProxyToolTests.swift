@@ -1,0 +1,103 @@
+import Foundation
+import LupineTesting
+import Testing
+
+@testable import lupine
+
+/// `--proxy` and its kin, `proxy` and `noProxy` of a batch, and the environment.
+@Suite(.timeLimit(.minutes(3))) struct ProxyToolTests {
+  private static let asks = ScriptBytes(
+    "HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic realm=p\r\nContent-Length: 0\r\n\r\n")
+  private static let hello = ScriptBytes("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+
+  @Test func ofTheCommandLine() async throws {
+    let proxy = try ScriptedServer([
+      [.readHead, .send(Self.asks), .readHead, .send(Self.hello), .waitForClose],
+      [.readHead, .send("HTTP/1.1 200 OK\r\n\r\n"), .readHead, .send(Self.hello), .waitForClose],
+      [.readHead, .send("HTTP/1.1 403 No\r\n\r\n"), .waitForClose],
+    ])
+    defer { proxy.shutdown() }
+    let url = "http://127.0.0.1:\(proxy.port)"
+    let first = try await Tool.run(["http://a.example/x", "--proxy", url, "--proxy-auth", "u:p", "--verbose"])
+    #expect(first.status == 0 && first.text == "hello")
+    #expect(!first.error.contains("dTpw"))
+    let second = try await Tool.run(["http://a.example/x", "--proxy", url, "--proxy-tunnel", "--timing"])
+    #expect(second.text == "hello")
+    #expect(second.error.contains("proxy"))
+    let third = try await Tool.run(["https://a.example/x", "--proxy", url])
+    #expect(third.status == 3)
+    #expect(third.error.contains("403"))
+    #expect(
+      proxy.recordedRequests.map(\.target) == [
+        "http://a.example/x", "http://a.example/x", "a.example:80", "/x", "a.example:443",
+      ])
+    #expect(proxy.recordedRequests.map { $0.fields.first("proxy-authorization") }.prefix(2) == [nil, "Basic dTpw"])
+  }
+
+  @Test(arguments: [["--proxy", "ftp://u:secret@h"], ["--proxy-tunnel"], ["--proxy-auth", "u:secret"]])
+  func misuse(_ arguments: [String]) async throws {
+    let outcome = try await Tool.run(["http://a.example/"] + arguments)
+    #expect(outcome.status == 2)
+    #expect(!outcome.error.contains("secret"))
+  }
+
+  @Test func ofABatch() async throws {
+    let proxy = try ScriptedServer([
+      [
+        .readHead, .send(Self.asks), .readHead, .send("HTTP/1.1 200 OK\r\n\r\n"), .readHead, .send(Self.hello),
+        .waitForClose,
+      ]
+    ])
+    defer { proxy.shutdown() }
+    let origin = try LoopbackServer(routes: ServerRoute.standard())
+    defer { origin.shutdown() }
+    let way = """
+      "proxy": {"url": "http://127.0.0.1:\(proxy.port)", "tunnel": true, "headers": [["X-Trace", "1"]], \
+      "auth": {"user": "u", "password": "p"}}
+      """
+    let outcome = try await Tool.run(
+      ["batch", "--concurrency", "1"],
+      input: """
+        {"id": 1, "url": "http://a.example/", \(way)}
+        {"id": 2, "url": "\(origin.url("/hello"))", "noProxy": "127.0.0.1", \(way)}
+        {"id": 3, "url": "http://a.example/", "proxy": {"url": "ftp://u:secret@h"}}
+
+        """)
+    let results = try outcome.lines.map { try JSONReader.read($0) }
+    #expect(results.count == 3)
+    #expect(results.first { $0["id"] == .number("1") }?["status"] == .number("200"))
+    #expect(results.first { $0["id"] == .number("2") }?["status"] == .number("200"))
+    #expect(results.first { $0["id"] == .number("3") }?["error"]?["code"]?.string == "badProxy")
+    #expect(!outcome.text.contains("secret"))
+    #expect(origin.recordedRequests.count == 1)
+    let connects = proxy.recordedRequests.prefix(2)
+    #expect(connects.allSatisfy { $0.target == "a.example:80" && $0.fields.first("x-trace") == "1" })
+    #expect(connects.map { $0.fields.first("proxy-authorization") } == [nil, "Basic dTpw"])
+  }
+
+  @Test func ofTheEnvironment() async throws {
+    let proxy = try ScriptedServer([[.readHead, .send(Self.hello), .waitForClose]])
+    defer { proxy.shutdown() }
+    let origin = try LoopbackServer(routes: ServerRoute.standard())
+    defer { origin.shutdown() }
+    let address = "http://127.0.0.1:\(proxy.port)"
+    let rows: [(environment: [String: String], arguments: [String], text: String?)] = [
+      (["http_proxy": address], [], "hello"),
+      // A field of whoever asks a CGI program.
+      (["HTTP_PROXY": address], [], nil), (["ALL_PROXY": address, "NO_PROXY": "127.0.0.0/8"], [], nil),
+      (["http_proxy": address], ["--no-proxy", "127.0.0.1"], nil),
+    ]
+    for row in rows {
+      let folder = try Folder()
+      let process = try Tool.process([origin.url("/hello")] + row.arguments, in: folder)
+      process.environment = ["PATH": "/usr/bin:/bin"].merging(row.environment) { $1 }
+      try folder.write("", to: "output")
+      process.standardOutput = try FileHandle(forWritingTo: folder.url("output"))
+      let before = origin.requestCount
+      try await Tool.finish(process) { try process.run() }
+      #expect(process.terminationStatus == 0)
+      #expect(origin.requestCount == before + (row.text == nil ? 1 : 0), "\(row.environment)")
+    }
+    #expect(proxy.recordedRequests.map(\.target) == [origin.url("/hello")])
+  }
+}

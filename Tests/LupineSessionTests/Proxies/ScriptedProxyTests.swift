@@ -1,0 +1,302 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineSession
+import LupineTesting
+import Testing
+
+/// Proxies that play scripts. In a tunnel the script goes on as the origin, which is never asked otherwise.
+@Suite(.timeLimit(.minutes(2))) struct ScriptedProxyTests {
+  private static let established = ScriptBytes("HTTP/1.1 200 Connection established\r\n\r\n")
+  private static let basic = ScriptBytes(
+    "HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic realm=\"p\"\r\nContent-Length: 3\r\n\r\nwho")
+
+  /// A session whose only proxy plays the scripts.
+  private func withProxy(
+    _ scripts: [[ScriptStep]], scheme: String = "http", userinfo: String = "", isSecure: Bool = false,
+    expectsProblems: Bool = false, configure: (inout SessionConfiguration) -> Void = { _ in },
+    change: (inout Proxy) -> Void = { _ in }, _ body: (Session, ScriptedServer) async throws -> Void
+  ) async throws {
+    let server = try ScriptedServer(scripts, tls: isSecure ? try TestIdentity.server() : nil)
+    defer { server.shutdown() }
+    var proxy = try Proxy("\(scheme)://\(userinfo)\(isSecure ? "localhost" : "127.0.0.1"):\(server.port)")
+    change(&proxy)
+    let chosen = proxy
+    try await withSession(ports: [server.port]) { configuration in
+      configuration.proxy = .proxy(chosen)
+      configure(&configuration)
+    } _: { session in
+      try await body(session, server)
+    }
+    server.shutdown()
+    if !expectsProblems { #expect(server.problems == []) }
+  }
+
+  @Test func plaintextGoesInAbsoluteFormOverOneConnection() async throws {
+    try await withProxy([[.readHead, .send(reply("one")), .readHead, .send(reply("two")), .waitForClose]]) {
+      session, proxy in
+      let first = try await session.expect("one", from: "http://a.example/x?y#z")
+      #expect(first.metrics.transactions.first?.isProxyConnection == true)
+      // Another origin, the same place: the proxy.
+      #expect(try await session.expect("two", from: "http://b.example:81/").wasReused)
+      let requests = proxy.recordedRequests
+      #expect(requests.map(\.target) == ["http://a.example/x?y", "http://b.example:81/"])
+      #expect(requests.map { $0.fields.first("host") } == ["a.example", "b.example:81"])
+    }
+  }
+
+  @Test func https() async throws {
+    let identity = try TestIdentity.server()
+    let script: [ScriptStep] = [
+      .readHead, .send(Self.established), .startTLS(identity), .readHead, .send(reply("one")), .readHead,
+      .send(reply("two")), .waitForClose,
+    ]
+    let name = try #require(HTTPField.Name("X-Trace"))
+    try await withProxy([script], change: { $0.connectFields[name] = "1" }) { session, proxy in
+      let first = try await session.expect("one", from: "https://localhost:7443/x")
+      #expect(first.metrics.transactions.first?.tlsVersion == "TLSv1.3")
+      #expect(try await session.expect("two", from: "https://localhost:7443/y").wasReused)
+      let requests = proxy.recordedRequests
+      #expect(requests.map(\.target) == ["localhost:7443", "/x", "/y"])
+      #expect(requests.map { $0.fields.first("x-trace") } == ["1", nil, nil])
+      let phases = try #require(first.metrics.transactions.first).phases.map(\.name)
+      #expect(phases.contains("proxy"))
+      #expect(phases.contains("tls"))
+    }
+  }
+
+  @Test func aTunnelForPlaintextIsOpenedOnRequest() async throws {
+    let script: [ScriptStep] = [
+      .readHead, .send(Self.established), .readHead, .send(reply("hi")), .waitForClose,
+    ]
+    try await withProxy([script], change: { $0.tunnelsPlaintext = true }) { session, proxy in
+      // What is meant for a proxy does not reach the origin through its tunnel.
+      var request = try Request("http://a.example/")
+      request.fields[.proxyAuthorization] = "Basic c2VjcmV0"
+      try await session.expect("hi", from: request)
+      #expect(proxy.recordedRequests.map(\.target) == ["a.example:80", "/"])
+      #expect(proxy.recordedRequests.allSatisfy { $0.fields.first("proxy-authorization") == nil })
+    }
+  }
+
+  @Test func a407ToConnectIsAnsweredOnTheSameConnection() async throws {
+    let identity = try TestIdentity.server()
+    try await withProxy(
+      [
+        [
+          .readHead, .send(Self.basic), .readHead, .send(Self.established), .startTLS(identity), .readHead,
+          .send(reply("hi")), .waitForClose,
+        ]
+      ], userinfo: "us%65r:pass@"
+    ) { session, proxy in
+      try await session.expect("hi", from: "https://localhost/")
+      #expect(
+        proxy.recordedRequests.map { $0.fields.first("proxy-authorization") } == [nil, "Basic dXNlcjpwYXNz", nil])
+    }
+  }
+
+  @Test func a407ToConnectThatClosesIsAnsweredOnAnother() async throws {
+    let identity = try TestIdentity.server()
+    try await withProxy(
+      [
+        [.readHead, .sendAndFinish("HTTP/1.0 407 Who\r\nProxy-Authenticate: Basic realm=p\r\n\r\nwho"), .waitForClose],
+        [.readHead, .send(Self.established), .startTLS(identity), .readHead, .send(reply("hi")), .waitForClose],
+      ], userinfo: "user:pass@"
+    ) { session, proxy in
+      try await session.expect("hi", from: "https://localhost/")
+      #expect(proxy.connectionCount == 2)
+    }
+  }
+
+  @Test func a407ToAForwardedRequestIsAnsweredOnceAndRemembered() async throws {
+    try await withProxy(
+      [
+        [
+          .readHead, .readBody, .send(Self.basic), .readHead, .readBody, .send(reply("one")), .readHead,
+          .send(reply("two")), .waitForClose,
+        ]
+      ], userinfo: "user:pass@"
+    ) { session, proxy in
+      var request = try Request("http://a.example/", method: .put)
+      request.body = .bytes(Array("body".utf8))
+      let first = try await session.expect("one", from: request)
+      #expect(first.metrics.transactions.count == 2)
+      try await session.expect("two", from: "http://b.example/")
+      let requests = proxy.recordedRequests
+      #expect(
+        requests.map { $0.fields.first("proxy-authorization") } == [
+          nil, "Basic dXNlcjpwYXNz", "Basic dXNlcjpwYXNz",
+        ])
+      #expect(requests[0].text == "body" && requests[1].text == "body")
+    }
+  }
+
+  @Test func wrongCredentialsAreSaidToBeWrong() async throws {
+    try await withProxy(
+      [[.readHead, .send(Self.basic), .readHead, .send(Self.basic), .waitForClose]], userinfo: "u:x@"
+    ) {
+      session, _ in
+      let error = try await failure { try await session.text("https://localhost/") }
+      #expect(error.code == .proxyAuthenticationRequired)
+      #expect(error.proxyRefusal?.statusCode == 407)
+      #expect(error.phase == .proxy)
+      #expect(!error.requestBytesSent)
+    }
+    // To a request in absolute form the proxy's word is the answer.
+    try await withProxy(
+      [[.readHead, .send(Self.basic), .readHead, .send(Self.basic), .waitForClose]], userinfo: "u:x@"
+    ) {
+      session, _ in
+      #expect(try await session.text("http://a.example/").1.statusCode == 407)
+    }
+  }
+
+  @Test func aRefusedTunnelIsAnErrorOfItsOwn() async throws {
+    try await withProxy([
+      [.readHead, .send("HTTP/1.1 403 Not there\r\nX-Why: policy\r\nContent-Length: 4\r\n\r\nevil"), .waitForClose]
+    ]) { session, _ in
+      let error = try await failure { try await session.text("https://localhost/") }
+      #expect(error.code == .proxyRefused)
+      #expect(error.response == nil)
+      let refusal = try #require(error.proxyRefusal)
+      #expect(refusal.statusCode == 403)
+      #expect(refusal.reason == "Not there")
+      let name = try #require(HTTPField.Name("X-Why"))
+      #expect(refusal.fields[name] == "policy")
+    }
+  }
+
+  @Test func aProxyThatStallsIsLeft() async throws {
+    try await withProxy([[.readHead, .stall(nil)]]) { configuration in
+      configuration.proxyTimeout = .milliseconds(50)
+    } _: { session, _ in
+      let error = try await failure { try await session.text("https://localhost/") }
+      #expect(error.code == .timedOut)
+      #expect(error.phase == .proxy)
+    }
+  }
+
+  @Test func aProxyThatDripsIsUnderstood() async throws {
+    let identity = try TestIdentity.server()
+    try await withProxy(
+      [
+        [
+          .readHead, .drip(Self.basic), .readHead, .drip(Self.established), .startTLS(identity), .readHead,
+          .send(reply("hi")), .waitForClose,
+        ]
+      ], userinfo: "user:pass@"
+    ) { session, _ in
+      try await session.expect("hi", from: "https://localhost/")
+    }
+  }
+
+  @Test(arguments: ["", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\n"]) func aProxyThatHangsUp(_ said: String) async throws {
+    let bytes = ScriptBytes(said)
+    try await withProxy([[.readHead, .sendAndFinish(bytes), .waitForClose]]) { session, _ in
+      let error = try await failure { try await session.text("https://localhost/") }
+      #expect(error.code == .proxyFailed)
+      #expect(error.phase == .proxy)
+    }
+  }
+
+  /// What follows the head of a 200 would be taken for the origin's.
+  @Test func bytesBehindThe200AreRefused() async throws {
+    let script: [ScriptStep] = [.readHead, .send(Self.established + reply("evil")), .waitForClose]
+    try await withProxy([script], change: { $0.tunnelsPlaintext = true }) { session, _ in
+      let error = try await failure { try await session.text("http://a.example/") }
+      #expect(error.code == .proxyFailed)
+    }
+  }
+
+  @Test func aProxyThatIsNotThere() async throws {
+    let server = try ScriptedServer([])
+    let port = server.port
+    server.shutdown()
+    let proxy = try Proxy("http://127.0.0.1:\(port)")
+    try await withSession {
+      $0.proxy = .proxy(proxy)
+    } _: { session in
+      for url in ["http://a.example/", "https://a.example/"] {
+        let error = try await failure { try await session.text(url) }
+        #expect(error.code == .proxyFailed)
+      }
+    }
+  }
+
+  @Test func exceptionsAndRequestsOfTheirOwn() async throws {
+    try await withServer { configuration in
+      // Port 9 is nobody's.
+      if let proxy = try? Proxy("http://127.0.0.1:9") { configuration.proxy = .proxy(proxy, except: "127.0.0.0/8") }
+    } _: { session, server in
+      #expect(try await session.text(server.url("/hello")).1.statusCode > 0)
+      var request = try Request(server.url("/hello"))
+      request.proxy = .proxy(try Proxy("http://127.0.0.1:9"))
+      let error = try await failure { try await session.text(request) }
+      #expect(error.code == .proxyFailed)
+      request.proxy = .choose { _ in nil }
+      #expect(try await session.text(request).1.statusCode > 0)
+    }
+  }
+
+  @Test(arguments: ["ftp://h", "http://h:0", "", "http://u:p@"]) func whatIsNoProxyIsRefused(_ text: String) {
+    do {
+      _ = try Proxy(text)
+      Issue.record("\(text) is a proxy")
+    } catch {
+      #expect(error.code == .badProxy)
+      #expect(!"\(error)".contains("u:p"))
+    }
+  }
+
+  // MARK: SOCKS
+
+  private static let granted = ScriptBytes([5, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+
+  @Test func socksResolvesNamesThere() async throws {
+    let identity = try TestIdentity.server()
+    try await withProxy(
+      [
+        [
+          .read(3), .send(ScriptBytes([5, 0])), .read(5 + 9 + 2), .send(Self.granted), .startTLS(identity), .readHead,
+          .send(reply("hi")), .waitForClose,
+        ]
+      ], scheme: "socks5h"
+    ) { session, proxy in
+      try await session.expect("hi", from: "https://localhost:7443/")
+      let sent = proxy.bytesReceived(connection: 1)
+      #expect(Array(sent.prefix(19)) == [5, 1, 0, 5, 1, 0, 3, 9] + Array("localhost".utf8) + [0x1D, 0x13])
+    }
+  }
+
+  @Test func socksResolvesNamesHere() async throws {
+    try await withProxy(
+      [
+        [
+          .read(4), .send(ScriptBytes([5, 2])), .read(3 + 4 + 4), .send(ScriptBytes([1, 0])), .read(4 + 4 + 2),
+          .send(Self.granted), .readHead, .send(reply("hi")), .waitForClose,
+        ]
+      ], scheme: "socks5", userinfo: "user:pass@"
+    ) { configuration in
+      configuration.nameOverrides = ["a.example:80": "192.0.2.7:81"]
+    } _: { session, proxy in
+      try await session.expect("hi", from: "http://a.example/")
+      let sent = proxy.bytesReceived(connection: 1)
+      #expect(Array(sent[4..<15]) == [1, 4] + Array("user".utf8) + [4] + Array("pass".utf8))
+      #expect(Array(sent[15..<25]) == [5, 1, 0, 1, 192, 0, 2, 7, 0, 81])
+    }
+  }
+
+  @Test(
+    arguments: [
+      ([5, 0xFF], "proxyAuthenticationRequired"), ([4, 0], "proxyFailed"), ([5, 0, 5, 5], "proxyRefused"),
+    ] as [([UInt8], String)]) func socksRefuses(_ answer: [UInt8], _ code: String) async throws
+  {
+    var steps: [ScriptStep] = [.read(3), .send(ScriptBytes(Array(answer.prefix(2))))]
+    if answer.count > 2 { steps += [.read(5 + 9 + 2), .send(ScriptBytes(Array(answer.dropFirst(2))))] }
+    steps.append(.waitForClose)
+    try await withProxy([steps], scheme: "socks5h") { session, _ in
+      let error = try await failure { try await session.text("http://a.example/") }
+      #expect(error.code.rawValue == code)
+      #expect(error.phase == .proxy)
+    }
+  }
+}
