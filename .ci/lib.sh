@@ -7,6 +7,10 @@ cd "$root"
 # Swift's backtracer can hang for minutes after a crash, and takes the signal from libFuzzer.
 export SWIFT_BACKTRACE=enable=no
 
+# Servers of the checks are on loopback, and no exception for whoever reads the environment.
+export no_proxy="localhost,127.0.0.0/8,::1${no_proxy:+,$no_proxy}"
+export NO_PROXY=$no_proxy
+
 # Scratch space that ends with the script.
 scratch() {
   local folder
