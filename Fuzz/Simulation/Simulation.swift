@@ -100,6 +100,7 @@ package final class Simulation {
     totals.seeds = 1
     totals.requests = exchanges.count
     totals.simulatedSeconds = Int(now.nanoseconds / 1_000_000_000)
+    engine.shutdown()
     for exchange in exchanges { exchange.leave() }
     return SimulationReport(
       seed: seed, hash: trace.hash, totals: totals, violation: violation, trace: violation == nil ? [] : trace.lines)
@@ -199,6 +200,7 @@ package final class Simulation {
     case .cancelled: 11
     case .tooManyWaiters: 12
     case .poolClosed: 13
+    case .proxy: 14
     case .deadline(let phase): 20 + (TransferPhase.allCases.firstIndex(of: phase) ?? 0)
     }
   }

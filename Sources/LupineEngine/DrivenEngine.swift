@@ -39,6 +39,11 @@ package final class DrivenEngine {
     core.forget(pool)
   }
 
+  /// Closes what is still there. Pools and the engine hold one another until then.
+  package func shutdown() {
+    core.closePools()
+  }
+
   /// Begins a transfer as `PoolHandle.start` does on the loop's thread: at once from within the end of another, else by the mailbox.
   package func start(_ transfer: Transfer, in pool: EnginePool) {
     if core.startAtOnce(transfer, in: pool) { return }

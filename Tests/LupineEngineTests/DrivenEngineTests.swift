@@ -80,6 +80,7 @@ private final class Drive {
     #expect(engine.context.timerCount == 0)
     let areClosed = servers.allSatisfy { $0.isHungUp }
     #expect(areClosed)
+    engine.shutdown()
   }
 }
 
