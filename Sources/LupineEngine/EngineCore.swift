@@ -112,6 +112,7 @@ final class EngineCore {
     // Those of the policies alone are no decisions, and others resume them.
     guard trustDomain != 0 else { return }
     sessions.removeAll(of: TLSTrustDomain(identifier: trustDomain))
+    proxySessions.removeAll(of: TLSTrustDomain(identifier: trustDomain))
   }
 
   /// Gives the context of a policy to `body`: at once if it is known, else in a later turn, because a file thread has to look at files.
@@ -148,10 +149,11 @@ final class EngineCore {
 
   /// A client for a proxy, which the policy alone trusts.
   func proxyTLSConnection(
-    _ context: TLSContext, serverName: String, port: UInt16
+    _ context: TLSContext, serverName: String, port: UInt16, trustDomain: UInt64, resumes: Bool
   ) throws(TLSError) -> TLSConnection {
     var options = TLSClientOptions(serverName: try ServerName(serverName), port: port)
-    options.sessions = proxySessions
+    options.sessions = resumes ? proxySessions : nil
+    options.trustDomain = TLSTrustDomain(identifier: trustDomain)
     return try TLSConnection(client: context, options: options, scratch: scratch)
   }
 }

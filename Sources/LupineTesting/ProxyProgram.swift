@@ -117,8 +117,8 @@ public final class ProxyProgram: Sendable {
   }
 
   private static func squid(_ port: UInt16, _ asks: Bool, _ directory: String) -> String {
-    let helper = ["/usr/lib/squid/digest_file_auth", "/usr/lib64/squid/digest_file_auth"]
-      .first { unsafe access($0, X_OK) == 0 }
+    let helpers: [String] = ["/usr/lib/squid/digest_file_auth", "/usr/lib64/squid/digest_file_auth"]
+    let helper = helpers.first { path in unsafe access(path, X_OK) == 0 }
     return """
       http_port 127.0.0.1:\(port)
       pid_filename none

@@ -149,10 +149,12 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
     guard let policy = route.tls else { preconditionFailure("a proxy over TLS has a policy") }
     isHeld = true
     core.tlsContext(for: policy) { [weak self] result in
-      guard let self, self.isHeld, !self.isEnded else { return }
+      guard let self, self.isHeld, !self.isEnded, let connection = self.connection else { return }
       self.isHeld = false
       do throws(TLSError) {
-        let tls = try self.core.proxyTLSConnection(try result.get(), serverName: serverName, port: port)
+        let tls = try self.core.proxyTLSConnection(
+          try result.get(), serverName: serverName, port: port, trustDomain: connection.key.identity.trustDomain,
+          resumes: connection.pool.configuration.resumesTLS)
         self.tls = tls
         self.isSecuring = true
         _ = try tls.handshake()

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import LupineBase
 internal import LupineRules
 internal import LupineWire

@@ -208,8 +208,8 @@ final class EngineTransport: Transport {
     let framing = Self.framing(request.method, body)
     // RFC 9110 10.1.1: no expectation without content.
     let isExpecting = request.expectsContinue && framing != .none && framing != .length(0)
-    let route = proxies == nil && request.composition.proxy == nil ? nil : try route(of: request)
-    let form = HeadForm(route)
+    let way = proxies == nil && request.composition.proxy == nil ? nil : try route(of: request).map(Way.init)
+    let form = if let way { HeadForm(way.route) } else { HeadForm.origin }
     let head: [UInt8]
     var plainHead: [UInt8]?
     do throws(WireError) {
@@ -225,12 +225,19 @@ final class EngineTransport: Transport {
     deadlines.idle = request.idleNanoseconds
     deadlines.total = request.totalNanoseconds
     return TransferRequest(
-      key: key(for: request, through: route), method: request.method, head: head, headWithoutExpectation: plainHead,
+      key: key(for: request, through: way), method: request.method, head: head, headWithoutExpectation: plainHead,
       context: RequestContext(isHead: request.method == "HEAD", isConnect: request.method == "CONNECT"), body: body,
       hasIdempotencyKey: request.composition.hasIdempotencyKey, deadlines: deadlines,
       decodesContent: request.decodesContent,
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default,
       forwardTarget: form.isAbsolute ? request.url.requestString : nil)
+  }
+
+  /// A proxy behind a reference: the value is large, and most requests have none to carry about.
+  private final class Way: Sendable {
+    let route: ProxyRoute
+
+    init(_ route: ProxyRoute) { self.route = route }
   }
 
   /// The proxy on the way; nil is none.
@@ -240,12 +247,13 @@ final class EngineTransport: Transport {
     return try ProxySelector.make(own.configuration, for: configuration)?.route(to: request.url)
   }
 
-  private func key(for request: TransportRequest, through route: ProxyRoute?) -> PoolKey {
+  private func key(for request: TransportRequest, through way: Way?) -> PoolKey {
     let origin = request.url.origin
     let traffic = ConnectionIdentity.Traffic(
       codePoint: request.networkServiceType.codePoint, allowsCellular: request.allowsCellularAccess)
     return keys.withLock { keys in
-      guard traffic.isDefault, route == nil else {
+      guard traffic.isDefault, way == nil else {
+        let route = way?.route
         let place = MarkedOrigin(origin: route?.tunnels == false ? nil : origin, traffic: traffic, route: route)
         return markedKey(place, &keys)
       }
@@ -267,6 +275,7 @@ final class EngineTransport: Transport {
     if let known = keys.marked[place] { return known }
     var identity = place.origin.map { self.identity(of: $0, keys.trustDomain) } ?? Self.identity(of: place.route)
     identity.traffic = place.traffic
+    identity.trustDomain = keys.trustDomain
     if let route = place.route { identity.route = .proxy(route) }
     let key = PoolKey(identity)
     if keys.marked.count >= Self.maximumKeys { keys.marked.removeAll() }

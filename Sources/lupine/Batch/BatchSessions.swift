@@ -31,9 +31,8 @@ final class BatchSessions: Sendable {
       if let session = state.sessions[key] { return session }
       var configuration = configuration(for: key, jar)
       if let path = key.cache {
-        let cache = try state.caches[path] ?? ResponseCache(directory: path)
-        state.caches[path] = cache
-        configuration.responseCache = cache
+        if state.caches[path] == nil { state.caches[path] = try ResponseCache(directory: path) }
+        configuration.responseCache = state.caches[path]
       }
       configuration.transport = try archive?.transport(configuration)
       let session = try Session(configuration)

@@ -1,4 +1,5 @@
 import Foundation
+import LupineRules
 import LupineTesting
 import Testing
 

@@ -31,14 +31,14 @@ import Testing
       let end = NotificationRecorder(.taskDidComplete, object: task)
       task.resume()
       if isHeld {
-        #expect(await eventually { indicator.activityCount == 1 })
+        #expect(await eventually { indicator.activityCount == 1 && timer.started == 1 })
         timer.advance(by: .milliseconds(999))
         #expect(shown(calls) == [])
         timer.advance(by: .milliseconds(1))
         #expect(shown(calls) == [true])
         latch.release()
       }
-      #expect(await eventually { end.count == 1 && indicator.activityCount == 0 })
+      #expect(await eventually { end.count == 1 && indicator.activityCount == 0 && timer.started == (isHeld ? 2 : 1) })
       timer.advance(by: .milliseconds(170))
       #expect(shown(calls) == (isHeld ? [true, false] : []))
       // What was over before its second had passed never shows.
@@ -57,14 +57,14 @@ import Testing
     try await withManager(ServerRoute.standard(latch: latch)) { manager, server in
       manager.responseSerializer = HTTPResponseSerializer()
       let tasks = (0..<2).compactMap { _ in manager.get("slow", success: { _, _ in }) }
-      #expect(await eventually { indicator.activityCount == 2 })
+      #expect(await eventually { indicator.activityCount == 2 && timer.started == 1 })
       timer.advance(by: .zero)
       tasks.first?.suspend()
       #expect(await eventually { indicator.activityCount == 1 })
       timer.advance(by: .zero)
       #expect(shown(calls) == [true])
       tasks.last?.cancel()
-      #expect(await eventually { indicator.activityCount == 0 })
+      #expect(await eventually { indicator.activityCount == 0 && timer.started == 2 })
       timer.advance(by: .zero)
       #expect(shown(calls) == [true, false])
       latch.release()
@@ -79,11 +79,11 @@ import Testing
     try await withOperations { service in
       let operation = try service.operation("/slow")
       operation.start()
-      #expect(await until { indicator.activityCount == 1 })
+      #expect(await until { indicator.activityCount == 1 && timer.started == 1 })
       timer.advance(by: .seconds(1))
       #expect(shown(calls) == [true])
       service.latch.release()
-      #expect(await until { indicator.activityCount == 0 })
+      #expect(await until { indicator.activityCount == 0 && timer.started == 2 })
       timer.advance(by: .milliseconds(170))
       #expect(shown(calls) == [true, false])
     }

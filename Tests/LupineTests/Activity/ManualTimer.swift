@@ -6,14 +6,21 @@ import Testing
 final class ManualTimer: DelayTimer {
   private struct State {
     var now = Duration.zero
+    var started = 0
     var waiting: [(due: Duration, work: @Sendable () -> Void)] = []
   }
 
   private let state = Locked(State())
 
   func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) {
-    state.withLock { $0.waiting.append(($0.now + delay, work)) }
+    state.withLock { state in
+      state.started += 1
+      state.waiting.append((state.now + delay, work))
+    }
   }
+
+  /// How often a delay began. It begins behind what it is the delay of: wait for it before the time moves on.
+  var started: Int { state.withLock { $0.started } }
 
   /// Moves the time on, and does what is due on this thread.
   func advance(by duration: Duration) {

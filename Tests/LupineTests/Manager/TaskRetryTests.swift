@@ -195,7 +195,7 @@ import Testing
         asked.add(1)
         return BodyStream([Array("body \(asked.values.count)".utf8)])
       }
-      let request = try manager.request(.put, "flaky")
+      let request = try Request(server.url("/flaky"), method: .put)
       let end = await ended { manager.uploadTask(withStreamedRequest: request, completion: $0) }
       #expect(end.value as? Data == Data("done".utf8))
       #expect(server.recordedRequests.map(\.text) == ["body 1", "body 2"])
