@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import HTTPTypes
+internal import LupineBase
 internal import LupineRules
 internal import LupineWire
 
@@ -21,9 +22,15 @@ extension ResponseCache {
     case .found(let response): stored = response
     case .missing: stored = nil
     case .onDisk(let key):
-      stored = await withCheckedContinuation { continuation in
-        find(query, onDisk: key) { continuation.resume(returning: $0) }
+      // Through a lock: of a continuation that is resumed before it is awaited, ThreadSanitizer does not see that one comes before the other.
+      let answer = Locked<StoredResponse?>(nil)
+      await withCheckedContinuation { continuation in
+        find(query, onDisk: key) { found in
+          answer.withLock { $0 = found }
+          continuation.resume()
+        }
       }
+      stored = answer.withLock { $0 }
     }
     guard let stored, let head = stored.head(at: now()) else { return nil }
     return CachedResponse(
