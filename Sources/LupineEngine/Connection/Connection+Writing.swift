@@ -196,7 +196,12 @@ extension Connection {
   /// Sends the ciphertext that waits.
   func flushTLS() -> Bool {
     guard outerTLS == nil else { return flushNested() }
-    guard let tls, let socket else { return true }
+    return sendCiphertext(of: tls)
+  }
+
+  /// Sends what one layer of TLS, the outermost, has for the socket. False: the socket takes no more for now, or has failed.
+  func sendCiphertext(of layer: TLSConnection?) -> Bool {
+    guard let tls = layer, let socket else { return true }
     while !tls.output.isEmpty {
       guard canWrite else { return false }
       do throws(IOError) {

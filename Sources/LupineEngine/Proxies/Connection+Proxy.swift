@@ -60,7 +60,7 @@ extension Connection {
 
   /// Wraps what the origin's TLS has to say in the proxy's, and sends that. False: the socket takes no more for now, or has failed.
   func flushNested() -> Bool {
-    guard let outer = outerTLS, let inner = tls, let socket else { return true }
+    guard let outer = outerTLS, let inner = tls else { return true }
     if !inner.output.isEmpty {
       do throws(TLSError) {
         try outer.send(inner.output.span)
@@ -70,24 +70,7 @@ extension Connection {
       }
       inner.output.consume(inner.output.count)
     }
-    while !outer.output.isEmpty {
-      guard canWrite else { return false }
-      do throws(IOError) {
-        switch try SystemCalls.send(socket.descriptor, outer.output.span) {
-        case .bytes(let count):
-          outer.output.consume(count)
-          if transfer != nil { wroteAnything = true }
-          transfer?.clock.lastActivityAt = context.now
-        case .wouldBlock:
-          canWrite = false
-          return false
-        }
-      } catch {
-        writeFailed(error)
-        return false
-      }
-    }
-    return true
+    return sendCiphertext(of: outer)
   }
 
   /// Best effort, at the end.
