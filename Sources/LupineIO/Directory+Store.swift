@@ -36,9 +36,44 @@ extension Directory {
     }
     let found = try SystemCalls.attributes(file.descriptor)
     guard found.isRegular, found.size <= limit else { return nil }
-    if now - found.modified > 1_000_000_000 { SystemCalls.touch(file.descriptor) }
+    if now - found.modified > Self.useInterval { SystemCalls.touch(file.descriptor) }
     return try file.read(at: 0, count: Int(found.size))
   }
+
+  /// What `readAtOnce` has found.
+  package enum AtOnce: Sendable {
+    /// A whole file. `isUseDue`: that it was used is to be written down, by `noteUse`.
+    case bytes([UInt8], isUseDue: Bool)
+    case missing
+    /// Nobody knows without waiting: `read` does.
+    case later
+  }
+
+  /// The same as `read` for what the system has in memory. Never waits for a disk or a server, so that every thread may call it.
+  ///
+  /// - Parameter limit: bytes of the largest file.
+  package func readAtOnce(_ name: String, limit: Int64, now: Int64) -> AtOnce {
+    do throws(IOError) {
+      guard
+        let opened = try SystemCalls.openAtOnce(name, in: descriptor, O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK)
+      else { return .later }
+      let file = File(opened)
+      let found = try SystemCalls.attributes(file.descriptor)
+      guard found.isRegular, found.size <= limit, let bytes = try file.readAtOnce(count: Int(found.size)) else {
+        return .later
+      }
+      return .bytes(bytes, isUseDue: now - found.modified > Self.useInterval)
+    } catch {
+      if case .notFound = error { return .missing }
+      return .later
+    }
+  }
+
+  /// The file counts as used now.
+  package func noteUse(_ name: String) { SystemCalls.touch(name, in: descriptor) }
+
+  /// Nanoseconds: uses that follow closer are not written down.
+  private static let useInterval: Int64 = 1_000_000_000
 
   /// Gives a file another name here, in one step; what has that name is replaced.
   package func rename(_ name: String, to other: String) throws(IOError) {

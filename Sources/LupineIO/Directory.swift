@@ -1,7 +1,7 @@
 internal import CLupineLinux
 
-/// An open directory. Files are named by it and not by a path, which somebody could change. Every method blocks: call them on
-/// `FileThreads` only.
+/// An open directory. Files are named by it and not by a path, which somebody could change. Every method blocks, but
+/// `readAtOnce`: call them on `FileThreads` only.
 package final class Directory: Sendable {
   /// Where it was when it was opened.
   package let path: String

@@ -1,6 +1,6 @@
 internal import CLupineLinux
 
-/// An open file. Every method blocks: call them on `FileThreads` only. Closed when the last reference goes.
+/// An open file. Every method blocks, but `readAtOnce`: call them on `FileThreads` only. Closed when the last reference goes.
 package final class File: Sendable {
   /// For `SystemCalls.sendFile`.
   package let descriptor: Descriptor
@@ -48,6 +48,20 @@ package final class File: Sendable {
     }
     if let failure { throw failure }
     return bytes
+  }
+
+  /// The first `count` bytes, in one call; nil unless all are there without waiting.
+  func readAtOnce(count: Int) throws(IOError) -> [UInt8]? {
+    var failure: IOError?
+    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+      do throws(IOError) {
+        initialized = try unsafe SystemCalls.readAtOnce(descriptor, UnsafeMutableRawBufferPointer(buffer)) ?? 0
+      } catch {
+        failure = error
+      }
+    }
+    if let failure { throw failure }
+    return bytes.count == count ? bytes : nil
   }
 
   /// Writes all of `bytes` at `offset`.

@@ -58,8 +58,35 @@ extension SystemCalls {
     return names
   }
 
+  /// Opens a file if that needs no waiting: nil if it does, or the system cannot tell.
+  static func openAtOnce(_ name: String, in directory: borrowing Descriptor, _ flags: Int32) throws(IOError)
+    -> Descriptor?
+  {
+    guard !name.isEmpty, !name.utf8.contains(0) else { throw .badPath }
+    let number = directory.number
+    let opened = try value(.open, invalidArgumentTraps: false) {
+      Int(unsafe clupine_open_cached(number, name, flags | O_CLOEXEC))
+    }
+    return opened.map { Descriptor(adopting: Int32($0)) }
+  }
+
+  /// Reads from the start of a file if that needs no waiting: nil if it does.
+  static func readAtOnce(
+    _ file: borrowing Descriptor, _ buffer: UnsafeMutableRawBufferPointer
+  ) throws(IOError) -> Int? {
+    let number = file.number
+    return try value(.read, invalidArgumentTraps: false) {
+      unsafe clupine_read_cached(number, buffer.baseAddress, buffer.count)
+    }
+  }
+
   /// The file was used now.
   static func touch(_ file: borrowing Descriptor) { _ = futimens(file.number, nil) }
+
+  /// The same of a file of a directory. One that is gone was not used.
+  static func touch(_ name: String, in directory: borrowing Descriptor) {
+    _ = unsafe utimensat(directory.number, name, nil, AT_SYMLINK_NOFOLLOW)
+  }
 
   /// Gives a file of a directory another name there, in one step; what has that name is replaced.
   static func rename(_ name: String, to other: String, in directory: borrowing Descriptor) throws(IOError) {

@@ -81,4 +81,60 @@ import Testing
       #expect(throws: IOError.notFound(code: ENOENT)) { try directory.rename("b", to: target, overwriting: true) }
     }
   }
+
+  /// Whether this system and this file system can tell what needs no waiting.
+  private func canReadAtOnce(_ directory: Directory, _ name: String) -> Bool {
+    let file = unsafe clupine_open_cached(directory.descriptor.number, name, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { return false }
+    defer { _ = close(file) }
+    var byte: UInt8 = 0
+    return unsafe clupine_read_cached(file, &byte, 1) >= 0
+  }
+
+  @Test func whatIsInMemoryIsReadAtOnce() throws {
+    try withDirectory { (_, directory) throws in
+      let path = directory.path
+      let bytes = (0..<10_000).map { UInt8(truncatingIfNeeded: $0) }
+      try directory.create("a").write(bytes, at: 0)
+      defer { try? directory.remove("a") }
+      let now = EventLoop.wallClockNanoseconds()
+      func look(_ name: String, limit: Int64 = 10_000, at time: Int64) -> Directory.AtOnce {
+        directory.readAtOnce(name, limit: limit, now: time)
+      }
+      switch look("a", at: now) {
+      case .bytes(let read, let isUseDue): #expect(read == bytes && !isUseDue)
+      case .missing: Issue.record("it is there")
+      case .later: #expect(!canReadAtOnce(directory, "a"))
+      }
+      if case .bytes(_, let isUseDue) = look("a", at: now + 2_000_000_000) { #expect(isUseDue) }
+      // Too large, no file, a link: nothing is read.
+      unsafe symlink(path + "/a", path + "/link")
+      unsafe mkdir(path + "/folder", 0o700)
+      defer {
+        unsafe unlink(path + "/link")
+        unsafe rmdir(path + "/folder")
+      }
+      for (name, limit) in [("a", Int64(9_999)), ("link", 10_000), ("folder", 10_000), ("", 10_000)] {
+        if case .later = look(name, limit: limit, at: now) {} else { Issue.record("\(name): read") }
+      }
+      if case .bytes = look("none", at: now) { Issue.record("there is none") }
+    }
+  }
+
+  @Test func aUseIsNoted() throws {
+    try withDirectory { (_, directory) throws in
+      try directory.create("a").write([1], at: 0)
+      defer { try? directory.remove("a") }
+      var times = [timespec(tv_sec: 1_000_000, tv_nsec: 0), timespec(tv_sec: 1_000_000, tv_nsec: 0)]
+      #expect(unsafe utimensat(directory.descriptor.number, "a", &times, 0) == 0)
+      let old = try directory.attributes(of: "a")
+      #expect(old?.modified == 1_000_000_000_000_000)
+      let before = EventLoop.wallClockNanoseconds()
+      directory.noteUse("a")
+      directory.noteUse("none")
+      // The file system's clock may lag by a tick.
+      let new = try directory.attributes(of: "a")
+      #expect(new.map { $0.modified > before - 1_000_000_000 } == true)
+    }
+  }
 }

@@ -111,6 +111,11 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     case .onDisk(let key):
       state.withLock { $0.isWaiting = true }
       owner.cache.find(query, onDisk: key) { [self] stored in
+        // Each thread that has to be woken costs more than the file.
+        if let stored, request.composition.run.takesAnswersAtOnce {
+          if stopWaiting() { use(stored) }
+          return
+        }
         owner.schedule { [self] in
           guard stopWaiting() else { return }
           if let stored { use(stored) } else { miss() }

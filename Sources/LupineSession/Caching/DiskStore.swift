@@ -3,9 +3,10 @@ internal import LupineBase
 internal import LupineIO
 internal import LupineRules
 internal import LupineTLS
+internal import Synchronization
 
 /// The files of a cache, which several processes may share: a file for each record, named by the hash of its key, written under another name
-/// and renamed. See `Docs/Caching.md`. Every method blocks; errors of the disk are no errors here but misses.
+/// and renamed. See `Docs/Caching.md`. Every method blocks, but `readAtOnce`; errors of the disk are no errors here but misses.
 ///
 /// Invariants: a file under its final name is never written again; what the file `lock` counts is never less than what the records take, as
 /// it is raised before a file gets its name and lowered after one has lost it; both happen under its lock.
@@ -16,14 +17,22 @@ final class DiskStore: Sendable {
   private let lock: File
   /// The lock of the file holds between descriptors only: this one between threads.
   private let gate = Locked(())
+  /// Larger files are not read at once: whoever asks has other things to do. 0 for tests, of the other way.
+  private let atOnceLimit: Int64
+  /// Where uses are written down.
+  private let writer: FileThreads
+  /// Names of files whose use is to be written down. A job of the writer's is under way while there are any.
+  private let uses = LockedStorage<[String]>([])
 
   private static let temporaryPrefix = "part-"
   /// A file that is being written is younger.
   private static let abandonedAfter: Int64 = 60_000_000_000
 
   /// - Parameter path: a directory that is made if it is missing; the files are in `v1` below it, which is its owner's alone.
-  init(path: String, capacity: Int64) throws(IOError) {
+  init(path: String, capacity: Int64, atOnceLimit: Int64, writer: FileThreads) throws(IOError) {
     self.capacity = capacity
+    self.atOnceLimit = min(atOnceLimit, capacity)
+    self.writer = writer
     try Directory.make(path)
     directory = try Directory.openPrivate(at: path.hasSuffix("/") ? path + "v1" : path + "/v1")
     lock = try directory.openLock("lock")
@@ -48,6 +57,39 @@ final class DiskStore: Sendable {
       let bytes = try? directory.read(name, limit: capacity, now: EventLoop.wallClockNanoseconds())
     else { return nil }
     return CacheRecord(decoding: bytes, key: key)
+  }
+
+  enum Reading {
+    case record(CacheRecord)
+    case missing
+    /// Only `read` knows.
+    case later
+  }
+
+  /// What can be read without waiting.
+  func readAtOnce(_ key: String) -> Reading {
+    guard atOnceLimit > 0, let name = Self.name(key) else { return .later }
+    switch directory.readAtOnce(name, limit: atOnceLimit, now: EventLoop.wallClockNanoseconds()) {
+    case .later: return .later
+    case .missing: return .missing
+    case .bytes(let bytes, let isUseDue):
+      guard let record = CacheRecord(decoding: bytes, key: key) else { return .missing }
+      if isUseDue { noteUse(name) }
+      return .record(record)
+    }
+  }
+
+  /// Writes it down behind the answer, before what the writer is given next makes room.
+  private func noteUse(_ name: String) {
+    let isFirst = uses.withLock { uses in
+      uses.append(name)
+      return uses.count == 1
+    }
+    guard isFirst else { return }
+    writer.run { [self] () throws(IOError) in
+      for name in Set(uses.withLock { uses in exchange(&uses, with: []) }) { directory.noteUse(name) }
+    } completion: { _ in
+    }
   }
 
   /// Whether the record is there now.

@@ -61,6 +61,12 @@ public final class ResponseCache: Sendable {
       pendingBytes -= operation.record?.cost ?? 0
     }
 
+    /// What is known of a key without the disk; nil if nothing is.
+    mutating func step(_ key: String) -> Step? {
+      if let record = memory.record(for: key) { return .record(record) }
+      return pending[key].map { $0.record.map { .record($0) } ?? .missing }
+    }
+
     /// The generation of what varies by these names, if it is known.
     mutating func generation(_ first: String, _ names: [String]) -> UInt64? {
       guard case .variants(_, names, let generation)? = memory.record(for: first) ?? pending[first]?.record else {
@@ -73,6 +79,8 @@ public final class ResponseCache: Sendable {
   private static let rememberedRemovals = 256
   /// Bytes that wait for the disk; more are not written.
   private static let pendingLimit = 64 << 20
+  /// Bytes of the largest file that is read at once: to copy more takes longer than to ask a thread for it.
+  private static let atOnceLimit: Int64 = 256 << 10
 
   private let state: LockedStorage<State>
   private let disk: DiskStore?
@@ -105,25 +113,29 @@ public final class ResponseCache: Sendable {
     try self.init(memoryCapacity, diskCapacity, maximumEntrySize, directory) { HTTPDate.current.seconds }
   }
 
-  /// - Parameter now: seconds since 1970.
+  /// - Parameters:
+  ///   - readsAtOnce: whether small files that the system has in memory are read by whoever asks for them.
+  ///   - now: seconds since 1970.
   package convenience init(
-    _ memoryCapacity: Int, _ diskCapacity: Int, _ maximumEntrySize: Int, _ directory: String,
+    _ memoryCapacity: Int, _ diskCapacity: Int, _ maximumEntrySize: Int, _ directory: String, readsAtOnce: Bool = true,
     now: @escaping @Sendable () -> Int64
   ) throws(SessionError) {
+    let (readers, writer): (FileThreads, FileThreads)
+    do throws(IOError) {
+      (readers, writer) = (try FileThreads(), try FileThreads(maximumThreads: 1))
+    } catch {
+      throw SessionError(.system, phase: .prepare, message: "no threads for files: \(error)", underlying: error)
+    }
     let disk: DiskStore
     do throws(IOError) {
-      disk = try DiskStore(path: directory, capacity: Int64(max(0, diskCapacity)))
+      disk = try DiskStore(
+        path: directory, capacity: Int64(max(0, diskCapacity)), atOnceLimit: readsAtOnce ? Self.atOnceLimit : 0,
+        writer: writer)
     } catch {
       throw SessionError(
         .fileFailed, phase: .file, message: "cannot keep a cache in \(directory): \(error)", underlying: error)
     }
-    do throws(IOError) {
-      self.init(
-        memoryCapacity, diskCapacity, maximumEntrySize, disk, try FileThreads(), try FileThreads(maximumThreads: 1),
-        now: now)
-    } catch {
-      throw SessionError(.system, phase: .prepare, message: "no threads for files: \(error)", underlying: error)
-    }
+    self.init(memoryCapacity, diskCapacity, maximumEntrySize, disk, readers, writer, now: now)
   }
 
   private init(
@@ -196,64 +208,69 @@ public final class ResponseCache: Sendable {
     case onDisk
   }
 
-  /// What is known without the disk.
-  func find(_ query: Query) -> Finding { find(query, from: query.first) }
-
-  private func find(_ query: Query, from key: String) -> Finding {
-    var key = key
-    for _ in 0..<2 {
-      let step = state.withLock { state -> Step in
-        if let record = state.memory.record(for: key) { return .record(record) }
-        if let pending = state.pending[key] { return pending.record.map { .record($0) } ?? .missing }
-        return disk == nil || state.clears > 0 ? .missing : .onDisk
-      }
-      switch step {
-      case .record(.response(let response)): return response.answers(query.request) ? .found(response) : .missing
-      case .record(.variants(_, let names, let generation)): key = query.second(names, generation)
-      case .missing: return .missing
-      case .onDisk: return .onDisk(key: key)
-      }
-    }
-    return .missing
+  /// What is known without waiting for a disk.
+  func find(_ query: Query) -> Finding {
+    guard disk != nil else { return known(query, query.first) }
+    let epoch = epoch
+    return follow(known(query, query.first), query, since: epoch) { $0.readAtOnce($1) }
   }
 
   /// Goes on where `find` met the disk; `completion` is called on a file thread.
   func find(_ query: Query, onDisk key: String, _ completion: @escaping @Sendable (StoredResponse?) -> Void) {
-    guard let disk, let readers else { return completion(nil) }
+    guard let readers else { return completion(nil) }
     let epoch = epoch
     readers.run { [self] () throws(IOError) -> StoredResponse? in
-      var key = key
-      for _ in 0..<2 {
-        guard let record = disk.read(key) else { return nil }
-        let isCurrent = state.withLock { state -> Bool in
-          guard state.clears == 0, !state.isRemoved(query.first, since: epoch) else { return false }
-          if state.pending[key] == nil { state.memory.insert(record) }
-          return true
-        }
-        guard isCurrent else { return nil }
-        switch find(query, from: key) {
-        case .found(let response): return response
-        case .missing:
-          // Too large for the memory.
-          if case .response(let response) = record, response.answers(query.request) { return response }
-          if case .variants(_, let names, let generation) = record {
-            key = query.second(names, generation)
-          } else {
-            return nil
-          }
-        case .onDisk(let next):
-          if case .response(let response) = record, response.answers(query.request) { return response }
-          if case .variants(_, let names, let generation) = record {
-            key = query.second(names, generation)
-          } else {
-            key = next
-          }
-        }
+      let finding = follow(.onDisk(key: key), query, since: epoch) { disk, key in
+        disk.read(key).map { .record($0) } ?? .missing
       }
-      return nil
+      return if case .found(let response) = finding { response } else { nil }
     } completion: { result in
       completion((try? result.get()) ?? nil)
     }
+  }
+
+  /// What is known without the disk, from this key on.
+  private func known(_ query: Query, _ key: String) -> Finding {
+    let step = state.withLock { state -> Step in
+      if let step = state.step(key) { return step }
+      return disk == nil || state.clears > 0 ? .missing : .onDisk
+    }
+    return finding(step, query, key)
+  }
+
+  private func finding(_ step: Step, _ query: Query, _ key: String) -> Finding {
+    switch step {
+    case .record(.response(let response)): return response.answers(query.request) ? .found(response) : .missing
+    case .record(.variants(_, let names, let generation)):
+      // Names lead from a first key to a second, and no further.
+      return key == query.first ? known(query, query.second(names, generation)) : .missing
+    case .missing: return .missing
+    case .onDisk: return .onDisk(key: key)
+    }
+  }
+
+  /// Reads what is on the disk, at most the two records that a response takes. What was removed since `epoch` is missing.
+  private func follow(
+    _ beginning: Finding, _ query: Query, since epoch: UInt64, _ read: (DiskStore, String) -> DiskStore.Reading
+  ) -> Finding {
+    var finding = beginning
+    while case .onDisk(let key) = finding, let disk {
+      let record: CacheRecord
+      switch read(disk, key) {
+      case .later: return finding
+      case .missing: return .missing
+      case .record(let found): record = found
+      }
+      let step = state.withLock { state -> Step in
+        guard state.clears == 0, !state.isRemoved(query.first, since: epoch) else { return .missing }
+        // What came meanwhile is newer than the file.
+        if let step = state.step(key) { return step }
+        state.memory.insert(record)
+        return .record(record)
+      }
+      finding = self.finding(step, query, key)
+    }
+    return finding
   }
 
   // MARK: Storing

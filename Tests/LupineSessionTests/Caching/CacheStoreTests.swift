@@ -86,9 +86,9 @@ import Testing
   }
 
   /// Every byte of a file in turn, and every length: a miss, never another byte.
-  @Test func brokenFilesAreMisses() async throws {
+  @Test(arguments: [true, false]) func brokenFilesAreMisses(_ readsAtOnce: Bool) async throws {
     try await withFolder { path in
-      let cache = try ResponseCache(directory: path)
+      let cache = try ResponseCache(4 << 20, 1 << 20, 1 << 20, path, readsAtOnce: readsAtOnce) { 1_000_000_000 }
       try CacheFolder.store(0, size: 50, in: cache)
       await cache.flush()
       let file = try #require(CacheFolder.files(path).first)

@@ -14,11 +14,13 @@ import Testing
     try await run(ResponseCache(memoryCapacity: 32 << 20) { clock.withLock { $0 } }, clock) { _ in }
   }
 
-  /// The memory is emptied before each request, so that all that is found is found in files.
-  @Test func inFiles() async throws {
+  /// The memory is emptied before each request, so that all that is found is found in files: by whoever asks, or by threads of their own.
+  @Test(arguments: [true, false]) func inFiles(_ readsAtOnce: Bool) async throws {
     let directory = try ScratchDirectory()
     let clock = Locked(CacheCase.beginning)
-    let cache = try ResponseCache(32 << 20, 32 << 20, 1 << 20, directory.path + "/cache") { clock.withLock { $0 } }
+    let cache = try ResponseCache(
+      32 << 20, 32 << 20, 1 << 20, directory.path + "/cache", readsAtOnce: readsAtOnce
+    ) { clock.withLock { $0 } }
     try await run(cache, clock, isInFiles: true) { cache in
       await cache.flush()
       cache.forgetMemory()
