@@ -1,5 +1,6 @@
 public import FoundationEssentials
 internal import HTTPTypes
+internal import LupineRules
 internal import LupineWire
 
 /// A complete response with its body, as it is kept to be used again.
@@ -22,10 +23,8 @@ public struct CachedResponse: Sendable {
   /// part of something larger.
   static func mayBeStored(_ response: Response, to request: Request) -> Bool {
     guard request.method == .get, response.statusCode == 200 else { return false }
-    let directives = [request.fields[.cacheControl], response.head.fields.first(named: "cache-control")]
-    return !directives.contains { directive in
-      directive?.lowercased().split(separator: ",").contains { $0.trimmed == "no-store" } ?? false
-    }
+    return !CacheDirectives(request.fields[values: .cacheControl]).noStore
+      && !CacheDirectives(response.head.fields.values(named: "cache-control")).noStore
   }
 }
 
@@ -33,13 +32,4 @@ public struct CachedResponse: Sendable {
 public protocol ResponseStore: Sendable {
   /// Keeps a response to a request. Called on the session's delegate queue; must not wait.
   func store(_ response: CachedResponse, for request: Request)
-}
-
-extension Substring {
-  fileprivate var trimmed: Substring {
-    var text = self
-    while text.first == " " || text.first == "\t" { text.removeFirst() }
-    while text.last == " " || text.last == "\t" { text.removeLast() }
-    return text
-  }
 }

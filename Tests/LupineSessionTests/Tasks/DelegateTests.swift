@@ -219,7 +219,11 @@ import Testing
       routes: [
         ServerRoute(nil, "/private") { _, connection in
           try connection.respond(fields: ["Cache-Control": "max-age=1, No-Store"], body: Array("x".utf8))
-        }
+        },
+        ServerRoute(nil, "/second") { _, connection in
+          let fields = ["max-age=1", "no-store"].map { ServerFields.Field("Cache-Control", $0) }
+          try connection.respond(fields: ServerFields(fields), body: Array("x".utf8))
+        },
       ] + ServerRoute.standard())
     defer { server.shutdown() }
     let store = Store()
@@ -228,7 +232,7 @@ import Testing
       proposed.data.count == 13 ? CachedResponse(response: proposed.response, data: Data("changed".utf8)) : nil
     }
     try await withDelegate(.all, answers, configure: { $0.responseStore = store }) { session, delegate in
-      for path in ["/hello", "/private", "/bytes?n=5"] {
+      for path in ["/hello", "/private", "/second", "/bytes?n=5"] {
         let before = delegate.entries.count { $0.hasPrefix("completed") }
         session.dataTask(with: try Request(server.url(path))).resume()
         #expect(await eventually { delegate.entries.count { $0.hasPrefix("completed") } > before })
