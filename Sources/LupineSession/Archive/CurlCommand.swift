@@ -5,7 +5,7 @@ internal import LupineRules
 
 extension Request {
   /// The same request as a command for a shell, with curl (7.52 or later): method, URL, fields, body, redirects, decoding, timeouts, and what
-  /// the configuration says of TLS and of where to connect.
+  /// the configuration says of TLS, of proxies and of where to connect.
   ///
   /// Every argument is quoted for POSIX shells, whatever bytes it holds; control characters never appear as they are. A body that cannot
   /// be written down, because a program makes it, is read from the command's standard input, and a comment says so.
@@ -22,14 +22,14 @@ extension Request {
 }
 
 /// Puts a command together.
-private struct CurlCommand {
+struct CurlCommand {
   let request: Request
   let configuration: SessionConfiguration
   let redacts: Bool
-  private var options: [String] = []
+  var options: [String] = []
   /// What is piped into curl.
   private var source: String?
-  private var comments: [String] = []
+  var comments: [String] = []
 
   init(request: Request, configuration: SessionConfiguration, redacts: Bool) {
     self.request = request
@@ -45,6 +45,7 @@ private struct CurlCommand {
     addRedirects()
     addTimeouts()
     addConnection()
+    addProxy()
     addTLS()
     let url = redacts ? SecretText.redacted(url: request.urlString) : request.urlString
     if url.utf8.contains(where: { "[]{}".utf8.contains($0) }) { options.append("--globoff") }
@@ -54,7 +55,7 @@ private struct CurlCommand {
     return text
   }
 
-  private mutating func add(_ option: String, _ value: String) {
+  mutating func add(_ option: String, _ value: String) {
     options.append(option)
     options.append(ShellQuoting.argument(value))
   }
@@ -75,7 +76,7 @@ private struct CurlCommand {
     if method != (hasBody || announcesEmptyBody ? "POST" : "GET") { add("--request", method) }
   }
 
-  private func isSensitive(_ name: HTTPField.Name) -> Bool {
+  func isSensitive(_ name: HTTPField.Name) -> Bool {
     request.sensitiveFields.contains(name) || configuration.sensitiveFields.contains(name)
   }
 
@@ -268,28 +269,34 @@ private struct CurlCommand {
     let tls = configuration.tls
     // curl would speak HTTP/2 where the server does.
     if request.parsedURL.scheme == .https { options.append("--http1.1") }
-    switch tls.roots {
-    case .system: break
-    case .file(let path): add("--cacert", path)
-    case .directory(let path): add("--capath", path)
-    case .certificates(let certificates):
-      comments.append(
-        "trusts \(certificates.count) certificates in memory: write them to a PEM file, and name it with --cacert")
-    }
-    if !tls.verifiesServer { options.append("--insecure") }
+    addTrust(tls, "--")
     if tls.minimumVersion == .tls13 { options.append("--tlsv1.3") }
     if tls.maximumVersion == .tls12 { add("--tls-max", "1.2") }
+    if !tls.allowsResumption { options.append("--no-sessionid") }
+  }
+
+  /// Whom to trust, and what to show; what is for proxies begins otherwise.
+  mutating func addTrust(_ tls: TLSConfiguration, _ prefix: String) {
+    switch tls.roots {
+    case .system: break
+    case .file(let path): add("\(prefix)cacert", path)
+    case .directory(let path): add("\(prefix)capath", path)
+    case .certificates(let certificates):
+      comments.append(
+        "trusts \(certificates.count) certificates in memory: write them to a PEM file, and name it with \(prefix)cacert"
+      )
+    }
+    if !tls.verifiesServer { options.append("\(prefix)insecure") }
     if let identity = tls.clientIdentity {
       // A colon would begin a passphrase; a backslash takes that meaning away.
-      add("--cert", identity.certificatePath.replacing("\\", with: "\\\\").replacing(":", with: "\\:"))
-      if identity.privateKeyPath != identity.certificatePath { add("--key", identity.privateKeyPath) }
-      if let passphrase = identity.passphrase { add("--pass", redacts ? SecretText.mark : passphrase) }
+      add("\(prefix)cert", identity.certificatePath.replacing("\\", with: "\\\\").replacing(":", with: "\\:"))
+      if identity.privateKeyPath != identity.certificatePath { add("\(prefix)key", identity.privateKeyPath) }
+      if let passphrase = identity.passphrase { add("\(prefix)pass", redacts ? SecretText.mark : passphrase) }
     }
     if !tls.publicKeyPins.isEmpty {
       let pins = tls.publicKeyPins.map { "sha256//" + Data($0).base64EncodedString() }.sorted()
-      add("--pinnedpubkey", pins.joined(separator: ";"))
+      add("\(prefix)pinnedpubkey", pins.joined(separator: ";"))
     }
-    if let path = tls.revocationListPath { add("--crlfile", path) }
-    if !tls.allowsResumption { options.append("--no-sessionid") }
+    if let path = tls.revocationListPath { add("\(prefix)crlfile", path) }
   }
 }

@@ -91,14 +91,8 @@ final class ProxySelector: Sendable {
     return Ways(tunnel: route, forward: forward)
   }
 
-  /// What is meant for origins is not shown to a proxy, and what is forgiven them is not forgiven to it.
   private static func policy(_ proxy: Proxy, _ session: SessionConfiguration) throws(SessionError) -> TLSPolicy {
-    if let tls = proxy.tls { return try tls.policy() }
-    var tls = session.tls
-    tls.clientIdentity = nil
-    tls.publicKeyPins = []
-    tls.verifiesServer = true
-    return try tls.policy()
+    try (proxy.tls ?? session.tls.forProxies).policy()
   }
 
   private static func credentials(
@@ -114,6 +108,17 @@ final class ProxySelector: Sendable {
     credentials.policy = session.authentication.policy
     credentials.isPreemptive = credential.isPreemptive
     return credentials
+  }
+}
+
+extension TLSConfiguration {
+  /// What is meant for origins is not shown to a proxy, and what is forgiven them is not forgiven to it.
+  var forProxies: TLSConfiguration {
+    var tls = self
+    tls.clientIdentity = nil
+    tls.publicKeyPins = []
+    tls.verifiesServer = true
+    return tls
   }
 }
 

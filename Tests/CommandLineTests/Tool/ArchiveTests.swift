@@ -69,5 +69,11 @@ import Testing
     }
     let shown = try await Tool.run(["--print-curl", "--show-secrets", "http://u:p@nobody.invalid/"])
     #expect(shown.text.contains("--anyauth --user u:p"))
+    let proxied = try await Tool.run([
+      "--print-curl", "--proxy", "socks5h://u:s3cret@p.invalid", "--no-proxy", "x.invalid", "http://nobody.invalid/",
+    ])
+    #expect(
+      proxied.text.contains("--proxy socks5h://p.invalid:1080 --noproxy x.invalid --proxy-user '[redacted]'"))
+    #expect(!proxied.text.contains("s3cret"))
   }
 }

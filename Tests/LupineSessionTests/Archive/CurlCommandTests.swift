@@ -48,6 +48,100 @@ import Testing
     #expect(request.curlCommand(configuration: configuration).contains("--abstract-unix-socket name"))
   }
 
+  /// How a proxy is written, by what the configuration says, and what is not written then.
+  @Test(arguments: [
+    (
+      "http://u:s3cret@p.example:3128",
+      "--proxy http://p.example:3128 --noproxy '' --proxy-anyauth --proxy-user '[redacted]'"
+    ),
+    ("https://p.example", "--proxy https://p.example:443 --noproxy '' --proxy-cacert /ca.pem"),
+    ("socks5://p.example", "--proxy socks5://p.example:1080 --noproxy '' "),
+    ("socks5h://u:s3cret@[::1]:9", "--proxy 'socks5h://[::1]:9' --noproxy '' --proxy-user '[redacted]'"),
+    ("socks5h+unix:///run/s", "--proxy socks5h://localhost/run/s --noproxy '' "),
+    ("http+unix:///run/s", "--noproxy '*' "),
+  ]) func proxies(_ url: String, _ options: String) throws {
+    var configuration = SessionConfiguration()
+    configuration.tls.roots = .file("/ca.pem")
+    configuration.tls.verifiesServer = false
+    configuration.proxy = .proxy(try Proxy(url))
+    let request = try Request("https://a.example/")
+    let command = request.curlCommand(configuration: configuration)
+    #expect(command.contains(options), "\(command)")
+    #expect(!command.contains("s3cret") && !command.contains("--proxy-insecure"))
+    let shown = request.curlCommand(redactingSecrets: false, configuration: configuration)
+    #expect(shown.contains("--proxy-user u:s3cret") == url.contains("s3cret"))
+    #expect(shown.contains("curl cannot") == url.hasPrefix("http+unix"))
+  }
+
+  @Test func whatElseIsSaidOfProxies() throws {
+    var proxy = try Proxy("https://u:p@p.example")
+    proxy.tunnelsPlaintext = true
+    proxy.credential?.isPreemptive = true
+    proxy.connectFields = [.userAgent: "us", .proxyAuthorization: "X s3cret"]
+    proxy.tls = TLSConfiguration()
+    proxy.tls?.verifiesServer = false
+    proxy.tls?.clientIdentity = .init(certificatePath: "c.pem", privateKeyPath: "k.pem", passphrase: "s3cret")
+    var request = try Request("http://a.example/")
+    request.proxy = .proxy(proxy, except: "*.b.example 10.0.0.0/8,c.example")
+    let command = request.curlCommand()
+    for part in [
+      "--noproxy b.example,10.0.0.0/8,c.example", "--proxy-basic", "--proxytunnel", "--proxy-header 'User-Agent: us'",
+      "--proxy-insecure", "--proxy-cert c.pem", "--proxy-key k.pem", "--proxy-pass '[redacted]'",
+    ] {
+      #expect(command.contains(part), "\(part) is not in \(command)")
+    }
+    #expect(!command.contains("s3cret") && !command.contains(" --insecure"))
+    let bearer = Credential.bearer("t0ken")
+    let open = try Proxy("http://p.example")
+    let configurations: [(ProxyConfiguration?, String)] = [
+      (nil, "curl --header"), (.environment, "curl --header"), (.environmentExcept("x"), "--noproxy x "),
+      (ProxyConfiguration.none, "--noproxy '*' "), (.choose { _ in nil }, "--noproxy '*' "),
+      (.choose { $0 == "http://a.example/" ? open : nil }, "--proxy http://p.example:80 --noproxy '' "),
+    ]
+    for (configuration, part) in configurations {
+      request.proxy = configuration
+      let command = request.curlCommand()
+      #expect(command.contains(part), "\(part) is not in \(command)")
+      #expect(command.contains("--proxy ") == part.contains("--proxy "))
+    }
+    proxy.credential = bearer
+    request.proxy = .proxy(proxy)
+    #expect(request.curlCommand().contains("--proxy-header 'Proxy-Authorization: Bearer [redacted]'"))
+    #expect(
+      request.curlCommand(redactingSecrets: false).contains("--proxy-header 'Proxy-Authorization: Bearer t0ken'"))
+    var configuration = SessionConfiguration()
+    configuration.unixSocketPath = "/run/s"
+    #expect(!request.curlCommand(configuration: configuration).contains("proxy"))
+  }
+
+  /// What a proxy is told by the session and by curl is the same, in the clear and about a tunnel.
+  @Test(.enabled(if: curl != nil), arguments: [false, true]) func curlAsksTheProxyTheSame(_ tunnels: Bool) async throws
+  {
+    let script: [ScriptStep] =
+      (tunnels ? [.readHead, .send("HTTP/1.1 200 OK\r\n\r\n")] : []) + [.readHead, .send(reply("hi")), .waitForClose]
+    let server = try ScriptedServer([script, script])
+    defer { server.shutdown() }
+    var proxy = try Proxy("http://u:p@127.0.0.1:\(server.port)")
+    proxy.tunnelsPlaintext = tunnels
+    proxy.credential?.isPreemptive = true
+    proxy.connectFields = [.init("X-Way") ?? .via: "this"]
+    var request = try Request("http://a.example/x")
+    request.proxy = .proxy(proxy)
+    try await withSession(ports: [server.port]) { session in try await session.expect("hi", from: request) }
+    let output = try Self.run("/bin/sh", Self.silent(request.curlCommand(redactingSecrets: false)))
+    #expect(output.status == 0 && String(decoding: output.bytes, as: UTF8.self) == "hi")
+    let heads = server.recordedRequests
+    try #require(heads.count == (tunnels ? 4 : 2))
+    for (ours, theirs) in zip(heads.prefix(heads.count / 2), heads.suffix(heads.count / 2)) {
+      #expect(ours.method == theirs.method && ours.target == theirs.target)
+      // What curl adds of its own.
+      let theirs = Self.fields(theirs).filter {
+        !$0.hasPrefix("proxy-connection:") && !(tunnels && $0.hasPrefix("user-agent: curl"))
+      }
+      #expect(theirs == Self.fields(ours))
+    }
+  }
+
   // MARK: Quoting
 
   @Test(arguments: shells) func shellsGiveBackEveryByte(_ shell: String) throws {
