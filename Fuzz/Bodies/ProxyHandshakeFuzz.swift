@@ -4,7 +4,7 @@ internal import LupineWire
 
 /// Oracle: whatever a proxy says, nothing traps; any split of it gives the same steps and takes as many bytes; what is sent fits its fields
 /// and is a request that our parser's rules allow; rounds are limited; credentials go out only after they were asked for; the texts of the
-/// environment that name proxies and exceptions are read the same again.
+/// environment that name proxies and exceptions are read the same again, and no other variable than those documented says anything.
 ///
 /// The first byte chooses: SOCKS or CONNECT, with or without credentials, name or address; or the readers of URLs and exceptions.
 package enum ProxyHandshakeFuzz {
@@ -122,6 +122,7 @@ package enum ProxyHandshakeFuzz {
 
   private static func texts(_ bytes: [UInt8]) {
     let text = String(decoding: bytes, as: UTF8.self)
+    environment(text)
     let lines = text.split(separator: "\n", maxSplits: 1, omittingEmptySubsequences: false).map { String($0) }
     if let server = try? ProxyURLReader.read(lines[0]) {
       precondition(!server.text.contains("@") || server.text.contains("+unix"), "userinfo in a text for people")
@@ -137,6 +138,36 @@ package enum ProxyHandshakeFuzz {
       let verdict = list.exempts(origin)
       precondition(!verdict || !list.isEmpty)
       precondition(verdict == NoProxyList((lines.last ?? "") + ",").exempts(origin), "an empty entry says something")
+    }
+  }
+
+  /// Each line is a variable; what holds for a place is found a second time, from the names alone.
+  private static func environment(_ text: String) {
+    var variables: [String: String] = [:]
+    for line in text.split(separator: "\n") {
+      let parts = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      if parts.count == 2 { variables[String(parts[0])] = String(parts[1]) }
+    }
+    let environment = ProxyEnvironment { variables[$0] }
+    for (url, names) in [
+      ("http://a.example/", ["http_proxy", "all_proxy", "ALL_PROXY"]),
+      ("https://[2001:db8::1]/", ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
+    ] {
+      guard let origin = try? URLReader.read(url).origin else { preconditionFailure("a URL of ours is unreadable") }
+      let name = names.first { variables[$0]?.isEmpty == false }
+      let setting = environment.setting(for: origin)
+      precondition(setting == .none || !environment.isEmpty)
+      guard let name, let value = variables[name], !environment.exceptions.exempts(origin) else {
+        precondition(setting == .none, "a proxy that nobody named, or in spite of an exception")
+        continue
+      }
+      if let server = try? ProxyURLReader.read(value) {
+        precondition(setting == .proxy(server), "another proxy than the environment names")
+      } else if case .malformed(name, _) = setting {
+        continue
+      } else {
+        preconditionFailure("a proxy that was misspelt was passed by")
+      }
     }
   }
 }
