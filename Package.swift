@@ -51,6 +51,8 @@ let fuzzRunners: [Target] =
     "ClientConnection",
     "CacheEntry",
     "ProxyHandshake",
+    "Addresses",
+    "StoredFiles",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",

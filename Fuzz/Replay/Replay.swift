@@ -4,6 +4,7 @@ import LupineFuzzBodies
 /// Runs files through the body of a target, once and as they are: `FuzzReplay TARGET FILE...`. What coverage by the corpora is measured with.
 @main struct Replay {
   static let bodies: [String: @Sendable ([UInt8]) -> Void] = [
+    "Addresses": { AddressesFuzz.run(bytes: $0) },
     "Archive": { ArchiveFuzz.run(bytes: $0) },
     "CacheEntry": { CacheEntryFuzz.run(bytes: $0) },
     "Certificates": { CertificatesFuzz.run(bytes: $0) },
@@ -25,6 +26,7 @@ import LupineFuzzBodies
     "ResponseParser": { ResponseParserFuzz.run(bytes: $0) },
     "ResumeData": { ResumeDataFuzz.run(bytes: $0) },
     "ShellQuoting": { ShellQuotingFuzz.run(bytes: $0) },
+    "StoredFiles": { StoredFilesFuzz.run(bytes: $0) },
     "StructuredText": { StructuredTextFuzz.run(bytes: $0) },
     "TLSEngine": { TLSEngineFuzz.run(bytes: $0) },
     "URLReader": { URLReaderFuzz.run(bytes: $0) },

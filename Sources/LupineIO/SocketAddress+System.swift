@@ -76,7 +76,7 @@ extension SocketAddress {
   }
 
   /// Reads the system's form.
-  init?(_ bytes: UnsafeRawBufferPointer) {
+  package init?(_ bytes: UnsafeRawBufferPointer) {
     guard bytes.count >= MemoryLayout<sa_family_t>.size else { return nil }
     switch Int32(unsafe bytes.loadUnaligned(as: sa_family_t.self)) {
     case AF_INET where bytes.count >= MemoryLayout<sockaddr_in>.size:

@@ -155,7 +155,9 @@ package enum SocketAddress: Hashable, Sendable {
     guard let first = parts.first, let address = IPv6Address(first) else { return nil }
     var scope: UInt32 = 0
     if parts.count == 2 {
-      guard let index = UInt32(parts[1]) ?? SystemCalls.interfaceIndex(String(parts[1])), index > 0 else { return nil }
+      guard let index = Self.number(parts[1]) ?? SystemCalls.interfaceIndex(String(parts[1])), index > 0 else {
+        return nil
+      }
       scope = index
     }
     self = .v6(address, port: port, scope: scope)
@@ -205,11 +207,15 @@ extension SocketAddress: CustomStringConvertible {
 extension SocketAddress {
   /// Reads "address:port", IPv6 in brackets; nil for anything else.
   package init?(endpoint text: String) {
-    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
-    var address = text[..<colon]
-    let isBracketed = address.hasPrefix("[") && address.hasSuffix("]")
-    if isBracketed { address = address.dropFirst().dropLast() }
-    self.init(literal: address, port: port)
-    if isBracketed != (family == .v6) { return nil }
+    guard let colon = text.lastIndex(of: ":"), let port: UInt16 = Self.number(text[text.index(after: colon)...]) else {
+      return nil
+    }
+    self.init(literal: text[..<colon], port: port)
+    if text.hasPrefix("[") != (family == .v6) { return nil }
+  }
+
+  /// Digits and nothing else: the standard library takes a sign too.
+  private static func number<Number: FixedWidthInteger>(_ text: Substring) -> Number? {
+    text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ? Number(text) : nil
   }
 }

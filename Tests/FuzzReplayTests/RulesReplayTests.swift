@@ -5,6 +5,8 @@ import Testing
 /// Replays what is kept of fuzzing: the seeds, and every input that once broke an oracle. A broken oracle ends the process.
 @Suite struct RulesReplayTests {
   static let bodies: [(String, @Sendable ([UInt8]) -> Void)] = [
+    ("Addresses", { AddressesFuzz.run(bytes: $0) }),
+    ("StoredFiles", { StoredFilesFuzz.run(bytes: $0) }),
     ("URLReader", { URLReaderFuzz.run(bytes: $0) }),
     ("Redirect", { RedirectFuzz.run(bytes: $0) }),
     ("ContentDecoder", { ContentDecoderFuzz.run(bytes: $0) }),

@@ -10,7 +10,7 @@ extension CredentialStorage {
   ///
   /// - Throws: `SessionError` with `.fileFailed`.
   public func save(to path: String) throws(SessionError) {
-    try SmallFile.replace(path, with: Array(JSONCredentials.write(all)))
+    try SmallFile.replace(path, with: json())
   }
 
   /// Adds the credentials of a file that `save` wrote. Blocks while the disk works.
@@ -18,10 +18,16 @@ extension CredentialStorage {
   /// - Throws: `SessionError` with `.fileFailed`: the file cannot be read, has more than 1 MiB, or is not JSON of a known version. No message
   ///   repeats anything of it.
   public func load(from path: String) throws(SessionError) {
-    for (space, credential) in try JSONCredentials.read(Data(SmallFile.read(path, limit: Self.sizeLimit))) {
-      set(credential, for: space)
-    }
+    try load(json: SmallFile.read(path, limit: Self.sizeLimit))
   }
+
+  /// The contents of such a file: all of them, or none if there is a mistake.
+  package func load(json: [UInt8]) throws(SessionError) {
+    for (space, credential) in try JSONCredentials.read(Data(json)) { set(credential, for: space) }
+  }
+
+  /// What `save` writes.
+  package func json() throws(SessionError) -> [UInt8] { Array(try JSONCredentials.write(all)) }
 }
 
 /// Credentials as JSON: `{"version": 1, "credentials": [{"origin", "proxy", "realm", "method", "user", "password", "token"}]}`. Realm and method are
@@ -46,7 +52,8 @@ enum JSONCredentials {
 
   static func write(_ entries: [CredentialStorage.Entry]) throws(SessionError) -> Data {
     var list: [Entry] = []
-    for entry in entries {
+    // The same contents make the same file, and each default stays before the others of its space.
+    for entry in entries.sorted(by: { isBefore($0.space, $1.space) }) {
       for credential in entry.credentials where credential.persistence == .permanent {
         list.append(
           Entry(
@@ -55,15 +62,22 @@ enum JSONCredentials {
             token: credential.token))
       }
     }
-    // The same contents make the same file. Defaults stay before the others of their space.
-    let sorted = list.enumerated().sorted { ($0.element.origin, $0.offset) < ($1.element.origin, $1.offset) }
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
     do {
-      return try encoder.encode(File(version: version, credentials: sorted.map(\.element)))
+      return try encoder.encode(File(version: version, credentials: list))
     } catch {
       throw failure("the credentials cannot be written as JSON")
     }
+  }
+
+  private static func isBefore(_ first: ProtectionSpace, _ second: ProtectionSpace) -> Bool {
+    // A missing one is not the empty one.
+    func key(_ space: ProtectionSpace) -> [String] {
+      let optional = [space.realm, space.method?.rawValue].map { $0.map { "=\($0)" } ?? "" }
+      return [space.origin.serialized, space.isProxy ? "proxy" : ""] + optional
+    }
+    return key(first).lexicographicallyPrecedes(key(second))
   }
 
   static func read(_ data: Data) throws(SessionError) -> [(ProtectionSpace, Credential)] {
