@@ -65,6 +65,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
 
   let owner: CachingTransport
   let request: TransportRequest
+  let settled: SettledRequest
   let receiver: any TransportReceiver
   let facts: CacheRequest
   let mode: CacheMode
@@ -84,9 +85,11 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     self.facts = facts
     self.mode = mode
     self.isBehind = isBehind
+    let settled = SettledRequest(request)
+    self.settled = settled
     query = ResponseCache.Query(
       first: CacheKey.first(partition: owner.partition, isDecoded: request.decodesContent, url: request.url),
-      isDecoded: request.decodesContent, request: facts, fields: { request.fields })
+      isDecoded: request.decodesContent, request: facts, fields: { settled.value.fields })
   }
 
   // MARK: Looking
@@ -191,6 +194,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
       return (state.begun, state.isCancelled)
     }
     if isCancelled { return pump() }
+    let request = settled.value
     let exchange = owner.inner.start(extra.isEmpty ? request : request.adding(extra), self)
     let (cancels, pause) = state.withLock { state -> (Bool, PauseState?) in
       // It may have ended meanwhile, and the next one have begun.
@@ -234,6 +238,25 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   }
 
   static let discardLimit = 64 << 10
+}
+
+/// A request with the cookies that the jar had when its fields were asked for first: with them responses are looked for, sent for and stored, though
+/// the very response, or another task, may change the jar meanwhile.
+final class SettledRequest: Sendable {
+  private let request: TransportRequest
+  private let settled = LockedStorage<TransportRequest?>(nil)
+
+  init(_ request: TransportRequest) { self.request = request }
+
+  var value: TransportRequest {
+    settled.withLock { settled in
+      if let settled { return settled }
+      var value = request
+      value.composition = request.composition.settlingCookies()
+      settled = value
+      return value
+    }
+  }
 }
 
 extension TransportRequest {

@@ -101,6 +101,18 @@ struct ComposedFields: Sendable {
     return ComposedFields(run: run, hop: Hop(chain, run.request), url: url)
   }
 
+  /// The same with the cookies that the jar has now, whatever becomes of the jar.
+  func settlingCookies() -> ComposedFields {
+    let configuration = run.session.configuration
+    guard configuration.cookieStorage != nil, configuration.setsCookies, handlesCookies else { return self }
+    var chain = hop?.chain ?? Chain(run.request)
+    if let cookies = jarCookies { chain.answers.append(("Cookie", cookies)) }
+    var base = request
+    base.handlesCookies = false
+    chain.base = base
+    return ComposedFields(run: run, hop: Hop(chain, run.request), url: url)
+  }
+
   /// The request of this hop.
   var request: Request { hop?.request ?? run.request }
 
