@@ -65,7 +65,7 @@ public final class Session: Sendable {
     } else {
       transport = try EngineTransport(configuration, trust: decider)
     }
-    exchanges = CachingTransport.wrap(transport, configuration, asks: decider != nil)
+    exchanges = CachingTransport.wrap(transport, configuration, decider: decider == nil ? nil : delegate)
     do throws(WireError) {
       composer = try RequestComposer(
         userAgent: configuration.userAgent, additionalFields: configuration.additionalFields,
@@ -92,13 +92,24 @@ public final class Session: Sendable {
     flush()
   }
 
-  /// Lets later requests go over new connections. Tasks under way go on. Of a transport of the caller's only `NetworkTransport` itself does so.
+  /// Lets later requests go over new connections, and forget cached responses of servers that the delegate was asked about. Tasks under way go on. Of
+  /// a transport of the caller's only `NetworkTransport` itself does so.
   public func flush() {
     if let engine = transport as? EngineTransport {
       engine.reset()
     } else {
       (transport as? NetworkTransport)?.reset()
     }
+    (exchanges as? CachingTransport)?.renewDomain()
+  }
+
+  /// Changes who decides about servers: by whose word a connection was made or a response was stored, that is not used any more.
+  package func changeTrust(_ change: () -> Void) {
+    let cache = exchanges as? CachingTransport
+    cache?.beginChange()
+    change()
+    flush()
+    cache?.endChange()
   }
 
   /// Whether anybody can be asked about a server's certificates: a transport of the caller's decides about trust itself.

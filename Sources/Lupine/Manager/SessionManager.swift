@@ -93,7 +93,7 @@ open class SessionManager: @unchecked Sendable {
   /// What servers are trusted. Default `.default`: those that the session trusts, at no cost.
   public var securityPolicy: SecurityPolicy { core.settings.values.withLock { $0.securityPolicy } }
 
-  /// Sets whom to trust. Connections and TLS sessions that were made under another policy are not used any more; requests under way go on.
+  /// Sets whom to trust. Connections, TLS sessions and stored responses that came under another policy are not used any more; requests under way go on.
   ///
   /// Of a server that it refuses, the error of the tasks is `.serverCertificateUntrusted`, with the `SecurityPolicyError` as `underlying`: never a
   /// cancellation.
@@ -106,8 +106,7 @@ open class SessionManager: @unchecked Sendable {
         .transportDecidesTrust,
         message: "the session's transport decides about trust itself: set up the `tls` of its configuration instead")
     }
-    core.settings.exchange(\.securityPolicy, policy)
-    session.flush()
+    session.changeTrust { core.settings.exchange(\.securityPolicy, policy) }
   }
 
   /// Watches the network, once somebody tells it to start. Default `NetworkReachabilityManager.shared`. Requests do not depend on it:
@@ -124,15 +123,22 @@ open class SessionManager: @unchecked Sendable {
       return hooks[keyPath: hook]
     }
     set {
-      let former = core.settings.values.withLock { values in
-        let former = values.hooks
-        values.hooks[keyPath: hook] = newValue
-        return former
+      if hook == \SessionManagerHooks.connectionChallengeHandler {
+        session.changeTrust { exchange(hook, newValue) }
+      } else {
+        exchange(hook, newValue)
       }
-      // Let go of outside the lock: it may hold the last reference to something that asks the manager when it goes.
-      withExtendedLifetime(former) {}
-      if hook == \SessionManagerHooks.connectionChallengeHandler { session.flush() }
     }
+  }
+
+  private func exchange<Value>(_ hook: WritableKeyPath<SessionManagerHooks, Value>, _ value: Value) {
+    let former = core.settings.values.withLock { values in
+      let former = values.hooks
+      values.hooks[keyPath: hook] = value
+      return former
+    }
+    // Let go of outside the lock: it may hold the last reference to something that asks the manager when it goes.
+    withExtendedLifetime(former) {}
   }
 
   // MARK: Tasks under way

@@ -74,7 +74,7 @@ extension CacheExchange {
       references += head.fields.values(named: name).map { Array($0.utf8) }
     }
     for url in InvalidationRule.targets(request.url, status: head.status, references: references) {
-      owner.cache.remove(url: url, partition: owner.partition)
+      owner.cache.remove(url: url, partition: place.partition)
     }
   }
 
@@ -149,7 +149,8 @@ extension CacheExchange {
 
   private func confirmed(_ stored: StoredResponse, _ head: ResponseHead, _ metrics: TransactionMetrics) {
     let times = state.withLock { ($0.requestTime, $0.responseTime, $0.epoch) }
-    let updated = owner.cache.update(
+    let isCurrent = owner.isCurrent(place, for: request.url)
+    let updated = !isCurrent ? nil : owner.cache.update(
       stored, by: head, query, requestTime: times.0, responseTime: times.1, since: times.2,
       isMarkedSensitive: isSensitive)
     land()
@@ -166,6 +167,8 @@ extension CacheExchange {
     }
     guard let head = kept.head, let body = kept.body else { return land() }
     let store: @Sendable (ResponseHead, [UInt8]) -> Void = { [self] head, body in
+      // What came by the word of somebody who does not decide any more is not for those who come now.
+      guard owner.isCurrent(place, for: request.url) else { return }
       owner.cache.store(
         head, body, query, requestTime: kept.2, responseTime: kept.3, since: kept.4, isMarkedSensitive: isSensitive)
     }

@@ -69,6 +69,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   let receiver: any TransportReceiver
   let facts: CacheRequest
   let mode: CacheMode
+  let place: CachingTransport.Place
   let query: ResponseCache.Query
   let startedAt = EventLoop.monotonicNow()
   /// Nobody waits for it.
@@ -77,19 +78,20 @@ final class CacheExchange: TransportExchange, TransportReceiver {
 
   init(
     _ owner: CachingTransport, _ request: TransportRequest, _ receiver: any TransportReceiver, _ facts: CacheRequest,
-    _ mode: CacheMode, isBehind: Bool = false
+    _ mode: CacheMode, _ place: CachingTransport.Place, isBehind: Bool = false
   ) {
     self.owner = owner
     self.request = request
     self.receiver = receiver
     self.facts = facts
     self.mode = mode
+    self.place = place
     self.isBehind = isBehind
     let settled = SettledRequest(request)
     self.settled = settled
     query = ResponseCache.Query(
-      first: CacheKey.first(partition: owner.partition, isDecoded: request.decodesContent, url: request.url),
-      isDecoded: request.decodesContent, request: facts, fields: { settled.value.fields })
+      first: CacheKey.first(partition: place.partition, isDecoded: request.decodesContent, url: request.url),
+      isDecoded: request.decodesContent, isInMemoryOnly: place.isInMemoryOnly, request: facts, fields: { settled.value.fields })
   }
 
   // MARK: Looking
@@ -144,7 +146,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     switch CacheUseRule.decide(stored.terms, facts, mode, at: owner.cache.now()) {
     case .serve: serve(stored)
     case .serveAndRevalidate:
-      if facts.mayBeStored { owner.revalidate(request, facts, stored, first: query.first) }
+      if facts.mayBeStored { owner.revalidate(request, facts, stored, place, first: query.first) }
       serve(stored)
     case .validate: if facts.method == "GET" { validate(stored) } else { load([]) }
     case .refuse: serveTimeout()

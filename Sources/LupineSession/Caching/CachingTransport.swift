@@ -9,7 +9,9 @@ internal import Synchronization
 final class CachingTransport: Transport {
   let inner: any Transport
   let cache: ResponseCache
-  let partition: String
+  /// Of the configuration alone.
+  private let partition: String
+  private let asksNow: @Sendable () -> Bool
   private let policy: RequestCachePolicy
   let merges: Bool
   private let state = LockedStorage(State())
@@ -19,45 +21,109 @@ final class CachingTransport: Transport {
     var flights: [String: [CacheExchange]] = [:]
     /// What is asked about behind answers that were given already.
     var revalidations: Set<String> = []
+    /// See `Place.domain`.
+    var domain = CachingTransport.newDomain()
+    /// Changes under way of who decides about trust.
+    var changes = 0
   }
 
-  private init(_ inner: any Transport, _ cache: ResponseCache, partition: String, _ configuration: SessionConfiguration)
-  {
+  /// Where an exchange looks and stores: apart from sessions with other rules of trust, and from what came before those of its own were changed.
+  struct Place: Hashable, Sendable {
+    /// See `CacheKey.first`.
+    var partition: String
+    /// Somebody of this process decides about servers, and no file can say who did.
+    var isInMemoryOnly: Bool
+    /// Renewed with each change of who decides. 0: it is being changed, and nothing is stored.
+    var domain: UInt64
+  }
+
+  /// Domains given out in this process, to all sessions.
+  private static let domains = Locked<UInt64>(0)
+
+  private static func newDomain() -> UInt64 {
+    domains.withLock { last in
+      last += 1
+      return last
+    }
+  }
+
+  private init(
+    _ inner: any Transport, _ cache: ResponseCache, _ configuration: SessionConfiguration,
+    asksNow: @escaping @Sendable () -> Bool
+  ) {
     self.inner = inner
     self.cache = cache
-    self.partition = partition
+    self.asksNow = asksNow
+    partition = Self.partition(configuration)
     policy = configuration.requestCachePolicy
     merges = configuration.mergesCacheMisses
   }
 
-  /// - Parameter asks: somebody besides the configuration decides about trust.
+  /// - Parameter decider: who is asked about servers, if anybody.
   static func wrap(
-    _ transport: any Transport, _ configuration: SessionConfiguration, asks: Bool
+    _ transport: any Transport, _ configuration: SessionConfiguration, decider: (any SessionDelegate)?
   ) -> any Transport {
     guard let cache = configuration.responseCache else { return transport }
-    return CachingTransport(transport, cache, partition: partition(configuration, asks: asks), configuration)
+    guard let late = decider as? any LateTrustDelegate else {
+      let asks = decider != nil
+      return CachingTransport(transport, cache, configuration) { asks }
+    }
+    // Once it is gone nobody knows what it had decided.
+    return CachingTransport(transport, cache, configuration) { [weak late] in
+      late?.handledCallbacks.contains(.sessionChallenge) ?? true
+    }
   }
 
-  /// What decides who answers for a URL: responses that came under other rules are not for this session (curl CVE-2025-14819).
-  private static func partition(_ configuration: SessionConfiguration, asks: Bool) -> String {
+  /// What of the configuration decides who answers for a URL: responses that came under other rules are not for this session (curl
+  /// CVE-2025-14819).
+  private static func partition(_ configuration: SessionConfiguration) -> String {
     let tls = configuration.tls
     guard
-      tls != TLSConfiguration() || asks || configuration.unixSocketPath != nil || !configuration.nameOverrides.isEmpty
+      tls != TLSConfiguration() || configuration.unixSocketPath != nil || !configuration.nameOverrides.isEmpty
     else { return "" }
     let overrides = configuration.nameOverrides.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
     let pins = tls.publicKeyPins.map { "\($0)" }.sorted()
     let text =
-      "\(tls.roots) \(tls.verifiesServer) \(tls.clientIdentity.map { "\($0)" } ?? "") \(pins) \(asks) "
+      "\(tls.roots) \(tls.verifiesServer) \(tls.clientIdentity.map { "\($0)" } ?? "") \(pins) "
+      + "\(tls.revocationListPath ?? "") \(tls.minimumVersion) \(tls.maximumVersion) "
       + "\(configuration.unixSocketPath ?? "") \(overrides)"
     let hash = MessageDigest.hash(.sha256, Array(text.utf8)) ?? Array(text.utf8)
     return hash.prefix(16).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+  }
+
+  /// Where a request to `url` looks and stores now.
+  func place(for url: ParsedURL) -> Place {
+    state.withLock { state in
+      guard state.changes == 0 else { return Place(partition: "changing", isInMemoryOnly: true, domain: 0) }
+      // Without TLS nobody is asked.
+      guard url.scheme == .https, asksNow() else {
+        return Place(partition: partition, isInMemoryOnly: false, domain: state.domain)
+      }
+      return Place(partition: "asked\(state.domain)", isInMemoryOnly: true, domain: state.domain)
+    }
+  }
+
+  /// Whether it may still be stored what was asked for there.
+  func isCurrent(_ place: Place, for url: ParsedURL) -> Bool { place.domain != 0 && place == self.place(for: url) }
+
+  /// What is stored by the word of whoever decided so far is not used any more.
+  func renewDomain() { state.withLock { $0.domain = Self.newDomain() } }
+
+  /// Who decides changes from here on, until `endChange`: what is asked for meanwhile goes past the cache.
+  func beginChange() { state.withLock { $0.changes += 1 } }
+
+  func endChange() {
+    state.withLock { state in
+      state.changes -= 1
+      state.domain = Self.newDomain()
+    }
   }
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
     let facts = Self.facts(request)
     let mode = (request.composition.request.cachePolicy ?? policy).mode
     if !facts.mayUseStored, !facts.invalidates, mode == .protocolRules { return inner.start(request, receiver) }
-    let exchange = CacheExchange(self, request, receiver, facts, mode)
+    let exchange = CacheExchange(self, request, receiver, facts, mode, place(for: request.url))
     exchange.begin()
     return exchange
   }
@@ -102,12 +168,14 @@ final class CachingTransport: Transport {
   // MARK: Asking behind an answer
 
   /// Asks the server whether a response that was served stale still holds; once at a time for each.
-  func revalidate(_ request: TransportRequest, _ facts: CacheRequest, _ stored: StoredResponse, first: String) {
+  func revalidate(
+    _ request: TransportRequest, _ facts: CacheRequest, _ stored: StoredResponse, _ place: Place, first: String
+  ) {
     guard state.withLock({ $0.revalidations.insert(first).inserted }) else { return }
     let receiver = SilentReceiver { [weak self] in
       self?.state.withLock { _ = $0.revalidations.remove(first) }
     }
-    let exchange = CacheExchange(self, request, receiver, facts, .revalidating, isBehind: true)
+    let exchange = CacheExchange(self, request, receiver, facts, .revalidating, place, isBehind: true)
     schedule { exchange.validate(stored) }
   }
 }

@@ -76,10 +76,10 @@ extension ResponseCache {
     let inMemoryOnly = decision == .storeInMemory
     if !names.isEmpty {
       insert(
-        .variants(key: query.first, names: names, generation: generation), first: query.first,
+        .variants(key: query.first, names: names, generation: generation), for: query,
         inMemoryOnly: inMemoryOnly, since: epoch)
     }
-    insert(.response(response), first: query.first, inMemoryOnly: inMemoryOnly, since: epoch)
+    insert(.response(response), for: query, inMemoryOnly: inMemoryOnly, since: epoch)
     return true
   }
 

@@ -186,6 +186,8 @@ public final class ResponseCache: Sendable {
     /// `CacheKey.first`.
     var first: String
     var isDecoded: Bool
+    /// Files are not for it.
+    var isInMemoryOnly = false
     var request: CacheRequest
     /// All fields of the request; asked for only where responses vary.
     var fields: @Sendable () -> [(name: String, value: String)]
@@ -210,7 +212,7 @@ public final class ResponseCache: Sendable {
 
   /// What is known without waiting for a disk.
   func find(_ query: Query) -> Finding {
-    guard disk != nil else { return known(query, query.first) }
+    guard disk != nil, !query.isInMemoryOnly else { return known(query, query.first) }
     let epoch = epoch
     return follow(known(query, query.first), query, since: epoch) { $0.readAtOnce($1) }
   }
@@ -233,7 +235,7 @@ public final class ResponseCache: Sendable {
   private func known(_ query: Query, _ key: String) -> Finding {
     let step = state.withLock { state -> Step in
       if let step = state.step(key) { return step }
-      return disk == nil || state.clears > 0 ? .missing : .onDisk
+      return disk == nil || query.isInMemoryOnly || state.clears > 0 ? .missing : .onDisk
     }
     return finding(step, query, key)
   }
@@ -291,12 +293,12 @@ public final class ResponseCache: Sendable {
 
   /// Keeps a record, unless its URL was removed since `epoch`.
   ///
-  /// - Parameter first: what `remove` knows it by.
-  func insert(_ record: CacheRecord, first: String, inMemoryOnly: Bool, since epoch: UInt64) {
+  /// - Parameter query: what `remove` knows it by.
+  func insert(_ record: CacheRecord, for query: Query, inMemoryOnly: Bool, since epoch: UInt64) {
     let noted = state.withLock { state -> (ticket: UInt64, isKept: Bool)? in
-      guard !state.isRemoved(first, since: epoch) else { return nil }
+      guard !state.isRemoved(query.first, since: epoch) else { return nil }
       state.memory.insert(record)
-      guard disk != nil else { return nil }
+      guard disk != nil, !query.isInMemoryOnly else { return nil }
       let isKept = !inMemoryOnly && state.pendingBytes + record.cost <= Self.pendingLimit
       return (state.note(record.key, isKept ? record : nil), isKept)
     }

@@ -10,7 +10,8 @@ public protocol SessionDelegate: AnyObject, Sendable {
 
   /// A server has shown its certificates, or asks for one of ours; the handshake waits. Default: what the configuration says.
   ///
-  /// A delegate that handles this gives its session connections and TLS sessions of its own: nothing that it decided reaches another one.
+  /// A delegate that handles this gives its session connections, TLS sessions and cached responses of `https` URLs of its own, in memory only: nothing
+  /// that it decided reaches another one.
   func session(
     _ session: Session, didReceive challenge: ConnectionChallenge,
     completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void)

@@ -33,4 +33,77 @@ import Testing
       try await session.expect("page of nobody", from: server.url("/page"))
     }
   }
+
+  private final class Trusting: SessionDelegate {
+    let handledCallbacks: CallbackSet = .sessionChallenge
+
+    func session(
+      _ session: Session, didReceive challenge: ConnectionChallenge,
+      completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
+    ) {
+      completionHandler(.trustServer)
+    }
+  }
+
+  /// Answers anything to anybody.
+  private final class Distrusting: SessionDelegate {
+    let handledCallbacks: CallbackSet = .sessionChallenge
+
+    func session(
+      _ session: Session, didReceive challenge: ConnectionChallenge,
+      completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
+    ) {
+      completionHandler(.reject)
+    }
+  }
+
+  /// What one delegate let in does not answer where another one decides, nor the next process; nor the same one after `flush()`.
+  @Test func whatADelegateLetInIsOfItsSession() async throws {
+    let server = try LoopbackServer(tls: try TestIdentity.server()) { _, connection in
+      try connection.respond(fields: Self.fresh, text: "x")
+    }
+    defer { server.shutdown() }
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    let cache = try ResponseCache(directory: path)
+    var configuration = SessionConfiguration.ephemeral
+    configuration.responseCache = cache
+    let trusting = try Session(configuration, delegate: Trusting())
+    let distrusting = try Session(configuration, delegate: Distrusting())
+    defer {
+      trusting.invalidateAndCancel()
+      distrusting.invalidateAndCancel()
+    }
+    for _ in 0..<2 { try await trusting.expect("x", from: server.url()) }
+    #expect(server.requestCount == 1)
+    try await expectFailure(.serverCertificateUntrusted) { try await distrusting.data(from: server.url()) }
+    await cache.flush()
+    #expect(try CacheFolder.files(path) == [])
+    trusting.flush()
+    try await trusting.expect("x", from: server.url())
+    #expect(server.requestCount == 2)
+    try CacheFolder.remove(path)
+  }
+
+  /// Revocation lists and versions decide about trust as well.
+  @Test func listsOfRevokedCertificatesArePartOfTheKey() async throws {
+    let server = try LoopbackServer(tls: try TestIdentity.server()) { _, connection in
+      try connection.respond(fields: Self.fresh, text: "x")
+    }
+    defer { server.shutdown() }
+    let cache = ResponseCache()
+    try await withSession(ports: [server.port], configure: { $0.responseCache = cache }) { session in
+      for _ in 0..<2 { try await session.expect("x", from: server.url()) }
+      #expect(server.requestCount == 1)
+    }
+    try await withSession(
+      ports: [server.port],
+      configure: {
+        $0.responseCache = cache
+        $0.tls.revocationListPath = "/nowhere"
+      },
+      { session in
+        _ = try await failure { try await session.data(from: server.url()) }
+      })
+  }
 }
