@@ -120,10 +120,15 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   public var responseSerializer: any ResponseSerializer {
     get { state.withLock { $0.settings.serializer } }
     set {
-      state.withLock { state in
-        state.settings.serializer = newValue
-        state.outcome = nil
+      let former = state.withLock { state in
+        defer {
+          state.settings.serializer = newValue
+          state.outcome = nil
+        }
+        return (state.settings.serializer, state.outcome)
       }
+      // Let go of outside the lock: they may hold the last reference to something that asks the operation when it goes.
+      withExtendedLifetime(former) {}
     }
   }
 

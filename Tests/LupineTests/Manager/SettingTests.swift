@@ -51,6 +51,37 @@ import Testing
     #expect(gone.withLock { $0 } == 2)
   }
 
+  /// A serializer that holds something which asks the operation when it goes.
+  private struct Attached: ResponseSerializer {
+    final class Screen: Sendable {
+      let operation: HTTPRequestOperation
+      let gone: Locked<Int>
+
+      init(_ operation: HTTPRequestOperation, _ gone: Locked<Int>) {
+        self.operation = operation
+        self.gone = gone
+      }
+
+      deinit {
+        _ = operation.responseSerializer
+        gone.withLock { $0 += 1 }
+      }
+    }
+
+    let screen: Screen
+
+    func serialize(_ response: Response?, data: Data?) throws -> Data { data ?? Data() }
+  }
+
+  /// So it is with the serializer of an operation.
+  @Test func aFormerSerializerMayAskTheOperation() throws {
+    let operation = HTTPRequestOperation(request: try Request("http://127.0.0.1:9/"), session: try Session())
+    let gone = Locked(0)
+    operation.responseSerializer = Attached(screen: Attached.Screen(operation, gone))
+    operation.responseSerializer = HTTPResponseSerializer()
+    #expect(gone.withLock { $0 } == 1)
+  }
+
   /// A `Progress` moves where its handler reads it.
   @Test func progressMovesOnItsQueue() async throws {
     let manager = try SessionManager()
