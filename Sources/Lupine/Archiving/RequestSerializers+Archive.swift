@@ -11,7 +11,7 @@ extension HTTPRequestSerializer: ArchivableSerializer {
 
   private enum CodingKeys: String, CodingKey {
     case headers, stringEncoding, methodsEncodingParametersInURL, queryEncoding, timeoutInterval, handlesCookies,
-      networkServiceType, allowsCellularAccess
+      cachePolicy, networkServiceType, allowsCellularAccess
   }
 
   private struct Header: Codable {
@@ -39,6 +39,7 @@ extension HTTPRequestSerializer: ArchivableSerializer {
     queryEncoding = try container.decode(QueryEncoding.self, forKey: .queryEncoding)
     timeoutInterval = try container.decodeIfPresent(Duration.self, forKey: .timeoutInterval)
     handlesCookies = try container.decodeIfPresent(Bool.self, forKey: .handlesCookies)
+    cachePolicy = try container.decodeIfPresent(RequestCachePolicy.self, forKey: .cachePolicy)
     networkServiceType = try container.decodeIfPresent(NetworkServiceType.self, forKey: .networkServiceType)
     allowsCellularAccess = try container.decodeIfPresent(Bool.self, forKey: .allowsCellularAccess)
   }
@@ -61,6 +62,7 @@ extension HTTPRequestSerializer: ArchivableSerializer {
     try container.encode(queryEncoding, forKey: .queryEncoding)
     try container.encodeIfPresent(timeoutInterval, forKey: .timeoutInterval)
     try container.encodeIfPresent(handlesCookies, forKey: .handlesCookies)
+    try container.encodeIfPresent(cachePolicy, forKey: .cachePolicy)
     try container.encodeIfPresent(networkServiceType, forKey: .networkServiceType)
     try container.encodeIfPresent(allowsCellularAccess, forKey: .allowsCellularAccess)
   }

@@ -7,8 +7,8 @@ public import LupineSession
 ///
 /// A value: copies share nothing, and can be used on any thread.
 ///
-/// Source: `AFHTTPRequestSerializer`. Two of its settings have no counterpart, as they would have no effect: pipelining, because this stack sends
-/// one request at a time on a connection; and the cache policy, because sessions have no cache.
+/// Source: `AFHTTPRequestSerializer`. One of its settings has no counterpart, as it would have no effect: pipelining, because this stack sends one
+/// request at a time on a connection.
 public struct HTTPRequestSerializer: HTTPRequestSerializing {
   /// The fields that every request gets unless it has them; made when they are set, not for each request.
   var fields: HTTPFields { didSet { encodedFields = EncodedFields() } }

@@ -1,7 +1,7 @@
 internal import LupineRules
 
 /// How a request uses the cache of its session: the values of `URLRequest.CachePolicy`.
-public enum RequestCachePolicy: String, Sendable, Hashable, CaseIterable {
+public enum RequestCachePolicy: String, Sendable, Hashable, CaseIterable, Codable {
   /// As RFC 9111 says: what is fresh is used, what is stale is asked about.
   case useProtocolCachePolicy
   /// Nothing stored is used; what comes is stored.

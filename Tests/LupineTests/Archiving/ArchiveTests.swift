@@ -28,6 +28,7 @@ import Testing
     serializer.queryEncoding = QueryEncoding(arrays: .indexed, booleans: .literal)
     serializer.timeoutInterval = .milliseconds(1500)
     serializer.handlesCookies = false
+    serializer.cachePolicy = .returnCacheDataDontLoad
     serializer.networkServiceType = .background
     serializer.allowsCellularAccess = false
     return serializer
@@ -38,7 +39,7 @@ import Testing
     #expect(left.methodsEncodingParametersInURL == right.methodsEncodingParametersInURL)
     #expect(left.queryEncoding == right.queryEncoding && left.timeoutInterval == right.timeoutInterval)
     #expect(left.handlesCookies == right.handlesCookies && left.networkServiceType == right.networkServiceType)
-    #expect(left.allowsCellularAccess == right.allowsCellularAccess)
+    #expect(left.allowsCellularAccess == right.allowsCellularAccess && left.cachePolicy == right.cachePolicy)
   }
 
   /// A copy keeps every setting, where AFNetworking's loses its timeout; a change of one is none of the other.
@@ -94,6 +95,7 @@ import Testing
     #expect(good.contains(#""X-Key""#))
     for (part, replacement) in [
       (#""X-Key""#, #""X Key""#), (#""v""#, #""v\r\nInjected: 1""#), ("indexed", "unheard-of"), ("background", "x"),
+      ("returnCacheDataDontLoad", "x"),
     ] {
       let bad = Data(good.replacingOccurrences(of: part, with: replacement).utf8)
       #expect(throws: DecodingError.self) { try JSONDecoder().decode(HTTPRequestSerializer.self, from: bad) }
