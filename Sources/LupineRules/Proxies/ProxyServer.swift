@@ -104,8 +104,15 @@ package enum ProxyURLReader {
     let mark = (0..<bytes.count - 2).first {
       bytes[$0] == UInt8(ascii: ":") && bytes[$0 + 1] == UInt8(ascii: "/") && bytes[$0 + 2] == UInt8(ascii: "/")
     }
-    guard let mark else { return ("http", 0) }
+    // What is no scheme (RFC 3986 section 3.1) may be a user and a password.
+    guard let mark, isScheme(bytes[..<mark]) else { return ("http", 0) }
     return (String(decoding: bytes[..<mark], as: UTF8.self).lowercased(), mark + 3)
+  }
+
+  private static func isScheme(_ bytes: ArraySlice<UInt8>) -> Bool {
+    func isLetter(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte | 0x20) }
+    guard let first = bytes.first, isLetter(first) else { return false }
+    return bytes.allSatisfy { isLetter($0) || (0x30...0x39).contains($0) || "+-.".utf8.contains($0) }
   }
 
   private static func readSocket(

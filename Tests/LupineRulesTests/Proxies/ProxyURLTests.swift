@@ -61,6 +61,11 @@ import Testing
     let exempt = read(["all_proxy": "one:1", "NO_PROXY": "a.example"])
     #expect(exempt.setting(for: try URLReader.read("http://b.a.example/").origin) == .none)
     #expect(exempt.setting(for: try URLReader.read("http://a.example.org/").origin) == first)
+    // What comes before `://` may be a password.
+    for text in ["alice:s3cret://x@proxy:3128", "s3cret/://x@proxy:3128", "1s3cret://proxy"] {
+      let refusal = #expect(throws: ProxyRefusal.self) { try ProxyURLReader.read(text) }
+      #expect(!"\(String(describing: refusal))".contains("s3cret"))
+    }
     // A misspelt proxy is no leave to go without.
     guard case .malformed("http_proxy", .unsupportedScheme("ftp")) = read(["http_proxy": "ftp://x"]).http else {
       Issue.record("a misspelt proxy was not noticed")
