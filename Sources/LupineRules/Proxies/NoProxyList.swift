@@ -23,15 +23,13 @@ package struct NoProxyList: Hashable, Sendable {
   }
 
   private var entries: [Entry] = []
-  /// Entries that could not be read.
-  package private(set) var ignored = 0
 
   /// Exempts nothing.
   package init() {}
 
   package init(_ text: String) {
     for word in text.split(whereSeparator: { $0 == "," || $0 == " " || $0 == "\t" || $0 == "\n" }) {
-      if let entry = Self.entry(word) { entries.append(entry) } else { ignored += 1 }
+      if let entry = Self.entry(word) { entries.append(entry) }
     }
   }
 
