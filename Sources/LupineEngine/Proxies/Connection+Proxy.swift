@@ -115,8 +115,14 @@ extension EnginePool {
   /// it cannot go anywhere else.
   func authorize(_ transfer: Transfer, _ target: String) throws(EngineError) {
     guard case .proxy(let route) = transfer.request.key.identity.route else { return }
-    let forward = transfer.forward ?? ForwardState(proxies.authentication(for: route))
-    transfer.forward = forward
+    let forward: ForwardState
+    if let known = transfer.forward {
+      forward = known
+      proxies.countAnew(&forward.authentication, for: route)
+    } else {
+      forward = ForwardState(proxies.authentication(for: route))
+      transfer.forward = forward
+    }
     let request = transfer.request
     var head = transfer.expectsContinue ? request.head : request.headWithoutExpectation ?? request.head
     let value: String?

@@ -91,6 +91,14 @@ struct ProxyMemory {
       route.credentials, isSecure: route.kind == .https, remembered: remembered, tools: Self.tools)
   }
 
+  /// A request goes out once more: what it says next takes its turn among those of all others.
+  mutating func countAnew(_ authentication: inout ProxyAuthentication, for route: ProxyRoute) {
+    guard let known = answers[route.party], known.count < UInt32.max,
+      authentication.take(count: known.count + 1, of: known)
+    else { return }
+    answers[route.party]?.count += 1
+  }
+
   /// This was accepted.
   mutating func learn(_ answer: ChallengeAnswer, _ route: ProxyRoute) {
     var answer = answer

@@ -97,6 +97,13 @@ package struct ProxyAuthentication: Sendable {
     }
   }
 
+  /// The count of the next answer, if that has the nonce of `answer`; false: it has another one, and counts on its own.
+  package mutating func take(count: UInt32, of answer: ChallengeAnswer) -> Bool {
+    guard let next, let nonce = next.nonce, nonce == answer.nonce, next.secret == answer.secret else { return false }
+    self.next?.count = count
+    return true
+  }
+
   /// It came back with 407.
   ///
   /// - Parameter values: of `Proxy-Authenticate`.

@@ -93,6 +93,37 @@ import Testing
     }
   }
 
+  /// Of one nonce every request has a count of its own, also one that goes out once more while others do.
+  @Test func aRepeatedRequestHasACountOfItsOwn() async throws {
+    let isRepeated = try Latch()
+    let mayAnswer = try Latch()
+    let server = try ScriptedServer([
+      [
+        .readHead, .send(ScriptBytes(Self.digest.replacing("NONCE", with: "n"))), .readHead, .send(reply("one")),
+        .readHead, .close,
+      ],
+      [.readHead, .release(isRepeated), .stall(mayAnswer), .send(reply("two")), .waitForClose],
+      [.readHead, .send(reply("three")), .waitForClose],
+    ])
+    defer { server.shutdown() }
+    let proxy = try self.proxy(server, "user:secret@")
+    try await withSession(ports: [server.port]) {
+      $0.proxy = .proxy(proxy)
+    } _: { session in
+      try await session.expect("one", from: "http://a.example/")
+      async let repeated = session.text("http://a.example/").0
+      let hasCome = await eventually { isRepeated.isReleased }
+      #expect(hasCome)
+      try await session.expect("three", from: "http://a.example/")
+      mayAnswer.release()
+      let answer = try await repeated
+      #expect(answer == "two")
+      let fields = server.recordedRequests.compactMap { $0.fields.first("proxy-authorization") }
+      let counts = fields.map { $0.firstMatch(of: /nc=([0-9]+)/).map { Int($0.1) } }
+      #expect(counts == [1, 2, 3, 4])
+    }
+  }
+
   /// Go CVE-2023-45289 and its kin, seen from the proxy: the origin's credentials stay inside the tunnel, and the proxy's outside.
   @Test func credentialsStayOnTheirSideOfTheTunnel() async throws {
     let identity = try TestIdentity.server()
