@@ -222,7 +222,8 @@ extension Connection {
   /// The peer sends no more. `cleanly` is false when TLS did not say so: anybody on the path can forge a FIN.
   func peerClosed(cleanly: Bool) {
     switch state {
-    case .busy where isParsingHeld: heldEnd = cleanly
+    // Within a proxy's TLS its own end may follow that of the origin, which counts.
+    case .busy where isParsingHeld: heldEnd = heldEnd ?? cleanly
     case .opening, .closed: break
     case .handshaking: openFailed(.tls(.truncated), .tls)
     case .idle: close(.closedByPeer)
