@@ -4,19 +4,32 @@ internal import LupineBase
 internal import LupineRules
 internal import LupineWire
 
-/// What URLCache offers to programs: responses by request, as a session with defaults stores them.
+/// What URLCache offers to programs: responses by request. Sessions whose configurations differ in what decides who answers for a URL (`tls`, a Unix socket,
+/// overrides of names), and those whose delegates are asked about servers, have each their own: name the session then. Without one it is what sessions of the
+/// default configuration share.
 extension ResponseCache {
-  private func query(_ request: Request) -> Query {
+  private func place(_ request: Request, _ session: Session?) -> CachingTransport.Place {
+    guard let caching = session?.exchanges as? CachingTransport else {
+      return CachingTransport.Place(partition: "", isInMemoryOnly: false, domain: 0)
+    }
+    return caching.place(for: request.parsedURL)
+  }
+
+  private func query(_ request: Request, _ session: Session?) -> Query {
+    let place = place(request, session)
     let fields = request.fields.map { (name: $0.name.rawName, value: $0.value) }
     let isDecoded = request.acceptsCompressedContent ?? true && !request.fields.contains(.acceptEncoding)
     return Query(
-      first: CacheKey.first(partition: "", isDecoded: isDecoded, url: request.parsedURL), isDecoded: isDecoded,
+      first: CacheKey.first(partition: place.partition, isDecoded: isDecoded, url: request.parsedURL),
+      isDecoded: isDecoded, isInMemoryOnly: place.isInMemoryOnly,
       request: CacheRequest(method: "GET", hasBody: false, fields: fields), fields: { fields })
   }
 
   /// What is stored for a request, fresh or stale; nil if nothing is. Fields that a session adds on its own are not looked at.
-  public func cachedResponse(for request: Request) async -> CachedResponse? {
-    let query = query(request)
+  ///
+  /// - Parameter session: whose responses; see above.
+  public func cachedResponse(for request: Request, in session: Session? = nil) async -> CachedResponse? {
+    let query = query(request, session)
     let stored: StoredResponse?
     switch find(query) {
     case .found(let response): stored = response
@@ -38,16 +51,22 @@ extension ResponseCache {
   }
 
   /// Stores a response for a request, as if it had come just now, if it may be stored at all; false if not.
+  ///
+  /// - Parameter session: who is answered with it; see above.
   @discardableResult
-  public func store(_ cached: CachedResponse, for request: Request) -> Bool {
-    let query = query(request)
+  public func store(_ cached: CachedResponse, for request: Request, in session: Session? = nil) -> Bool {
+    let query = query(request, session)
     return store(
       cached.response.head, [UInt8](cached.data), query, requestTime: now(), responseTime: now(), since: epoch,
       isMarkedSensitive: { name in request.sensitiveFields.contains { $0.canonicalName == name } })
   }
 
   /// Forgets what is stored for the URL of a request.
-  public func remove(for request: Request) { remove(url: request.parsedURL, partition: "") }
+  ///
+  /// - Parameter session: who is not answered with it any more; see above. `removeAll` forgets for all.
+  public func remove(for request: Request, in session: Session? = nil) {
+    remove(url: request.parsedURL, partition: place(request, session).partition)
+  }
 
   func remove(url: ParsedURL, partition: String) {
     for isDecoded in [true, false] {

@@ -106,4 +106,28 @@ import Testing
         _ = try await failure { try await session.data(from: server.url()) }
       })
   }
+
+  /// The methods for programs meet what a session stores, if they are told which.
+  @Test func theCacheIsAskedForASession() async throws {
+    let server = try LoopbackServer { _, connection in try connection.respond(fields: Self.fresh, text: "x") }
+    defer { server.shutdown() }
+    let cache = ResponseCache()
+    try await withSession(ports: [server.port], configure: { $0.responseCache = cache }) { session in
+      let request = try Request(server.url())
+      try await session.expect("x", from: request)
+      // Its roots are not the default ones.
+      #expect(await cache.cachedResponse(for: request) == nil)
+      var stored = try #require(await cache.cachedResponse(for: request, in: session))
+      #expect(stored.data == Data("x".utf8))
+      stored.data = Data("y".utf8)
+      cache.store(stored, for: request, in: session)
+      try await session.expect("y", from: request)
+      cache.remove(for: request)
+      try await session.expect("y", from: request)
+      #expect(server.requestCount == 1)
+      cache.remove(for: request, in: session)
+      try await session.expect("x", from: request)
+      #expect(server.requestCount == 2)
+    }
+  }
 }
