@@ -2,9 +2,11 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 import LupineBase
-import LupineSession
+import LupineRules
 import LupineTesting
 import Testing
+
+@testable import LupineSession
 
 /// The store by itself: limits, order, files, faults.
 @Suite struct CacheStoreTests {
@@ -63,6 +65,29 @@ import Testing
       await cache.flush()
       #expect(try CacheFolder.files(path) == [])
       #expect(cache.currentDiskUsage == 0)
+    }
+  }
+
+  /// What has come into memory while a file was read is not replaced with what the file has.
+  @Test func aFileDoesNotReplaceWhatIsInMemory() async throws {
+    try await withFolder { path in
+      let cache = try ResponseCache(directory: path)
+      try CacheFolder.store(0, 2, size: 100, in: cache)
+      await cache.flush()
+      let other = try ResponseCache(directory: path)
+      try CacheFolder.store(0, 1, size: 100, in: other)
+      await other.flush()
+      let url = try CacheFolder.request(0).parsedURL
+      let query = ResponseCache.Query(
+        first: CacheKey.first(partition: "", isDecoded: true, url: url), isDecoded: true,
+        request: CacheRequest(method: "GET"), fields: { [] })
+      let found = AsyncStream<[UInt8]?>.makeStream()
+      cache.find(query, onDisk: query.first) { response in
+        found.continuation.yield(response?.body)
+        found.continuation.finish()
+      }
+      for await body in found.stream { #expect(body == CacheFolder.body(0, 2, size: 100)) }
+      #expect(try await CacheFolder.fault(0, in: cache) == nil)
     }
   }
 
