@@ -21,18 +21,33 @@ extension CacheExchange {
     }
     if facts.invalidates { invalidate(head) }
     let outcome = outcome(head, stored, now)
-    let keeps = keeps(head, framing, outcome)
+    let limit = limit(head, framing, outcome)
     state.withLock { state in
       state.outcome = outcome
-      if keeps { state.collected = [] }
+      state.framing = framing
+      if let limit {
+        state.collected = []
+        state.limit = limit
+      }
     }
+    if isBehind || isHidden(outcome) { keepCookies(head) }
     switch outcome {
     case .forward:
-      if !keeps { land() }
+      if limit == nil {
+        land()
+        // Nobody would ever stop it.
+        if isBehind { exchange.discardBody() }
+      }
       receiver.receive(head: head, framing: framing, of: self)
     case .fallBack: exchange.discardBody()
     case .confirmed, .again: break
     }
+  }
+
+  /// Nobody else hears of this head.
+  private func keepCookies(_ head: ResponseHead) {
+    guard head.fields.has(.setCookie) else { return }
+    request.composition.run.keepCookies(head.fields, from: request.url, of: request.composition.request)
   }
 
   private func outcome(_ head: ResponseHead, _ stored: StoredResponse?, _ now: Int64) -> Outcome {
@@ -46,21 +61,24 @@ extension CacheExchange {
     return .fallBack
   }
 
-  /// A body that ends with the connection cannot be told from half of one (RFC 9111 section 3.3).
-  private func keeps(_ head: ResponseHead, _ framing: BodyFraming, _ outcome: Outcome) -> Bool {
-    guard case .forward = outcome, facts.mayBeStored else { return false }
-    switch framing {
-    case .untilClose: return false
-    case .length(let length) where length > Int64(owner.cache.maximumEntrySize): return false
-    case .length, .none, .chunked: break
-    }
+  /// Bytes of the body that are collected to be stored at most; nil: it is not to be stored.
+  private func limit(_ head: ResponseHead, _ framing: BodyFraming, _ outcome: Outcome) -> Int? {
+    guard case .forward = outcome, facts.mayBeStored else { return nil }
+    let limit: Int
     switch StorageRule.decide(facts, head, isMarkedSensitive: isSensitive) {
-    case .store, .storeInMemory: return true
+    case .store: limit = owner.cache.largestBody(isInMemoryOnly: place.isInMemoryOnly)
+    case .storeInMemory: limit = owner.cache.largestBody(isInMemoryOnly: true)
     case .refuse(.noStore), .refuse(.notUnderstood):
       // What was stored before is no answer any more, and leaves no trace.
       owner.cache.remove(first: query.first)
-      return false
-    case .refuse: return false
+      return nil
+    case .refuse: return nil
+    }
+    switch framing {
+    // One that ends with the connection cannot be told from half of one (RFC 9111 section 3.3).
+    case .untilClose: return nil
+    case .length(let length): return length > Int64(limit) ? nil : limit
+    case .none, .chunked: return limit
     }
   }
 
@@ -79,21 +97,24 @@ extension CacheExchange {
   }
 
   func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
-    let (isForwarded, discards) = state.withLock { state -> (Bool, Bool) in
-      guard case .forward = state.outcome else { return (false, false) }
+    let (isForwarded, discards, isForNobody) = state.withLock { state -> (Bool, Bool, Bool) in
+      guard case .forward = state.outcome else { return (false, false, false) }
       var discards = false
+      var isForNobody = false
       if let count = state.collected?.count {
-        let limit = state.isDiscarding ? Self.discardLimit : owner.cache.maximumEntrySize
+        let limit = state.isDiscarding ? min(Self.discardLimit, state.limit) : state.limit
         if count + bytes.count <= limit {
           for index in 0..<bytes.count { state.collected?.append(bytes[index]) }
         } else {
           state.collected = nil
           discards = state.isDiscarding
+          isForNobody = isBehind
         }
       }
-      return (!state.isDiscarding, discards)
+      return (!state.isDiscarding, discards, isForNobody)
     }
     if discards { exchange.discardBody() }
+    if isForNobody { exchange.cancel() }
     if isForwarded { receiver.receive(body: bytes, of: self) }
   }
 
@@ -109,8 +130,11 @@ extension CacheExchange {
   }
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
+    let sentHead = exchange.requestHead
     let ended = state.withLock { state in
       state.inner = nil
+      state.isStarting = false
+      state.sentHead = sentHead
       state.ended += 1
       return (outcome: state.outcome, stored: state.stored, head: state.head, isCancelled: state.isCancelled)
     }
@@ -150,9 +174,12 @@ extension CacheExchange {
   private func confirmed(_ stored: StoredResponse, _ head: ResponseHead, _ metrics: TransactionMetrics) {
     let times = state.withLock { ($0.requestTime, $0.responseTime, $0.epoch) }
     let isCurrent = owner.isCurrent(place, for: request.url)
-    let updated = !isCurrent ? nil : owner.cache.update(
-      stored, by: head, query, requestTime: times.0, responseTime: times.1, since: times.2,
-      isMarkedSensitive: isSensitive)
+    let updated =
+      !isCurrent
+      ? nil
+      : owner.cache.update(
+        stored, by: head, query, requestTime: times.0, responseTime: times.1, since: times.2,
+        isMarkedSensitive: isSensitive)
     land()
     serve(updated ?? stored, metrics.from(.validatedCache))
   }

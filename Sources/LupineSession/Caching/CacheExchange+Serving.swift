@@ -81,7 +81,7 @@ extension CacheExchange {
 
   private func next() -> Step? {
     state.withLock { state -> Step? in
-      guard !state.isOver, state.inner == nil else {
+      guard !state.isOver, state.inner == nil, !state.isStarting else {
         state.isPumping = false
         return nil
       }

@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import HTTPTypes
 internal import LupineBase
 internal import LupineEngine
@@ -48,12 +49,18 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     var isWaiting = false
     var isPumping = false
     var isOver = false
+    /// `Transport.start` has been called for what `begun` counts, and has neither returned nor reported the end.
+    var isStarting = false
     var serving: Serving?
     // Of the exchange with the transport:
     var outcome = Outcome.forward
     var head: ResponseHead?
-    /// The body so far, if it is to be stored.
+    var framing = BodyFraming.none
+    /// The body so far, if it is to be stored: at most `limit` bytes.
     var collected: [UInt8]?
+    var limit = 0
+    /// Of the exchange before, when there is none.
+    var sentHead: [UInt8] = []
     var requestTime: Int64 = 0
     var responseTime: Int64 = 0
     var epoch: UInt64 = 0
@@ -91,7 +98,8 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     self.settled = settled
     query = ResponseCache.Query(
       first: CacheKey.first(partition: place.partition, isDecoded: request.decodesContent, url: request.url),
-      isDecoded: request.decodesContent, isInMemoryOnly: place.isInMemoryOnly, request: facts, fields: { settled.value.fields })
+      isDecoded: request.decodesContent, isInMemoryOnly: place.isInMemoryOnly, request: facts,
+      fields: { settled.value.fields })
   }
 
   // MARK: Looking
@@ -182,8 +190,8 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   func load(_ conditions: [(name: String, value: String)]) {
     var extra = conditions
     switch mode {
-    case .ignoringLocalAndRemote: extra += [("Cache-Control", "no-cache"), ("Pragma", "no-cache")]
-    case .revalidating where !isBehind: extra.append(("Cache-Control", "max-age=0"))
+    case .ignoringLocalAndRemote: extra += [("Cache-Control", cacheControl("no-cache")), ("Pragma", "no-cache")]
+    case .revalidating where !isBehind: extra.append(("Cache-Control", cacheControl("max-age=0")))
     default: break
     }
     let (number, isCancelled) = state.withLock { state -> (Int, Bool) in
@@ -193,6 +201,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
       state.collected = nil
       state.requestTime = owner.cache.now()
       state.epoch = owner.cache.epoch
+      state.isStarting = !state.isCancelled
       return (state.begun, state.isCancelled)
     }
     if isCancelled { return pump() }
@@ -200,16 +209,26 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     let exchange = owner.inner.start(extra.isEmpty ? request : request.adding(extra), self)
     let (cancels, pause) = state.withLock { state -> (Bool, PauseState?) in
       // It may have ended meanwhile, and the next one have begun.
-      guard state.ended < number, !state.isOver else { return (false, nil) }
+      guard state.ended < number else { return (false, nil) }
+      state.isStarting = false
       state.inner = exchange
       return (state.isCancelled, state.pause.isPaused ? state.pause : nil)
     }
     if cancels { exchange.cancel() } else if let pause { exchange.setPaused(pause) }
   }
 
+  /// A directive, and those of the request itself, whose field it takes the place of.
+  private func cacheControl(_ directive: String) -> String {
+    let own = request.fields.filter { $0.name.lowercased() == "cache-control" }
+    return ([directive] + own.map { $0.value }).joined(separator: ", ")
+  }
+
   // MARK: Commands, from any thread
 
-  var requestHead: [UInt8] { state.withLock { $0.inner }?.requestHead ?? [] }
+  var requestHead: [UInt8] {
+    let (inner, sentHead) = state.withLock { ($0.inner, $0.sentHead) }
+    return inner?.requestHead ?? sentHead
+  }
 
   func cancel() {
     let inner = state.withLock { state -> (any TransportExchange)? in
@@ -225,20 +244,36 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     if let inner { inner.setPaused(pause) } else if !pause.isPaused { owner.schedule { [self] in pump() } }
   }
 
-  /// Small bodies are read to their end all the same if they are to be stored: a redirect's for example.
+  /// Small bodies that come soon are read to their end all the same if they are to be stored: a redirect's for example.
   func discardBody() {
-    let inner = state.withLock { state -> (any TransportExchange)? in
+    let (inner, waits) = state.withLock { state -> ((any TransportExchange)?, Bool) in
       state.isDiscarding = true
-      if let collected = state.collected {
-        let announced = state.head?.fields.first(.contentLength).flatMap { Int64($0) } ?? 0
-        if announced <= Self.discardLimit, collected.count <= Self.discardLimit { return nil }
-        state.collected = nil
+      guard let collected = state.collected else { return (state.inner, false) }
+      switch state.framing {
+      case .none, .length(0): return (nil, false)
+      case .length(let announced) where announced > Self.discardLimit: break
+      case .length, .chunked, .untilClose: if collected.count <= Self.discardLimit { return (nil, true) }
       }
+      state.collected = nil
+      return (state.inner, false)
+    }
+    inner?.discardBody()
+    if waits {
+      DispatchQueue.global().asyncAfter(deadline: .now() + Self.discardTime) { [weak self] in self?.giveUpCollecting() }
+    }
+  }
+
+  private func giveUpCollecting() {
+    let inner = state.withLock { state -> (any TransportExchange)? in
+      guard state.collected != nil else { return nil }
+      state.collected = nil
       return state.inner
     }
     inner?.discardBody()
   }
 
+  /// As long, and as much, as the engine waits for a body that nobody wants.
+  private static let discardTime = DispatchTimeInterval.milliseconds(50)
   static let discardLimit = 64 << 10
 }
 

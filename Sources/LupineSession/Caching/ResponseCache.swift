@@ -159,6 +159,11 @@ public final class ResponseCache: Sendable {
 
   // MARK: Usage
 
+  /// Bytes of the largest body that there is room for.
+  func largestBody(isInMemoryOnly: Bool) -> Int {
+    min(maximumEntrySize, isInMemoryOnly ? memoryCapacity : max(memoryCapacity, diskCapacity))
+  }
+
   /// Bytes in memory now, as they are counted against the capacity.
   public var currentMemoryUsage: Int { state.withLock { $0.memory.usage } }
 

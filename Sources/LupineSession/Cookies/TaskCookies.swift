@@ -6,9 +6,13 @@ internal import LupineWire
 extension TaskRun {
   /// Every final head may set cookies, whatever its status, those of redirects and challenges included.
   func keepCookies(_ fields: FieldSection, from url: ParsedURL) {
-    guard let jar = session.configuration.cookieStorage else { return }
+    guard session.configuration.cookieStorage != nil else { return }
     // As it was sent: an interceptor or a delegate may have put it in the place of the task's own.
-    let request = state.withLock { $0.chain?.base } ?? self.request
+    keepCookies(fields, from: url, of: state.withLock { $0.chain?.base } ?? self.request)
+  }
+
+  func keepCookies(_ fields: FieldSection, from url: ParsedURL, of request: Request) {
+    guard let jar = session.configuration.cookieStorage else { return }
     guard request.handlesCookies else { return }
     jar.receive(
       fields.bytes(.setCookie), from: CookieContext(url: url, mainDocument: request.mainDocument),

@@ -1,0 +1,223 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// What a cache must leave as it is without one: cookies, times, cancellation, what is sent and what is said of it; and what it may take.
+@Suite(.timeLimit(.minutes(2))) struct CacheExchangeTests {
+  private static let fresh: ServerFields = ["Cache-Control": "max-age=1000"]
+
+  private func withCache(
+    _ cache: ResponseCache = ResponseCache(), configure: (inout SessionConfiguration) -> Void = { _ in },
+    handler: @escaping LoopbackServer.Handler, _ body: (Session, LoopbackServer) async throws -> Void
+  ) async throws {
+    let server = try LoopbackServer(handler: handler)
+    defer { server.shutdown() }
+    try await withSession(
+      ports: [server.port],
+      configure: {
+        $0.responseCache = cache
+        configure(&$0)
+      },
+      { try await body($0, server) })
+  }
+
+  // MARK: Cookies
+
+  /// A 304, a failure that is answered with what is stored, and an answer that nobody waits for: the cookies of each are kept.
+  @Test(arguments: ["no-cache", "max-age=0, stale-if-error=1000", "max-age=0, stale-while-revalidate=1000"])
+  func cookiesOfHiddenHeadsAreKept(_ directives: String) async throws {
+    try await withCache { request, connection in
+      var fields: ServerFields = ["Cache-Control": directives, "ETag": "\"1\"", "Age": "10"]
+      let isFirst = request.fields.first("If-None-Match") == nil
+      if !isFirst { fields.append("Set-Cookie", "sid=renewed; Path=/") }
+      try connection.respond(
+        isFirst ? 200 : directives.contains("error") ? 503 : 304, fields: fields, text: isFirst ? "x" : "")
+    } _: { session, server in
+      for _ in 0..<2 { try await session.expect("x", from: server.url()) }
+      let jar = try #require(session.configuration.cookieStorage)
+      let isKept = try await eventually { try jar.cookies(for: server.url()).map(\.value) == ["renewed"] }
+      #expect(isKept)
+      #expect(server.requestCount == 2)
+    }
+  }
+
+  // MARK: Bodies that nobody wants
+
+  /// A redirect whose body does not come is followed as soon as without a cache, not when nothing has moved for a while.
+  @Test(arguments: ["Content-Length: 10", "Transfer-Encoding: chunked"])
+  func aRedirectDoesNotWaitForItsBody(_ framing: String) async throws {
+    let latch = try Latch()
+    try await withCache(configure: { $0.timeoutIntervalForRequest = .seconds(8) }) { request, connection in
+      guard request.path == "/old" else { return try connection.respond(fields: Self.fresh, text: "new") }
+      try connection.sendRaw(
+        "HTTP/1.1 301 Moved\r\nLocation: /new\r\nCache-Control: max-age=1000\r\n\(framing)\r\n\r\n")
+      _ = try connection.stall(until: latch)
+    } _: { session, server in
+      let begin = ContinuousClock.now
+      try await session.expect("new", from: server.url("/old"))
+      #expect(ContinuousClock.now - begin < .seconds(7))
+      latch.release()
+    }
+  }
+
+  /// Nobody stops what was asked behind an answer: a response that is not kept is not downloaded either.
+  @Test(arguments: ["no-store", "max-age=1000"]) func noEndlessBodyIsReadForNobody(_ directives: String) async throws {
+    let ended = try Latch()
+    try await withCache(ResponseCache(memoryCapacity: 100_000)) { request, connection in
+      guard request.fields.first("If-None-Match") != nil else {
+        return try connection.respond(
+          fields: ["Cache-Control": "max-age=0, stale-while-revalidate=1000", "ETag": "\"1\"", "Age": "1"], text: "x")
+      }
+      defer { ended.release() }
+      try connection.begin(200, fields: ["Cache-Control": directives], framing: .chunked)
+      // Until nobody takes it any more.
+      let deadline = ContinuousClock.now + .seconds(30)
+      let part = [UInt8](repeating: 1, count: 10_000)
+      while ContinuousClock.now < deadline {
+        try connection.write(part)
+        try connection.flush()
+      }
+    } _: { session, server in
+      for _ in 0..<2 { try await session.expect("x", from: server.url()) }
+      let isOver = await eventually(seconds: 15) { ended.isReleased }
+      #expect(isOver)
+    }
+  }
+
+  /// What there is no room for is not collected, so that those who wait for it go on at its head.
+  @Test func noBodyIsCollectedThatIsTooLargeForTheStore() async throws {
+    let latch = try Latch()
+    let cache = ResponseCache(memoryCapacity: 10_000)
+    try await withCache(cache, configure: { $0.mergesCacheMisses = true }) { _, connection in
+      try connection.begin(200, fields: Self.fresh, framing: .length(20_000))
+      try connection.flush()
+      _ = latch.wait()
+      try connection.write([UInt8](repeating: 1, count: 20_000))
+      try connection.finish()
+    } _: { session, server in
+      async let first = session.data(from: server.url())
+      async let second = session.data(from: server.url())
+      let isAsked = await eventually(seconds: 8) { server.requestCount == 2 }
+      latch.release()
+      #expect(isAsked)
+      let counts = try await [first.0.count, second.0.count]
+      #expect(counts == [20_000, 20_000])
+    }
+  }
+
+  // MARK: What is sent
+
+  /// The head of the request is known where a 304 has confirmed what is stored, and where it failed.
+  @Test func theRequestHeadIsKnownAtTheEnd() async throws {
+    try await withCache { request, connection in
+      if request.path == "/cut" {
+        try connection.begin(200, fields: Self.fresh, framing: .length(10))
+        return connection.abort()
+      }
+      let isFirst = request.fields.first("If-None-Match") == nil
+      try connection.respond(
+        isFirst ? 200 : 304, fields: ["Cache-Control": "no-cache", "ETag": "\"1\""], text: isFirst ? "x" : "")
+    } _: { session, server in
+      try await session.expect("x", from: server.url("/a"))
+      let confirmed = try await session.expect("x", from: server.url("/a"))
+      #expect(String(decoding: confirmed.requestHead, as: UTF8.self).contains("If-None-Match: \"1\""))
+      let error = try await failure { try await session.data(from: server.url("/cut")) }
+      #expect(String(decoding: error.requestHead, as: UTF8.self).hasPrefix("GET /cut HTTP/1.1\r\n"))
+    }
+  }
+
+  /// A policy adds to what the request says to caches on the way, and takes nothing from it.
+  @Test(arguments: [
+    (RequestCachePolicy.reloadIgnoringLocalAndRemoteCacheData, "no-cache, no-store"),
+    (.reloadRevalidatingCacheData, "max-age=0, no-store"),
+  ])
+  func directivesOfTheRequestAreSent(_ policy: RequestCachePolicy, _ expected: String) async throws {
+    try await withCache { request, connection in
+      try connection.respond(text: request.fields.values("Cache-Control").joined(separator: "|"))
+    } _: { session, server in
+      var request = try Request(server.url())
+      request.cachePolicy = policy
+      request.fields[.cacheControl] = "no-store"
+      try await session.expect(expected, from: request)
+    }
+  }
+
+  // MARK: The end
+
+  /// A transport whose `start` takes its time.
+  private final class SlowTransport: Transport {
+    final class Exchange: TransportExchange {
+      private let receiver: any TransportReceiver
+      let isCancelled = Locked(false)
+
+      init(_ receiver: any TransportReceiver) { self.receiver = receiver }
+
+      func cancel() {
+        let isFirst = isCancelled.withLock { isCancelled in
+          defer { isCancelled = true }
+          return !isCancelled
+        }
+        guard isFirst else { return }
+        receiver.end(
+          SessionError(.cancelled, phase: .receive, message: "cancelled"), metrics: TransactionMetrics(), of: self)
+      }
+
+      func setPaused(_ state: PauseState) {}
+      func discardBody() {}
+    }
+
+    let isStarting: Latch
+    let mayStart: Latch
+    let exchanges = Locked<[Exchange]>([])
+
+    init() throws {
+      isStarting = try Latch()
+      mayStart = try Latch()
+    }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      isStarting.release()
+      _ = mayStart.wait()
+      let exchange = Exchange(receiver)
+      exchanges.withLock { $0.append(exchange) }
+      return exchange
+    }
+  }
+
+  /// Cancelled between the look at a file and the return of `start`: the exchange is cancelled, and ends once.
+  @Test func cancellingWhileTheTransportStarts() async throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    let transport = try SlowTransport()
+    let cache = try ResponseCache(memoryCapacity: 0, directory: path)
+    try await withSession(configure: {
+      $0.responseCache = cache
+      $0.transport = transport
+    }) { session in
+      let ends = Locked<[SessionError.Code?]>([])
+      let task = session.dataTask(with: try Request("http://a.example/")) { result in
+        let code: SessionError.Code? = if case .failure(let error) = result { error.code } else { nil }
+        ends.withLock { $0.append(code) }
+      }
+      task.resume()
+      let isStarting = await eventually { transport.isStarting.isReleased }
+      #expect(isStarting)
+      task.cancel()
+      // It must not end before the transport says so.
+      let isEarly = await eventually(seconds: 0.3) { ends.withLock { !$0.isEmpty } }
+      #expect(!isEarly)
+      transport.mayStart.release()
+      let isOver = await eventually { ends.withLock { !$0.isEmpty } }
+      #expect(isOver)
+      let isCancelled = await eventually(seconds: 5) {
+        transport.exchanges.withLock { $0.first }?.isCancelled.withLock { $0 } ?? false
+      }
+      #expect(isCancelled)
+      #expect(ends.withLock { $0 } == [.cancelled])
+    }
+    try CacheFolder.remove(path)
+  }
+}
