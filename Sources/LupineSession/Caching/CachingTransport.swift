@@ -77,6 +77,8 @@ final class CachingTransport: Transport {
   /// What of the configuration decides who answers for a URL: responses that came under other rules are not for this session (curl
   /// CVE-2025-14819).
   private static func partition(_ configuration: SessionConfiguration) -> String {
+    // The network that a caller has made goes by the configuration that it was made with.
+    let configuration = (configuration.transport as? NetworkTransport)?.configuration ?? configuration
     let tls = configuration.tls
     guard
       tls != TLSConfiguration() || configuration.unixSocketPath != nil || !configuration.nameOverrides.isEmpty

@@ -108,6 +108,9 @@ public struct SessionConfiguration: Sendable {
   // MARK: Cache
 
   /// Where responses are kept to be used again (RFC 9111); nil: nowhere. Default nil, unlike URLSession's.
+  ///
+  /// Those of `https` URLs are kept in memory only, and for the session alone, where its delegate handles `.sessionChallenge`, as by default it does. Of a
+  /// `transport` that is not a `NetworkTransport` itself, the `tls` given here says whose responses are used.
   public var responseCache: ResponseCache?
   /// How requests that do not say so themselves use the cache. Default `.useProtocolCachePolicy`.
   public var requestCachePolicy = RequestCachePolicy.useProtocolCachePolicy

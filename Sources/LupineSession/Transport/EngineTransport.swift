@@ -10,7 +10,7 @@ internal import LupineWire
 final class EngineTransport: Transport {
   private let engine: Engine
   private let pool: PoolHandle
-  private let configuration: SessionConfiguration
+  let configuration: SessionConfiguration
   private let ownsEngine: Bool
   private let policy: TLSPolicy
   private let overrides: [String: SocketAddress]

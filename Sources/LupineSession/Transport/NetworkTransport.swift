@@ -18,6 +18,9 @@ public final class NetworkTransport: Transport {
     transport.start(request, receiver)
   }
 
+  /// What it was made with.
+  var configuration: SessionConfiguration { transport.configuration }
+
   /// Lets later requests go over new connections, without the TLS sessions of before.
   func reset() { transport.reset() }
 

@@ -85,6 +85,35 @@ import Testing
     try CacheFolder.remove(path)
   }
 
+  /// A network that the caller has made trusts as its own configuration says: not as the session's.
+  @Test func aNetworkOfTheCallersHasItsOwnRules() async throws {
+    let server = try LoopbackServer(tls: try TestIdentity.server()) { _, connection in
+      try connection.respond(fields: Self.fresh, text: "x")
+    }
+    defer { server.shutdown() }
+    let cache = ResponseCache()
+    var lax = SessionConfiguration()
+    lax.tls.verifiesServer = false
+    let network = try NetworkTransport(lax)
+    try await withSession(configure: {
+      $0.responseCache = cache
+      $0.tls = TLSConfiguration()
+      $0.transport = network
+    }) { session in
+      for _ in 0..<2 { try await session.expect("x", from: server.url()) }
+      #expect(server.requestCount == 1)
+    }
+    try await withSession(
+      ports: [server.port],
+      configure: {
+        $0.responseCache = cache
+        $0.tls = TLSConfiguration()
+      },
+      { session in
+        try await expectFailure(.serverCertificateUntrusted) { try await session.data(from: server.url()) }
+      })
+  }
+
   /// Revocation lists and versions decide about trust as well.
   @Test func listsOfRevokedCertificatesArePartOfTheKey() async throws {
     let server = try LoopbackServer(tls: try TestIdentity.server()) { _, connection in
