@@ -7,7 +7,8 @@ internal import LupineTLS
 /// `OpeningStep.chain` says. Drives the pure machines; the connection knows nothing of them. Lives on the loop.
 ///
 ///     waiting (for the socket) -> securing? -> asking? -> done      the connection takes the socket over
-///     asking -> waiting                                             407, and the proxy closes: once more from the socket on
+///     asking -> waiting                                             407, and the proxy closes: once more from the socket on; or SOCKS does
+///                                                                   not get to one address of the origin, and there is another
 ///     every state -> ended                                          failed, cancelled or past the one deadline for all of it
 ///
 /// Invariants: after every question the proxy's answer ends exactly with what was read, because what it says unasked belongs to nobody; not
@@ -39,6 +40,10 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
   private var isHeld = false
   private var isSecuring = false
   private var socks: SOCKS5Machine?
+  /// Addresses of the origin that the proxy was not asked for yet.
+  private var targets: ArraySlice<SOCKS5Target> = []
+  /// The proxy does not get to one, and is to be asked for the next on another connection: it closes this one (RFC 1928 section 6).
+  private var asksNext = false
   private var tunnel: Tunnel?
   private var isEstablished = false
   /// The proxy is to be asked this on another connection.
@@ -171,6 +176,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
   private func startSOCKS(
     _ host: String, _ port: UInt16, resolves: Bool, _ address: SocketAddress?, _ connection: Connection
   ) {
+    if let target = targets.popFirst() { return startSOCKS(target, port) }
     // An address is no name, wherever names are resolved.
     if let address = address ?? SocketAddress(literal: host, port: port), let target = SOCKS5Target(address) {
       return startSOCKS(target, address.port ?? port)
@@ -190,7 +196,9 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
     lookup = nil
     switch answer {
     case .success(let addresses):
-      guard let target = addresses.lazy.compactMap({ SOCKS5Target($0) }).first else { return fail(.target(.notFound)) }
+      // In the order in which they would be tried without a proxy.
+      targets = HappyEyeballs.interleaved(addresses).compactMap { SOCKS5Target($0) }[...]
+      guard let target = targets.popFirst() else { return fail(.target(.notFound)) }
       startSOCKS(target, port)
     case .failure(let error): fail(.target(error))
     }
@@ -229,6 +237,10 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
   private func connectAgain(_ head: [UInt8]) {
     reconnect = nil
     again = head
+    startOver()
+  }
+
+  private func startOver() {
     drop()
     opener?.connectAgain()
   }
@@ -288,6 +300,9 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
       advance()
     } else if let head = reconnect {
       connectAgain(head)
+    } else if asksNext {
+      asksNext = false
+      startOver()
     }
   }
 
@@ -304,7 +319,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
       return fail(.unsolicitedBytes)
     }
     // Whoever answers more than was asked is not to be trusted with where answers end.
-    if !isEnded, reconnect == nil, offset < bytes.count { fail(.unsolicitedBytes) }
+    if !isEnded, reconnect == nil, !asksNext, offset < bytes.count { fail(.unsolicitedBytes) }
   }
 
   private func takeSOCKS(_ bytes: Span<UInt8>, _ offset: inout Int) {
@@ -315,7 +330,10 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
       case .established: isEstablished = true
       }
     } catch {
-      fail(.socks(error))
+      guard case .refused(let reply) = error, reply != .commandNotSupported, !targets.isEmpty else {
+        return fail(.socks(error))
+      }
+      asksNext = true
     }
   }
 
