@@ -134,9 +134,3 @@ enum HeadWriter {
     return try? ResponseHead(bytes: whole.span)
   }
 }
-
-extension [UInt8] {
-  fileprivate mutating func append(_ span: Span<UInt8>) {
-    for index in 0..<span.count { append(span[index]) }
-  }
-}

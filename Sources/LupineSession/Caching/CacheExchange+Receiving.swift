@@ -22,14 +22,16 @@ extension CacheExchange {
     if facts.invalidates { invalidate(head) }
     let outcome = outcome(head, stored, now)
     let limit = limit(head, framing, outcome)
-    state.withLock { state in
+    let leads = state.withLock { state in
       state.outcome = outcome
       state.framing = framing
       if let limit {
         state.collected = []
         state.limit = limit
       }
+      return state.leads
     }
+    if leads { owner.moved(query.first) }
     if isBehind || isHidden(outcome) { keepCookies(head) }
     switch outcome {
     case .forward:
@@ -97,22 +99,23 @@ extension CacheExchange {
   }
 
   func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
-    let (isForwarded, discards, isForNobody) = state.withLock { state -> (Bool, Bool, Bool) in
-      guard case .forward = state.outcome else { return (false, false, false) }
+    let (isForwarded, discards, isForNobody, leads) = state.withLock { state -> (Bool, Bool, Bool, Bool) in
+      guard case .forward = state.outcome else { return (false, false, false, false) }
       var discards = false
       var isForNobody = false
       if let count = state.collected?.count {
         let limit = state.isDiscarding ? min(Self.discardLimit, state.limit) : state.limit
         if count + bytes.count <= limit {
-          for index in 0..<bytes.count { state.collected?.append(bytes[index]) }
+          state.collected?.append(bytes)
         } else {
           state.collected = nil
           discards = state.isDiscarding
           isForNobody = isBehind
         }
       }
-      return (!state.isDiscarding, discards, isForNobody)
+      return (!state.isDiscarding, discards, isForNobody, state.leads)
     }
+    if leads { owner.moved(query.first) }
     if discards { exchange.discardBody() }
     if isForNobody { exchange.cancel() }
     if isForwarded { receiver.receive(body: bytes, of: self) }

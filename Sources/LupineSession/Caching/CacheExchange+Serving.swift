@@ -28,7 +28,7 @@ extension CacheExchange {
     begin(Serving(failure: error, metrics: metrics(nil)))
   }
 
-  private func begin(_ serving: Serving) {
+  func begin(_ serving: Serving) {
     state.withLock { $0.serving = serving }
     pump()
   }
@@ -38,7 +38,7 @@ extension CacheExchange {
       .cancelled, phase: .receive, message: "the task was cancelled", failingURL: request.url.requestString)
   }
 
-  private func metrics(_ stored: StoredResponse?) -> TransactionMetrics {
+  func metrics(_ stored: StoredResponse?) -> TransactionMetrics {
     var record = TransferMetrics()
     record.createdAt = startedAt
     if let stored {

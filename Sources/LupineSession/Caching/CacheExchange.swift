@@ -143,10 +143,11 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     owner.schedule { [self] in if stopWaiting() { work(self) } }
   }
 
+  /// Whether it falls to the caller to go on.
   private func stopWaiting() -> Bool {
     state.withLock { state in
       defer { state.isWaiting = false }
-      return !state.isOver
+      return state.isWaiting && !state.isOver
     }
   }
 
@@ -169,10 +170,32 @@ final class CacheExchange: TransportExchange, TransportReceiver {
       state.isWaiting = true
       state.isMerged = true
     }
-    guard !owner.joins(self, query.first) else { return }
+    guard !owner.joins(self, query.first) else { return watch() }
     guard stopWaiting() else { return owner.land(query.first) }
     state.withLock { $0.leads = true }
     load([])
+  }
+
+  /// Whoever waits for somebody else's response has deadlines of its own: nothing may stand still longer than it wants, and all of it may not
+  /// take longer.
+  private func watch() {
+    guard state.withLock({ $0.isWaiting && !$0.isOver }), let moved = owner.lastMovement(of: query.first) else {
+      return
+    }
+    let now = EventLoop.monotonicNow()
+    let end = startedAt.advanced(byNanoseconds: request.totalNanoseconds)
+    let due = min(end, max(moved, startedAt).advanced(byNanoseconds: request.idleNanoseconds))
+    let left = due.nanoseconds(since: now)
+    if left > 0 {
+      return owner.schedule(after: .nanoseconds(Int(clamping: left))) { [weak self] in self?.watch() }
+    }
+    guard stopWaiting() else { return }
+    owner.leave(self, query.first)
+    let phase = end <= now ? SessionError.Phase.total : .poolWait
+    let error = SessionError(
+      .timedOut, phase: phase, message: "the deadline passed while another request was fetching the same",
+      failingURL: request.url.requestString)
+    owner.schedule { [self] in begin(Serving(failure: error, metrics: metrics(nil))) }
   }
 
   /// The one who fetched the same has stored it, or has not.
@@ -205,8 +228,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
       return (state.begun, state.isCancelled)
     }
     if isCancelled { return pump() }
-    let request = settled.value
-    let exchange = owner.inner.start(extra.isEmpty ? request : request.adding(extra), self)
+    let exchange = owner.inner.start(outgoing(extra), self)
     let (cancels, pause) = state.withLock { state -> (Bool, PauseState?) in
       // It may have ended meanwhile, and the next one have begun.
       guard state.ended < number else { return (false, nil) }
@@ -221,6 +243,16 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   private func cacheControl(_ directive: String) -> String {
     let own = request.fields.filter { $0.name.lowercased() == "cache-control" }
     return ([directive] + own.map { $0.value }).joined(separator: ", ")
+  }
+
+  private func outgoing(_ extra: [(name: String, value: String)]) -> TransportRequest {
+    var request = extra.isEmpty ? settled.value : settled.value.adding(extra)
+    // Time that was spent waiting for somebody else counts.
+    if state.withLock({ $0.isMerged }) {
+      let spent = EventLoop.monotonicNow().nanoseconds(since: startedAt)
+      request.totalNanoseconds = max(0, request.totalNanoseconds - spent)
+    }
+    return request
   }
 
   // MARK: Commands, from any thread
@@ -259,7 +291,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     }
     inner?.discardBody()
     if waits {
-      DispatchQueue.global().asyncAfter(deadline: .now() + Self.discardTime) { [weak self] in self?.giveUpCollecting() }
+      owner.schedule(after: Self.discardTime) { [weak self] in self?.giveUpCollecting() }
     }
   }
 

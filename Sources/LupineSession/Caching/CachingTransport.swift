@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import LupineBase
+internal import LupineIO
 internal import LupineRules
 internal import LupineTLS
 internal import LupineWire
@@ -16,9 +17,16 @@ final class CachingTransport: Transport {
   let merges: Bool
   private let state = LockedStorage(State())
 
+  private struct Flight {
+    /// Who waits for it.
+    var waiters: [CacheExchange] = []
+    /// When something of it came last.
+    var movedAt = EventLoop.monotonicNow()
+  }
+
   private struct State {
-    /// By the first key of what is being fetched: who waits for it.
-    var flights: [String: [CacheExchange]] = [:]
+    /// By the first key of what is being fetched.
+    var flights: [String: Flight] = [:]
     /// What is asked about behind answers that were given already.
     var revalidations: Set<String> = []
     /// See `Place.domain`.
@@ -147,23 +155,42 @@ final class CachingTransport: Transport {
     }
   }
 
+  /// Runs `work` on some thread, later.
+  func schedule(after time: DispatchTimeInterval, _ work: @escaping @Sendable () -> Void) {
+    DispatchQueue.global().asyncAfter(deadline: .now() + time, execute: work)
+  }
+
   // MARK: Flights
 
   /// False: nobody fetches it, and from now on the exchange does.
   func joins(_ exchange: CacheExchange, _ first: String) -> Bool {
     state.withLock { state in
       guard state.flights[first] != nil else {
-        state.flights[first] = []
+        state.flights[first] = Flight()
         return false
       }
-      state.flights[first]?.append(exchange)
+      state.flights[first]?.waiters.append(exchange)
       return true
     }
   }
 
+  /// Something of it has come.
+  func moved(_ first: String) {
+    let now = EventLoop.monotonicNow()
+    state.withLock { $0.flights[first]?.movedAt = now }
+  }
+
+  /// When something of it came last; nil if nobody fetches it any more.
+  func lastMovement(of first: String) -> Instant? { state.withLock { $0.flights[first]?.movedAt } }
+
+  /// It waits no longer.
+  func leave(_ exchange: CacheExchange, _ first: String) {
+    state.withLock { $0.flights[first]?.waiters.removeAll { $0 === exchange } }
+  }
+
   /// What was being fetched is stored, or will not be.
   func land(_ first: String) {
-    let waiters = state.withLock { $0.flights.removeValue(forKey: first) } ?? []
+    let waiters = state.withLock { $0.flights.removeValue(forKey: first) }?.waiters ?? []
     for waiter in waiters { waiter.landed() }
   }
 

@@ -74,7 +74,7 @@ public struct TransportRequest: Sendable {
   /// Whether it may go over a mobile network. Default true.
   public var allowsCellularAccess = true
   let idleNanoseconds: Int64
-  let totalNanoseconds: Int64
+  var totalNanoseconds: Int64
   /// How long nothing may move.
   public var idleTimeout: Duration { .nanoseconds(idleNanoseconds) }
   /// What is left of the time for the whole task.

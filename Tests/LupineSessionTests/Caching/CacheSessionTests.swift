@@ -144,6 +144,28 @@ import Testing
     }
   }
 
+  /// Whoever waits for what another request fetches is held to its own deadlines, while that goes on.
+  @Test(arguments: [true, false]) func aMergedMissHasItsOwnDeadline(_ isTotal: Bool) async throws {
+    let latch = try Latch()
+    try await withCache(configure: { $0.mergesCacheMisses = true }) { _, connection in
+      _ = latch.wait()
+      try connection.respond(fields: Self.fresh, text: "late")
+    } _: { session, server, _ in
+      let leader = Task { try await session.text(server.url("/a")).0 }
+      _ = try server.waitForRequests(1)
+      var request = try Request(server.url("/a"))
+      if isTotal { request.totalTimeout = .milliseconds(60) } else { request.timeoutInterval = .milliseconds(60) }
+      let error = try await failure { [request] in try await session.text(request) }
+      #expect(error.code == .timedOut && error.phase == (isTotal ? .total : .poolWait), "\(error)")
+      // The others wait on, and get what came.
+      let other = Task { try await session.text(server.url("/a")).0 }
+      latch.release()
+      #expect(try await leader.value == "late")
+      #expect(try await other.value == "late")
+      #expect(server.requestCount == 1)
+    }
+  }
+
   @Test func theDelegateDecidesWhatIsStored() async throws {
     final class Delegate: SessionDataDelegate {
       let bodies = Locked<[String]>([])
