@@ -32,6 +32,12 @@ final class ConnectionStream {
     tls = try TLSEndpoint(configuration, descriptor)
   }
 
+  /// A TLS 1.3 ticket goes out with what is sent next.
+  func queueTicket() throws(LoopbackError) {
+    guard let tls else { throw .misuse("a ticket without TLS") }
+    try tls.queueTicket()
+  }
+
   // MARK: Reading
 
   /// Bytes that were received and not yet consumed.

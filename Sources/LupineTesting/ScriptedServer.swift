@@ -58,6 +58,8 @@ public enum ScriptStep: Sendable {
   case expectNothing
   /// Does the server's side of a TLS handshake, for example after the answer to a CONNECT.
   case startTLS(ServerTLS)
+  /// Sends a further TLS 1.3 ticket with what is sent next. A problem on plaintext and with TLS 1.2.
+  case sendTicket
 }
 
 /// A server that plays a script on each connection: exact bytes and faults, in order.
@@ -212,6 +214,7 @@ private final class ScriptRunner {
     case .release(let latch): latch.release()
     case .perform(let body): body()
     case .startTLS(let configuration): try startTLS(TLSServerContext(configuration))
+    case .sendTicket: try stream.queueTicket()
     case .reset:
       stream.armReset()
       stream.close()

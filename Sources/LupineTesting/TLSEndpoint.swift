@@ -163,6 +163,12 @@ final class TLSEndpoint {
     guard code == 1 else { throw unsafe OpenSSLFailure.make("write", ssl, code) }
   }
 
+  /// A ticket goes out with what is sent next.
+  func queueTicket() throws(LoopbackError) {
+    ERR_clear_error()
+    guard unsafe SSL_new_session_ticket(ssl) == 1 else { throw OpenSSLFailure.make("SSL_new_session_ticket") }
+  }
+
   /// Sends close_notify; does not wait for the peer's.
   func notifyClose() {
     ERR_clear_error()

@@ -32,7 +32,7 @@ import Testing
     try CacheFolder.remove(path)
   }
 
-  /// curl CVE-2025-14819, Go CVE-2025-68121: what came under one rule of trust was used under another.
+  /// curl CVE-2025-14819, CVE-2026-11564, Go CVE-2025-68121: what came under one rule of trust was used under another.
   @Test func curl2025_14819TrustDoesNotOutliveItsOption() async throws {
     let cache = ResponseCache(memoryCapacity: 1 << 20)
     let server = try LoopbackServer(tls: try TestIdentity.server()) { _, connection in
@@ -58,6 +58,38 @@ import Testing
       { session in
         try await expectFailure(.serverCertificateUntrusted) { try await session.data(from: server.url()) }
       })
+  }
+
+  /// urllib3 CVE-2026-21441, CVE-2025-66471, swift-nio-extras GHSA-xhhr-p2r9-jmm7: what nobody wants to see was unpacked, here to be stored. A
+  /// redirect's body is followed past, and a body that fails leaves nothing.
+  @Test func urllib3_2026_21441BombsAreNotStored() async throws {
+    let bomb = try Compression.gzip.encode([UInt8](repeating: 0, count: 4 << 20))
+    let server = try LoopbackServer { request, connection in
+      let fields: ServerFields = ["Cache-Control": "max-age=1000", "Content-Encoding": "gzip", "Location": "/end"]
+      switch request.target {
+      case "/end": try connection.respond(fields: Self.fresh, text: "x")
+      case "/bomb": try connection.respond(fields: fields, body: bomb)
+      case "/broken": try connection.respond(301, fields: fields, body: Array("no gzip".utf8))
+      default: try connection.respond(301, fields: fields, body: bomb)
+      }
+    }
+    defer { server.shutdown() }
+    let cache = ResponseCache(memoryCapacity: 64 << 20, maximumEntrySize: 64 << 20)
+    try await withSession(ports: [server.port], configure: { $0.responseCache = cache }) { session in
+      for _ in 0..<2 {
+        try await session.expect("x", from: server.url("/redirect"))
+        try await session.expect("x", from: server.url("/broken"))
+        // As a stream: an error that carries the half of it takes long to describe.
+        let (bytes, _) = try await session.bytes(for: Request(server.url("/bomb")))
+        try await expectFailure(.cannotDecodeContent) {
+          for try await _ in bytes.chunks {}
+        }
+      }
+    }
+    let targets = server.recordedRequests.map(\.target)
+    #expect(
+      ["/redirect", "/broken", "/bomb", "/end"].map { target in targets.count { $0 == target } } == [2, 2, 2, 1])
+    #expect(cache.currentMemoryUsage < 10_000)
   }
 
   /// swift-corelibs-foundation #4846: a cache that does not know `Vary`. The table has the cases; here, that the network is asked.
