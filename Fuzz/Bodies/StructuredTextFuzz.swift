@@ -1,7 +1,8 @@
 internal import LupineRules
 
 /// Oracle: what is read of a binary property list has no more values than the list has bytes, no more bytes in strings and data than its limit, and
-/// no more levels than allowed; a text with the shape of XML loses it by anything before or after it, and declares nothing.
+/// no more levels than allowed; a text with the shape of XML loses it by anything before or after it, and declares nothing; a text in UTF-16
+/// declares no encoding but that.
 ///
 /// The first byte chooses between the two.
 package enum StructuredTextFuzz {
@@ -40,7 +41,9 @@ package enum StructuredTextFuzz {
   }
 
   private static func document(_ bytes: [UInt8]) {
+    if let text = utf16(bytes) { return document(text) }
     if XMLEncoding(of: bytes) == .asciiCompatible {
+      precondition(XMLEncoding.asciiCompatible.isConsistent(with: bytes))
       precondition(XMLEncoding.declared(in: bytes) != .unreadable, "a declaration that cannot be read is believed")
     }
     do {
@@ -58,5 +61,30 @@ package enum StructuredTextFuzz {
     for start in ["x", "<", "</a>", "<a/>", "<a>"] {
       precondition((try? XMLShape.check(start.utf8 + bytes)) == nil, "something before the root element is taken")
     }
+  }
+
+  /// A text in UTF-16 as UTF-8, if a parser may see it.
+  private static func utf16(_ bytes: [UInt8]) -> [UInt8]? {
+    let encoding = XMLEncoding(of: bytes)
+    guard encoding == .utf16BigEndian || encoding == .utf16LittleEndian else { return nil }
+    let isBigEndian = encoding == .utf16BigEndian
+    let units = stride(from: 0, to: bytes.count - 1, by: 2).map { place in
+      let (first, second) = (UInt16(bytes[place]), UInt16(bytes[place + 1]))
+      return isBigEndian ? first << 8 | second : second << 8 | first
+    }
+    let text = String(decoding: units, as: UTF16.self)
+    guard encoding.isConsistent(with: text.utf8) else { return nil }
+    let start = text.utf8.prefix(256).prefix { $0 != UInt8(ascii: ">") }
+    var declaration = Array(String(decoding: start, as: UTF8.self).unicodeScalars)[...]
+    if declaration.first == "\u{FEFF}" { declaration = declaration.dropFirst() }
+    declaration = declaration.drop { " \t\r\n".unicodeScalars.contains($0) }
+    let written = String(String.UnicodeScalarView(declaration))
+    let words = written.lowercased()
+    if written.hasPrefix("<?xml"), words.contains("encoding") {
+      precondition(words.contains("utf-16"), "another encoding is declared")
+      let other = isBigEndian ? "utf-16le" : "utf-16be"
+      precondition(!words.contains("encoding=\"\(other)\""), "the other order is declared")
+    }
+    return Array(text.utf8)
   }
 }
