@@ -188,10 +188,13 @@ import Testing
 
   /// A server that speaks first is answered by our request all the same; what it says later finds no request and is refused.
   @Test func responseBeforeTheRequestServesOneRequestOnly() async throws {
-    try await withScript([
-      [.send(reply("early")), .readHead, .send(reply("poison")), .waitForClose],
-      [.readHead, .send(reply("2")), .waitForClose],
-    ]) { session, server in
+    // A client that sees the early bytes before it sends refuses them, and the server may find its connection reset.
+    try await withScript(
+      [
+        [.send(reply("early")), .readHead, .send(reply("poison")), .waitForClose],
+        [.readHead, .send(reply("2")), .waitForClose],
+      ], expectsProblems: true
+    ) { session, server in
       let first = try? await session.text(server.url("/1")).0
       #expect(first == "early" || first == nil)
       _ = try server.waitForRequests(first == nil ? 0 : 1)
