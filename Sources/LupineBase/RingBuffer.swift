@@ -1,10 +1,15 @@
 /// A growable queue: append at the back, remove at the front, both O(1) amortised.
 package struct RingBuffer<Element> {
-  @usableFromInline var slots: [Element?] = []
-  @usableFromInline var head = 0
-  @usableFromInline package internal(set) var count = 0
+  @usableFromInline var slots: [Element?]
+  @usableFromInline var head: Int
+  @usableFromInline package internal(set) var count: Int
 
-  @inlinable package init() {}
+  // Default values would not be inlined, and an empty buffer in each request would cost a lookup of metadata.
+  @inlinable package init() {
+    slots = []
+    head = 0
+    count = 0
+  }
 
   @inlinable package var isEmpty: Bool { count == 0 }
 

@@ -40,7 +40,9 @@ package final class LoopContext {
   package var polls: UInt64 { pollCount }
   private var pollCount: UInt64 = 0
   /// Whether events of the last poll are being told: others of it may wait behind the one that is told now.
-  package private(set) var isTellingEvents = false
+  package var isTellingEvents: Bool { isTelling }
+  // Not the same property: one that other modules see is checked for exclusive access at every use.
+  private var isTelling = false
   /// Bytes in the read buffer: what the last `read` gave.
   private var filled = 0
 
@@ -242,7 +244,7 @@ package final class LoopContext {
     loop.mailbox.didWake()
     clock = nil
     pollCount &+= 1
-    isTellingEvents = true
+    isTelling = true
     for index in 0..<count {
       let event = unsafe events[index]
       let registration = unsafe Registration(token: event.data.u64)
@@ -250,7 +252,7 @@ package final class LoopContext {
       guard let handler = registrations.handler(of: registration) else { continue }
       handler.ready(unsafe Readiness(epoll: event.events))
     }
-    isTellingEvents = false
+    isTelling = false
     return count
   }
 

@@ -9,6 +9,8 @@ internal import LupineBase
 /// Invariant: whatever was added runs exactly once, whether the loop goes on or ends.
 final class TurnEnd {
   private var works: [@Sendable () -> Void] = []
+  /// How many `works` are: to look at the array itself is checked for exclusive access, each time.
+  private var count = 0
   private var priority = TaskPriority.medium
   /// Whether a turn is under way whose end will come.
   private(set) var isRunning = false
@@ -19,14 +21,15 @@ final class TurnEnd {
   func begin() { isRunning = true }
 
   func add(_ work: @escaping @Sendable () -> Void, priority: TaskPriority) {
-    if works.isEmpty { self.priority = priority }
+    if count == 0 { self.priority = priority }
+    count += 1
     works.append(work)
-    if works.count >= Self.batchSize { flush() }
+    if count >= Self.batchSize { flush() }
   }
 
   @inline(__always)
   func flush() {
-    if !works.isEmpty { handOver() }
+    if count > 0 { handOver() }
   }
 
   /// The loop ends: nothing waits any more.
@@ -36,7 +39,9 @@ final class TurnEnd {
   }
 
   private func handOver() {
-    guard works.count > 1 else {
+    let isSingle = count == 1
+    count = 0
+    guard !isSingle else {
       works.removeLast()()
       return
     }

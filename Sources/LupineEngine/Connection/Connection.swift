@@ -217,7 +217,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     transfer.record.assignedAt = now
     transfer.record.sendStart = now
     transfer.record.reusedConnection = wasReused
-    transfer.record.connection = information
+    transfer.connection = information
     transfer.record.requestHeadBytes = transfer.head.count
     transfer.clock.sendStartedAt = now
     transfer.clock.lastActivityAt = now

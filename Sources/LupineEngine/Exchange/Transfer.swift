@@ -20,9 +20,11 @@ package final class Transfer {
   }
 
   package let request: TransferRequest
-  /// Not the stored property itself: one that other modules see is checked for exclusive access at every use.
-  package var metrics: TransferMetrics { record }
-  var record = TransferMetrics()
+  package var metrics: TransferMetrics { TransferMetrics(record, connection: connection, earlier: earlier) }
+  var record = TransferRecord()
+  /// What is known of the connection that it was given.
+  var connection: ConnectionInformation?
+  private var earlier: [TransferMetrics] = []
   private var handler: (any TransferHandler)?
 
   var state = State.new
@@ -261,14 +263,12 @@ package final class Transfer {
 
   /// Puts away what belongs to one attempt, and begins the next.
   func prepareForRetry(now: Instant) {
-    var attempts = record.earlier
-    record.earlier = []
     record.endAt = now
-    attempts.append(record)
-    record = TransferMetrics()
+    earlier.append(TransferMetrics(record, connection: connection))
+    connection = nil
+    record = TransferRecord()
     record.createdAt = now
-    record.retries = attempts.count
-    record.earlier = attempts
+    record.retries = earlier.count
     clock.firstByteAt = nil
     clock.sendStartedAt = nil
     clock.sendEndedAt = nil

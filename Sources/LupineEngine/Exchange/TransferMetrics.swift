@@ -1,7 +1,9 @@
 package import LupineBase
 
 /// When each phase of a request began and ended, on the monotonic clock, and what was moved. Nil: the phase did not happen.
-package struct TransferMetrics: Sendable {
+///
+/// Without references, so that writing to it can call nothing, and a transfer needs no check of exclusive access to it.
+package struct TransferRecord: Sendable {
   /// A connection was asked for.
   package var createdAt = Instant(nanoseconds: 0)
   /// A connection was assigned.
@@ -15,8 +17,6 @@ package struct TransferMetrics: Sendable {
   package var reusedConnection = false
   /// Times that the request was sent again because a reused connection had died.
   package var retries = 0
-  /// The attempts before this one, oldest first: empty but for retries.
-  package var earlier: [TransferMetrics] = []
   package var requestHeadBytes = 0
   package var requestBodyBytes: Int64 = 0
   /// Of the final head; 0 before it came.
@@ -31,9 +31,31 @@ package struct TransferMetrics: Sendable {
   package var responseBodyBytes: Int64 = 0
   /// Body bytes after content decoding.
   package var responseDecodedBytes: Int64 = 0
-  package var connection: ConnectionInformation?
 
   package init() {}
+}
+
+/// What is known of a request: the record of its last attempt, the connection of that, and the attempts before.
+@dynamicMemberLookup
+package struct TransferMetrics: Sendable {
+  package var record: TransferRecord
+  package var connection: ConnectionInformation?
+  /// The attempts before this one, oldest first: empty but for retries.
+  package var earlier: [TransferMetrics]
+
+  package init(
+    _ record: TransferRecord = TransferRecord(), connection: ConnectionInformation? = nil,
+    earlier: [TransferMetrics] = []
+  ) {
+    self.record = record
+    self.connection = connection
+    self.earlier = earlier
+  }
+
+  package subscript<Value>(dynamicMember path: WritableKeyPath<TransferRecord, Value>) -> Value {
+    get { record[keyPath: path] }
+    set { record[keyPath: path] = newValue }
+  }
 }
 
 /// What is known of a connection; shared by all requests that it serves.

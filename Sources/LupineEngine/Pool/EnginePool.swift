@@ -191,7 +191,7 @@ package final class EnginePool {
     if let (identifier, key) = steps.open { open(identifier, key) }
     if let failure {
       for waiter in steps.fail {
-        waiter.record.connection = failure.information
+        waiter.connection = failure.information
         end(waiter, failure.error, failure.phase)
       }
     }

@@ -33,7 +33,8 @@ struct Gate {
   }
 
   private(set) var state = State.open
-  private var held = RingBuffer<Event>()
+  /// Made when there is something to hold: for most responses there never is.
+  private var held: RingBuffer<Event>?
   private var decision = 0
   private(set) var isDropping = false
 
@@ -42,7 +43,10 @@ struct Gate {
   mutating func arrive(_ event: @autoclosure () -> Event, isEnd: Bool = false) -> Verdict {
     if isDropping, !isEnd { return .drop }
     guard state != .open else { return .pass }
-    held.append(event())
+    var events = held ?? RingBuffer()
+    held = nil
+    events.append(event())
+    held = events
     return .held
   }
 
@@ -76,7 +80,7 @@ struct Gate {
   /// The next of what was held, while draining; at the last one the gate opens.
   mutating func next() -> Event? {
     guard state == .draining else { return nil }
-    while let event = held.popFirst() {
+    while let event = held?.popFirst() {
       if !isDropping { return event }
       if case .end = event { return event }
     }
