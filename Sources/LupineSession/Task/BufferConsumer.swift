@@ -5,9 +5,18 @@ internal import LupineBase
 /// Collects a body in memory, up to a limit, and tells who waits for it.
 final class BufferConsumer: ResponseConsumer {
   private struct State {
-    var bytes: [UInt8] = []
+    /// In the form in which it is handed out: of a body of a gigabyte even one copy more is a second, and `Data` grows in place.
+    var bytes = Data()
+    /// What the head announces; 0 if nothing.
+    var expected = 0
     var isTooLarge = false
     var completion: (@Sendable (Result<(Data, Response), SessionError>) -> Void)?
+
+    mutating func append(_ span: Span<UInt8>) {
+      // Announced lengths are the peer's word: reserve for them within reason only. Most bodies come whole, and need none.
+      if bytes.isEmpty, span.count < expected { bytes.reserveCapacity(min(expected, 1 << 20)) }
+      unsafe span.withUnsafeBufferPointer { unsafe bytes.append($0) }
+    }
   }
 
   private let state: LockedStorage<State>
@@ -20,8 +29,7 @@ final class BufferConsumer: ResponseConsumer {
 
   func receive(_ response: Response, from exchange: any TransportExchange) {
     guard let length = response.expectedContentLength, length > 0 else { return }
-    // Announced lengths are the peer's word: reserve for them within reason only.
-    state.withLock { $0.bytes.reserveCapacity(min(Int(clamping: length), limit, 1 << 20)) }
+    state.withLock { $0.expected = min(Int(clamping: length), limit) }
   }
 
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
@@ -29,10 +37,10 @@ final class BufferConsumer: ResponseConsumer {
       guard !state.isTooLarge else { return false }
       let room = limit - state.bytes.count
       guard bytes.count > room else {
-        state.bytes.append(bytes)
+        state.append(bytes)
         return false
       }
-      state.bytes.append(bytes.extracting(first: room))
+      state.append(bytes.extracting(first: room))
       state.isTooLarge = true
       return true
     }
@@ -47,7 +55,7 @@ final class BufferConsumer: ResponseConsumer {
     let (bytes, isTooLarge, completion) = state.withLock { state in
       defer {
         state.completion = nil
-        state.bytes = []
+        state.bytes = Data()
       }
       return (state.bytes, state.isTooLarge, state.completion)
     }
@@ -60,21 +68,21 @@ final class BufferConsumer: ResponseConsumer {
       error.requestHead = response.requestHead
       error.metrics = response.metrics
       completion?(.failure(tooLarge(error, bytes)))
-    case .success(let response): completion?(.success((Data(bytes), response)))
+    case .success(let response): completion?(.success((bytes, response)))
     case .failure(var error):
-      error.partialBody = bytes
+      error.partialBody = [UInt8](bytes)
       completion?(.failure(isTooLarge ? tooLarge(error, bytes) : error))
     }
   }
 
-  private func tooLarge(_ error: SessionError, _ bytes: [UInt8]) -> SessionError {
+  private func tooLarge(_ error: SessionError, _ bytes: Data) -> SessionError {
     var error = error
     error.code = .bodyTooLarge
     error.phase = .receive
     error.message =
       "the body is larger than \(limit) bytes; see SessionConfiguration.maximumBufferedBodySize, or use bytes(for:)"
     error.underlying = nil
-    error.partialBody = bytes
+    error.partialBody = [UInt8](bytes)
     return error
   }
 }
