@@ -46,9 +46,11 @@ package struct ParsedURL: Hashable, Sendable {
     let pathLength: Int
     let fragment: String?
 
-    init(origin: Origin, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
+    init(
+      origin: Origin, authority: String, userinfo: String?, target: String, pathLength: Int, fragment: String?
+    ) {
       self.origin = origin
-      authority = origin.authority
+      self.authority = authority
       self.userinfo = userinfo
       self.target = target
       self.pathLength = pathLength
@@ -69,8 +71,12 @@ package struct ParsedURL: Hashable, Sendable {
   package var fragment: String? { parts.fragment }
 
   init(origin: Origin, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
-    parts = Parts(origin: origin, userinfo: userinfo, target: target, pathLength: pathLength, fragment: fragment)
+    parts = Parts(
+      origin: origin, authority: origin.authority, userinfo: userinfo, target: target, pathLength: pathLength,
+      fragment: fragment)
   }
+
+  private init(_ parts: Parts) { self.parts = parts }
 
   package static func == (left: ParsedURL, right: ParsedURL) -> Bool {
     left.parts === right.parts
@@ -132,9 +138,17 @@ package struct ParsedURL: Hashable, Sendable {
     return (user, password)
   }
 
+  /// Another URL of the same authority.
+  func replacing(target: String, pathLength: Int, fragment: String?) -> ParsedURL {
+    ParsedURL(
+      Parts(
+        origin: origin, authority: authority, userinfo: userinfo, target: target, pathLength: pathLength,
+        fragment: fragment))
+  }
+
   /// The same URL with another fragment.
   package func replacingFragment(_ fragment: String?) -> ParsedURL {
-    ParsedURL(origin: origin, userinfo: userinfo, target: target, pathLength: pathLength, fragment: fragment)
+    replacing(target: target, pathLength: pathLength, fragment: fragment)
   }
 
   /// The same URL without userinfo.

@@ -22,12 +22,13 @@ extension URLReader {
     let fragment = try readFragment(reference, from: fragmentStart)
 
     var target: [UInt8] = []
+    target.reserveCapacity(base.target.utf8.count + reference.count)
     if pathEnd == 0 {
-      target = Array(fragmentStart == 0 ? base.target.utf8 : base.path.utf8)
+      target.append(contentsOf: fragmentStart == 0 ? base.target.utf8 : base.path.utf8)
     } else {
       if reference[0] != slash {
         let path = base.path.utf8
-        target = Array(path[...(path.lastIndex(of: slash) ?? path.startIndex)])
+        target.append(contentsOf: path[...(path.lastIndex(of: slash) ?? path.startIndex)])
       }
       try appendEncoded(reference, 0..<pathEnd, to: &target)
       target = DotSegments.removed(from: target)
@@ -35,9 +36,8 @@ extension URLReader {
     let pathLength = target.firstIndex(of: UInt8(ascii: "?")) ?? target.count
     try appendEncoded(reference, pathEnd..<fragmentStart, to: &target)
     try checkLength(target.count)
-    return ParsedURL(
-      origin: base.origin, userinfo: base.userinfo, target: String(decoding: target, as: UTF8.self),
-      pathLength: pathLength, fragment: fragment)
+    return base.replacing(
+      target: String(decoding: target, as: UTF8.self), pathLength: pathLength, fragment: fragment)
   }
 }
 
@@ -47,7 +47,7 @@ enum DotSegments {
   /// The path without its `.` and `..` segments; a path that begins with `/` still does.
   static func removed(from path: [UInt8]) -> [UInt8] {
     let slash = UInt8(ascii: "/")
-    guard path.first == slash else { return path }
+    guard path.first == slash, hasDots(path) else { return path }
     var output: [UInt8] = []
     output.reserveCapacity(path.count)
     var start = 0
@@ -68,6 +68,15 @@ enum DotSegments {
       start = end
     }
     return output.isEmpty ? [slash] : output
+  }
+
+  /// Whether a segment begins with a dot; almost none does.
+  private static func hasDots(_ path: [UInt8]) -> Bool {
+    for index in path.indices.dropLast() where path[index + 1] == UInt8(ascii: ".") && path[index] == UInt8(ascii: "/")
+    {
+      return true
+    }
+    return false
   }
 
   /// 1 for `.`, 2 for `..`, 0 for any other segment.

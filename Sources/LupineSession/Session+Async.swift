@@ -30,8 +30,10 @@ extension Session {
     let cancellation = CancellationRelay()
     let isObserved = isObserved(delegate)
     return try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<(Data, Response), any Error>) in
-        let consumer = BufferConsumer(
+      // Unchecked, for what the check costs each request: a run completes exactly once, or it is a bug which the check would not undo.
+      try await unsafe withUnsafeThrowingContinuation {
+        (continuation: UnsafeContinuation<(Data, Response), any Error>) in
+        let consumer = unsafe BufferConsumer(
           limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize,
           completion: afterCallbacks(isObserved, Task.currentPriority, continuation))
         let run = TaskRun(
@@ -111,11 +113,8 @@ extension Session {
 
   /// Runs `work` on the engine's thread, where completions of `data(for:completion:)` run. With another transport: at once, here.
   public func onEngine(_ work: @escaping @Sendable () -> Void) {
-    guard let transport = transport as? EngineTransport else {
-      work()
-      return
-    }
-    transport.submit(work)
+    guard let engine else { return work() }
+    engine.submit(work)
   }
 }
 

@@ -1,6 +1,7 @@
 internal import Dispatch
 public import FoundationEssentials
 internal import LupineBase
+internal import LupineIO
 
 /// What a completion handler of a task is given.
 public typealias DataTaskCompletion = @Sendable (Result<(Data, Response), SessionError>) -> Void
@@ -101,15 +102,16 @@ extension Session {
 
   /// What a task of the `async` API ends with comes after what its delegates are told.
   func afterCallbacks<Value: Sendable>(
-    _ isObserved: Bool, _ priority: TaskPriority, _ continuation: CheckedContinuation<Value, any Error>
+    _ isObserved: Bool, _ priority: TaskPriority, _ continuation: UnsafeContinuation<Value, any Error>
   ) -> @Sendable (Result<Value, SessionError>) -> Void {
     guard isObserved else {
-      return { [transport] result in
-        transport.atEndOfTurn(priority: priority) { continuation.resume(with: result.mapError { $0 as any Error }) }
+      return { [engine] result in
+        guard let engine else { return unsafe continuation.resume(result) }
+        engine.loop.atEndOfTurn(priority: priority) { unsafe continuation.resume(result) }
       }
     }
     let queue = delegateQueue
-    return { result in queue.async { continuation.resume(with: result.mapError { $0 as any Error }) } }
+    return { result in queue.async { unsafe continuation.resume(result) } }
   }
 
   // MARK: All of them
@@ -128,5 +130,15 @@ extension Session {
   /// The same at once, from any thread.
   package var allTasks: [SessionTask] {
     registry.runs.map { $0.face }.sorted { $0.taskIdentifier < $1.taskIdentifier }
+  }
+}
+
+extension UnsafeContinuation where E == any Error {
+  /// Not `resume(with:)`, for which a result of another type is made, and its metadata looked for.
+  fileprivate func resume(_ result: sending Result<T, SessionError>) {
+    switch result {
+    case .success(let value): unsafe resume(returning: value)
+    case .failure(let error): unsafe resume(throwing: error)
+    }
   }
 }

@@ -13,6 +13,8 @@ public final class Session: Sendable {
   /// The configuration that the session was made with.
   public let configuration: SessionConfiguration
   let transport: any Transport
+  /// The transport, unless it is one of the caller's; found out once, not for each request.
+  let engine: EngineTransport?
   /// Where tasks have their exchanges: the transport, or the cache in front of it.
   let exchanges: any Transport
   let authentication: SessionAuthentication
@@ -65,6 +67,7 @@ public final class Session: Sendable {
     } else {
       transport = try EngineTransport(configuration, trust: decider)
     }
+    engine = transport as? EngineTransport
     exchanges = CachingTransport.wrap(transport, configuration, decider: decider == nil ? nil : delegate)
     do throws(WireError) {
       composer = try RequestComposer(
@@ -95,7 +98,7 @@ public final class Session: Sendable {
   /// Lets later requests go over new connections, and forget cached responses of servers that the delegate was asked about. Tasks under way go on. Of
   /// a transport of the caller's only `NetworkTransport` itself does so.
   public func flush() {
-    if let engine = transport as? EngineTransport {
+    if let engine {
       engine.reset()
     } else {
       (transport as? NetworkTransport)?.reset()
@@ -113,7 +116,7 @@ public final class Session: Sendable {
   }
 
   /// Whether anybody can be asked about a server's certificates: a transport of the caller's decides about trust itself.
-  package var asksAboutTrust: Bool { transport is EngineTransport }
+  package var asksAboutTrust: Bool { engine != nil }
 
   // MARK: The end
 
@@ -150,9 +153,9 @@ public final class Session: Sendable {
 
   /// What the connection pool has done so far. Zeros for a transport other than the network.
   public func poolStatistics() async -> PoolStatistics {
-    guard let transport = transport as? EngineTransport else { return PoolStatistics() }
+    guard let engine else { return PoolStatistics() }
     return await withCheckedContinuation { continuation in
-      transport.counters { counters in continuation.resume(returning: PoolStatistics(counters)) }
+      engine.counters { counters in continuation.resume(returning: PoolStatistics(counters)) }
     }
   }
 

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Synchronization
 public import LupineSession
 
 /// The verbs as `async` calls. They go straight to the session and make the value on the executor of the process: no queue is passed, and no notification
@@ -81,8 +82,7 @@ extension HTTPSessionManager {
     of request: Request, as type: Value.Type
   ) async throws -> (Value, Response) {
     let (data, response) = try await exchange(request)
-    let codes = (responseSerializer as? any HTTPResponseSerializing).map { $0.validation.acceptableStatusCodes }
-    let reader = BodyReader<Value>(acceptableStatusCodes: codes ?? ResponseValidation.successfulStatusCodes)
+    let reader = BodyReader<Value>(acceptableStatusCodes: core.settings.values.withLock { $0.acceptableStatusCodes })
     return (try reader.serialize(response, data: data), response)
   }
 }
@@ -92,17 +92,22 @@ struct BodyReader<Value: Decodable & Sendable>: ResponseSerializer {
   let acceptableStatusCodes: Set<Int>?
 
   func serialize(_ response: Response?, data: Data?) throws -> Value {
+    if Value.self == Data.self || Value.self == JSONValue.self { return try serializeUndecoded(response, data) }
+    return try DecodableResponseSerializer<Value>(acceptableStatusCodes: acceptableStatusCodes)
+      .serialize(response, data: data)
+  }
+
+  // Out of line, for the metadata of `Value?`, which every call would look for otherwise.
+  @inline(never)
+  private func serializeUndecoded(_ response: Response?, _ data: Data?) throws -> Value {
     if Value.self == Data.self {
       var serializer = HTTPResponseSerializer()
       serializer.acceptableStatusCodes = acceptableStatusCodes
       if let value = try serializer.serialize(response, data: data) as? Value { return value }
     }
-    if Value.self == JSONValue.self {
-      var serializer = JSONResponseSerializer()
-      serializer.acceptableStatusCodes = acceptableStatusCodes
-      if let value = (try serializer.serialize(response, data: data) ?? .null) as? Value { return value }
-    }
-    return try DecodableResponseSerializer<Value>(acceptableStatusCodes: acceptableStatusCodes)
-      .serialize(response, data: data)
+    var serializer = JSONResponseSerializer()
+    serializer.acceptableStatusCodes = acceptableStatusCodes
+    if let value = (try serializer.serialize(response, data: data) ?? .null) as? Value { return value }
+    preconditionFailure("\(Value.self) is neither of two types")
   }
 }

@@ -13,7 +13,7 @@ class HookedTaskDelegate: SessionTaskDelegate, @unchecked Sendable {
 
   /// Nil: no hook that concerns such a call is set, so that it needs no delegate.
   static func forAsyncCall(_ settings: ManagerSettings) -> HookedTaskDelegate? {
-    settings.hook { $0.asyncCallbacks.isEmpty } ? nil : HookedTaskDelegate(settings)
+    settings.values.withLock { $0.hooks.asyncCallbacks.isEmpty } ? nil : HookedTaskDelegate(settings)
   }
 
   func hook<Value: Sendable>(_ read: (SessionManagerHooks) -> Value) -> Value { settings.hook(read) }

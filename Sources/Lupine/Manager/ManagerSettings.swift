@@ -8,7 +8,15 @@ internal import Synchronization
 final class ManagerSettings: Sendable {
   struct Values {
     var hooks = SessionManagerHooks()
-    var responseSerializer: any ResponseSerializer = JSONResponseSerializer()
+    var responseSerializer: any ResponseSerializer = JSONResponseSerializer() {
+      didSet {
+        acceptableStatusCodes =
+          (responseSerializer as? any HTTPResponseSerializing).map { $0.validation.acceptableStatusCodes }
+          ?? ResponseValidation.successfulStatusCodes
+      }
+    }
+    /// Those of the response serializer, looked for when it is set and not for each response.
+    private(set) var acceptableStatusCodes: Set<Int>? = JSONResponseSerializer().validation.acceptableStatusCodes
     var completionQueue: DispatchQueue?
     var completionGroup: DispatchGroup?
     var progressQueue: DispatchQueue?

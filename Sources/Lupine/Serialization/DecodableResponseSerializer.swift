@@ -41,28 +41,38 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
   ///   `.cannotParseResponse`, with Foundation's `DecodingError` behind it.
   public func serialize(_ response: Response?, data: Data?) throws -> Value {
     let data = data ?? Data()
-    guard var error = validation.validate(response, data: data) else { return try value(data, response) }
-    guard !error.contains(.unacceptableContentType) else { throw error }
+    guard let error = validation.validate(response, data: data) else { return try value(data, response) }
+    throw explained(error, data, response)
+  }
+
+  // What is not needed for a good answer is out of line, for the metadata of `Value?`, which every call would look for otherwise.
+  @inline(never)
+  private func explained(_ error: SerializationError, _ data: Data, _ response: Response?) -> SerializationError {
+    guard !error.contains(.unacceptableContentType) else { return error }
+    var error = error
     if let value = try? value(data, response) {
       error.value = value
     } else {
       error.value = try? JSONValue(parsing: data)
     }
-    throw error
+    return error
+  }
+
+  @inline(never)
+  private func emptyValue(_ data: Data, _ response: Response?) throws(SerializationError) -> Value {
+    if let optional = Value.self as? any ExpressibleByNilLiteral.Type,
+      let value = optional.init(nilLiteral: ()) as? Value
+    {
+      return value
+    }
+    if let value = EmptyResponse() as? Value { return value }
+    throw SerializationError(
+      .cannotParseResponse, message: "The body is empty, and a \(Value.self) is expected.", response: response,
+      data: data)
   }
 
   private func value(_ data: Data, _ response: Response?) throws(SerializationError) -> Value {
-    if JSONValue.isBlank(data) {
-      if let optional = Value.self as? any ExpressibleByNilLiteral.Type,
-        let value = optional.init(nilLiteral: ()) as? Value
-      {
-        return value
-      }
-      if let value = EmptyResponse() as? Value { return value }
-      throw SerializationError(
-        .cannotParseResponse, message: "The body is empty, and a \(Value.self) is expected.", response: response,
-        data: data)
-    }
+    if JSONValue.isBlank(data) { return try emptyValue(data, response) }
     do {
       return try decoder.decode(Value.self, from: data)
     } catch {

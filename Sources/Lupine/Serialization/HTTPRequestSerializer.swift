@@ -104,10 +104,10 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
   /// A copy with the settings.
   func applyingSettings(_ original: Request) -> Request {
     var request = original
-    request.timeoutInterval = timeoutInterval
+    if let timeoutInterval { request.timeoutInterval = timeoutInterval }
     if let handlesCookies { request.handlesCookies = handlesCookies }
-    request.cachePolicy = cachePolicy
-    request.networkServiceType = networkServiceType
+    if let cachePolicy { request.cachePolicy = cachePolicy }
+    if let networkServiceType { request.networkServiceType = networkServiceType }
     if let allowsCellularAccess { request.allowsCellularAccess = allowsCellularAccess }
     return request
   }

@@ -68,7 +68,9 @@ extension HTTPRequestSerializing {
 extension HTTPRequestSerializing {
   /// Whether `request(method:url:parameters:)` is the one above, so that a URL which is read already need not be written and read again.
   var takesReadURLs: Bool {
-    self is HTTPRequestSerializer || self is JSONRequestSerializer || self is PropertyListRequestSerializer
+    // Types are compared, not cast: a cast of an existential costs hundreds of instructions.
+    Self.self == HTTPRequestSerializer.self || Self.self == JSONRequestSerializer.self
+      || Self.self == PropertyListRequestSerializer.self
   }
 
   /// A request with the headers, the settings and the parameters.

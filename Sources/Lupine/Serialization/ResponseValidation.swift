@@ -43,8 +43,12 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
 
   private func validate(_ response: Response, _ data: Data?, types: Set<String>) -> SerializationError? {
     guard let data, !data.isEmpty else { return nil }
-    // Most responses name the type and nothing else, in lower case.
-    if let value = response.head.fields.first(.contentType), types.contains(value) { return nil }
+    // Most responses name the type and nothing else, in lower case. No text is made of it to see that.
+    let fields = response.head.fields
+    if let index = fields.firstIndex(.contentType) {
+      let value = fields.valueBytes(at: index)
+      for type in types where Self.isSame(value, type.utf8.span) { return nil }
+    }
     let type = response.mimeType
     if let type, types.contains(type) { return nil }
     let accepted = types.sorted().joined(separator: ", ")
@@ -52,6 +56,14 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
       .unacceptableContentType,
       message: "Request failed: unacceptable content-type: \(type ?? "none") (acceptable: \(accepted))",
       response: response, data: data)
+  }
+}
+
+extension ResponseValidation {
+  private static func isSame(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
+    guard left.count == right.count else { return false }
+    for index in left.indices where left[index] != right[index] { return false }
+    return true
   }
 }
 

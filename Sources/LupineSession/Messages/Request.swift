@@ -53,47 +53,84 @@ public struct Request: Sendable {
   /// The body. Default none.
   public var body: Body
   /// Names of fields that are secrets besides the known ones: they are dropped when a redirect leaves the origin, and never logged.
-  public var sensitiveFields: Set<HTTPField.Name> = []
+  public var sensitiveFields: Set<HTTPField.Name> {
+    get { options.values.sensitiveFields }
+    set { change { $0.sensitiveFields = newValue } }
+  }
   /// Ask for 100 (Continue) before the body is sent (RFC 9110 10.1.1). Default false.
-  public var expectsContinue = false
+  public var expectsContinue: Bool {
+    get { options.values.expectsContinue }
+    set { change { $0.expectsContinue = newValue } }
+  }
   /// Overrides `SessionConfiguration.timeoutIntervalForRequest`.
-  public var timeoutInterval: Duration?
+  public var timeoutInterval: Duration? {
+    get { options.values.timeoutInterval }
+    set { change { $0.timeoutInterval = newValue } }
+  }
   /// Overrides `SessionConfiguration.timeoutIntervalForResource`.
-  public var totalTimeout: Duration?
+  public var totalTimeout: Duration? {
+    get { options.values.totalTimeout }
+    set { change { $0.totalTimeout = newValue } }
+  }
   /// Overrides `SessionConfiguration.redirects`.
-  public var redirects: RedirectConfiguration?
+  public var redirects: RedirectConfiguration? {
+    get { options.values.redirects }
+    set { change { $0.redirects = newValue } }
+  }
   /// Overrides `SessionConfiguration.acceptsCompressedContent`.
-  public var acceptsCompressedContent: Bool?
+  public var acceptsCompressedContent: Bool? {
+    get { options.values.acceptsCompressedContent }
+    set { change { $0.acceptsCompressedContent = newValue } }
+  }
   /// Overrides `SessionConfiguration.maximumBufferedBodySize`.
-  public var maximumBufferedBodySize: Int?
+  public var maximumBufferedBodySize: Int? {
+    get { options.values.maximumBufferedBodySize }
+    set { change { $0.maximumBufferedBodySize = newValue } }
+  }
   /// Overrides `SessionConfiguration.requestCachePolicy`. It means nothing without a
   /// `SessionConfiguration.responseCache`.
-  public var cachePolicy: RequestCachePolicy?
+  public var cachePolicy: RequestCachePolicy? {
+    get { options.values.cachePolicy }
+    set { change { $0.cachePolicy = newValue } }
+  }
   /// Whether the request gets cookies and its responses set them. Default true.
-  public var handlesCookies = true
+  public var handlesCookies: Bool {
+    get { options.values.handlesCookies }
+    set { change { $0.handlesCookies = newValue } }
+  }
   /// What the request is for; overrides `SessionConfiguration.networkServiceType`.
-  public var networkServiceType: NetworkServiceType?
+  public var networkServiceType: NetworkServiceType? {
+    get { options.values.networkServiceType }
+    set { change { $0.networkServiceType = newValue } }
+  }
   /// Whether the request may go over a mobile network; without effect where `SessionConfiguration.allowsCellularAccess` is false. Default true.
-  public var allowsCellularAccess = true
+  public var allowsCellularAccess: Bool {
+    get { options.values.allowsCellularAccess }
+    set { change { $0.allowsCellularAccess = newValue } }
+  }
   /// Who is asking, for the origin of the URL alone: it takes the place of a user in the URL and of the session's storage there, and is gone once
   /// a redirect has left the origin. A field `Authorization` among `fields` is sent as it is instead, and a 401 to it is the answer. Default nil.
-  public var credential: Credential?
+  public var credential: Credential? {
+    get { options.values.credential }
+    set { change { $0.credential = newValue } }
+  }
   /// Overrides `SessionConfiguration.proxy`, for the redirects that follow too. `.environment` is read anew for each exchange.
   public var proxy: ProxyConfiguration? {
-    get { proxyChoice?.configuration }
-    set { proxyChoice = newValue.map { ProxyChoice($0) } }
-  }
-  /// Behind one reference, because almost no request has one.
-  var proxyChoice: ProxyChoice?
-
-  final class ProxyChoice: Sendable {
-    let configuration: ProxyConfiguration
-
-    init(_ configuration: ProxyConfiguration) { self.configuration = configuration }
+    get { options.values.proxy }
+    set { change { $0.proxy = newValue } }
   }
 
   /// Which site the request belongs to; see `setMainDocument(_:)`.
-  package private(set) var mainDocument: ParsedURL?
+  package var mainDocument: ParsedURL? { options.values.mainDocument }
+
+  /// Behind one reference, because most requests have the same, and a request is copied often.
+  var options = RequestOptions.usual
+
+  private mutating func change(_ apply: (inout RequestOptions.Values) -> Void) {
+    var values = options.values
+    apply(&values)
+    options = RequestOptions(values)
+  }
 
   /// Makes a request from the text of a URL.
   ///
@@ -130,7 +167,8 @@ public struct Request: Sendable {
   ///
   /// - Throws: `SessionError` with `.badURL`.
   public mutating func setMainDocument(_ url: String?) throws(SessionError) {
-    mainDocument = if let url { try Request(url).parsedURL } else { nil }
+    let document: ParsedURL? = if let url { try Request(url).parsedURL } else { nil }
+    change { $0.mainDocument = document }
   }
 
   /// The document that the request is made for, normalised; nil by default.

@@ -200,7 +200,7 @@ struct ComposedFields: Sendable {
   }
 
   /// What the request says of proxies; nil for almost every one.
-  var proxy: Request.ProxyChoice? { if let hop { hop.request.proxyChoice } else { run.request.proxyChoice } }
+  var proxy: ProxyConfiguration? { if let hop { hop.request.proxy } else { run.request.proxy } }
 
   /// Whether the caller says that the request may be repeated.
   var hasIdempotencyKey: Bool { encoded?.hasIdempotencyKey ?? computedHasIdempotencyKey }

@@ -244,7 +244,7 @@ final class EngineTransport: Transport {
   private func route(of request: TransportRequest) throws(SessionError) -> ProxyRoute? {
     guard configuration.unixSocketPath == nil else { return nil }
     guard let own = request.composition.proxy else { return try proxies?.route(to: request.url) }
-    return try ProxySelector.make(own.configuration, for: configuration)?.route(to: request.url)
+    return try ProxySelector.make(own, for: configuration)?.route(to: request.url)
   }
 
   private func key(for request: TransportRequest, through way: Way?) -> PoolKey {

@@ -1,22 +1,11 @@
 internal import LupineEngine
 internal import LupineIO
 
-extension Transport {
+extension TransportExchange {
   /// Runs `work`, which resumes a task, together with what else the engine's turn resumes: see `EventLoop.atEndOfTurn`. At once with another
   /// transport.
   ///
   /// - Parameter priority: of the task that waits.
-  func atEndOfTurn(priority: TaskPriority, _ work: @escaping @Sendable () -> Void) {
-    guard let engine = self as? EngineTransport else {
-      work()
-      return
-    }
-    engine.loop.atEndOfTurn(priority: priority, work)
-  }
-}
-
-extension TransportExchange {
-  /// See `Transport.atEndOfTurn`.
   func atEndOfTurn(priority: TaskPriority, _ work: @escaping @Sendable () -> Void) {
     guard let exchange = self as? EngineExchange else {
       work()

@@ -1,0 +1,29 @@
+internal import HTTPTypes
+internal import LupineRules
+
+/// What few requests set; see the properties of `Request` of the same names.
+final class RequestOptions: Sendable {
+  struct Values: Sendable {
+    var sensitiveFields: Set<HTTPField.Name> = []
+    var expectsContinue = false
+    var timeoutInterval: Duration?
+    var totalTimeout: Duration?
+    var redirects: RedirectConfiguration?
+    var acceptsCompressedContent: Bool?
+    var maximumBufferedBodySize: Int?
+    var cachePolicy: RequestCachePolicy?
+    var handlesCookies = true
+    var networkServiceType: NetworkServiceType?
+    var allowsCellularAccess = true
+    var credential: Credential?
+    var proxy: ProxyConfiguration?
+    var mainDocument: ParsedURL?
+  }
+
+  /// Those of a request that sets none.
+  static let usual = RequestOptions(Values())
+
+  let values: Values
+
+  init(_ values: Values) { self.values = values }
+}
