@@ -88,6 +88,8 @@ extension JSONValue {
       if let integer = Int64(text) {
         // "-0" is a number of its own only as a Double.
         self = integer == 0 && text.hasPrefix("-") ? .number(-0.0) : .integer(integer)
+      } else if let unsigned = UInt64(text) {
+        self = .unsigned(unsigned)
       } else if let number = Double(text), number.isFinite {
         self = .number(number)
       } else {

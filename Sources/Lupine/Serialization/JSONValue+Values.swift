@@ -27,7 +27,7 @@ extension JSONValue {
     case .null: self = .null
     case .boolean(let flag): self = .bool(flag)
     case .integer(let number): self = .integer(number)
-    case .unsigned(let number): self = .number(Double(number))
+    case .unsigned(let number): self = .unsigned(number)
     case .number(let number):
       guard number.isFinite else { throw Self.refused("\(number) is no JSON number") }
       self = .number(number)
@@ -76,6 +76,7 @@ extension JSONValue {
     case .null: NSNull()
     case .bool(let value): NSNumber(value: value)
     case .integer(let value): NSNumber(value: value)
+    case .unsigned(let value): NSNumber(value: value)
     case .number(let value): NSNumber(value: value)
     case .string(let value): value
     case .array(let value): value.map(\.foundationObject)

@@ -46,6 +46,7 @@ private struct JSONValueWriter {
     case .null: output += "null".utf8
     case .bool(let flag): output += (flag ? "true" : "false").utf8
     case .integer(let number): output += String(number).utf8
+    case .unsigned(let number): output += String(number).utf8
     case .number(let number):
       guard number.isFinite else { throw JSONValue.refused("\(number) is no JSON number") }
       output += (number.description.hasSuffix(".0") ? number.description.dropLast(2) : number.description[...]).utf8

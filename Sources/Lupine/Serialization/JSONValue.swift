@@ -8,6 +8,8 @@ public enum JSONValue: Sendable, Hashable {
   case bool(Bool)
   /// A number without fraction and exponent that 64 bits hold.
   case integer(Int64)
+  /// A number without fraction and exponent that is more than `Int64.max`, and that 64 bits without a sign hold; every smaller one is an `.integer`.
+  case unsigned(UInt64)
   /// Any other number.
   case number(Double)
   /// Text.
@@ -60,15 +62,27 @@ public enum JSONValue: Sendable, Hashable {
   public var intValue: Int? {
     switch self {
     case .integer(let value): Int(exactly: value)
+    case .unsigned(let value): Int(exactly: value)
     case .number(let value): Int(exactly: value)
     default: nil
     }
   }
 
-  /// The number; nil for anything else.
+  /// The number as an integer without a sign, also of `1.0`; nil for anything else.
+  public var unsignedValue: UInt64? {
+    switch self {
+    case .integer(let value): UInt64(exactly: value)
+    case .unsigned(let value): value
+    case .number(let value): UInt64(exactly: value)
+    default: nil
+    }
+  }
+
+  /// The number, rounded if it is an integer of more than 53 bits; nil for anything else.
   public var doubleValue: Double? {
     switch self {
     case .integer(let value): Double(value)
+    case .unsigned(let value): Double(value)
     case .number(let value): value
     default: nil
     }

@@ -54,6 +54,7 @@ struct ParameterTreeBuilder {
     case .null: return .null
     case .bool(let flag): return .value(text(flag))
     case .integer(let number): return .value(String(number))
+    case .unsigned(let number): return .value(String(number))
     case .number(let number): return .value(Self.text(number))
     case .string(let text): return .value(text)
     case .array(let elements):

@@ -54,7 +54,7 @@ import Testing
     (JSONValue.array([.null, "x"]), #"[null,"x"]"#), (Point(), #"{"label":"a\/b","x":1}"#),
     (["p": Point()], #"{"p":{"label":"a\/b","x":1}}"#), ([Colour.red], #"["r"]"#),
     (["a\"\\\n\r\t\u{1}\u{7F}é"], "[\"a\\\"\\\\\\n\\r\\t\\u0001\u{7F}é\"]"), (["/"], #"["\/"]"#),
-    ([UInt64.max, 1e300] as [any Sendable], "[1.8446744073709552e+19,1e+300]"), (["a": "b".prefix(1)], #"{"a":"b"}"#),
+    ([UInt64.max, 1e300] as [any Sendable], "[18446744073709551615,1e+300]"), (["a": "b".prefix(1)], #"{"a":"b"}"#),
   ]
 
   @Test(arguments: valid.indices) func validParameters(_ index: Int) throws {
@@ -152,8 +152,26 @@ import Testing
     #expect(
       try value(#" [1, -0, 1.5, 1e2, true, null, "a\u00e9\ud83d\ude00", {"a": []}] "#)
         == [1, .number(-0.0), 1.5, .number(100), true, .null, "aé😀", ["a": []]])
+  }
+
+  /// As `NSNumber` does, a value keeps every digit of integers up to the largest of 64 bits without a sign, read, written, encoded and decoded; beyond,
+  /// and with a fraction or an exponent, it is a `Double`.
+  @Test func integersOf64BitsAreExact() throws {
+    let text = "[9223372036854775807,9223372036854775808,18446744073709551615,-9223372036854775808]"
+    let list = try #require(try value(text))
+    #expect(list == [.integer(.max), .unsigned(1 << 63), .unsigned(.max), .integer(.min)])
+    #expect(try String(decoding: list.data(), as: UTF8.self) == text)
+    #expect(try JSONDecoder().decode(JSONValue.self, from: JSONEncoder().encode(list)) == list)
+    #expect(try JSONValue([UInt64.max] as [UInt64]) == [.unsigned(.max)])
+    #expect(try JSONValue([NSNumber(value: UInt64.max)]) == [.unsigned(.max)])
+    let numbers = try #require(list.foundationObject as? [NSNumber])
+    #expect(numbers.map(\.uint64Value)[1...2] == [1 << 63, .max])
+    #expect(list[2]?.unsignedValue == .max && list[2]?.intValue == nil && list[2]?.doubleValue == 0x1p64)
+    #expect(list[0]?.unsignedValue == UInt64(Int64.max) && list[3]?.unsignedValue == nil)
+    #expect(JSONValue.number(3).unsignedValue == 3 && JSONValue.number(0x1p64).unsignedValue == nil)
     #expect(
-      try value("[9223372036854775807, 9223372036854775808]") == [.integer(.max), .number(9.223372036854775808e18)])
+      try value("[18446744073709551616, 1e19, -9223372036854775809]")
+        == [.number(0x1p64), .number(1e19), .number(-0x1p63)])
   }
 
   @Test(

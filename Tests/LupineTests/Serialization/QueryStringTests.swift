@@ -50,6 +50,7 @@ struct QueryStringCase: Sendable, CustomTestStringConvertible {
     case .null: Int?.none
     case .bool(let value): value
     case .integer(let value): value
+    case .unsigned(let value): value
     case .number(let value): value
     case .string(let value): value
     case .array(let value): value.map { plain($0) }
@@ -72,6 +73,7 @@ struct QueryStringCase: Sendable, CustomTestStringConvertible {
     ),
     ([2: "b", 10: "a"] as [Int: String], "10=a&2=b"),
     (["u": UInt64.max, "i": Int64.min] as [String: any Sendable], "i=-9223372036854775808&u=18446744073709551615"),
+    (["u": JSONValue.unsigned(.max)], "u=18446744073709551615"),
     (["f": Float(0.1), "d": 100.0, "n": Double.nan, "z": -0.0] as [String: any Sendable], "d=100&f=0.1&n=nan&z=-0"),
     (["d": Date(timeIntervalSinceReferenceDate: 0)], "d=2001-01-01%2000%3A00%3A00%20%2B0000"),
     (["d": Data("abc".utf8)], "d=3%20bytes"),
