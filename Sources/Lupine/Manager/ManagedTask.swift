@@ -10,7 +10,9 @@ internal import Synchronization
 /// Source: `AFURLSessionManagerTaskDelegate`.
 ///
 /// Invariants: the delegate queue alone touches the body; the handler is called once; behind the end nothing is held, neither handler nor core.
-final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloadDelegate, @unchecked Sendable {
+final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloadDelegate, AttemptingDelegate,
+  @unchecked Sendable
+{
   /// Who is told of the end.
   enum Handler: Sendable {
     case data(DataTaskHandler?)
@@ -177,10 +179,10 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     }
   }
 
-  /// What an attempt has brought so far.
+  var retrying: RetryLoop { settings.values.withLock { $0.retrying } }
+
   var dataSoFar: Data { state.withLock { $0.data } }
 
-  /// The next attempt brings it anew.
   func forgetData() {
     state.withLock { state in
       state.data = Data()

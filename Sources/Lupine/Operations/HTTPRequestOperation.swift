@@ -24,6 +24,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   /// Answers a challenge, by calling the last argument once.
   public typealias Challenge =
     @Sendable (AuthenticationChallenge, @escaping @Sendable (ChallengeDisposition) -> Void) -> Void
+  /// Given what the session's cache is about to keep, says what it keeps: nil is nothing.
+  public typealias CacheResponse = @Sendable (CachedResponse) -> CachedResponse?
 
   struct State {
     var machine = OperationMachine()
@@ -67,6 +69,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     var downloadProgress: Progress?
     var redirection: Redirection?
     var challenge: Challenge?
+    var cacheResponse: CacheResponse?
     /// Of batches: called behind the operation's own.
     var afterwards: [@Sendable () -> Void] = []
   }
@@ -104,6 +107,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
       state.handlers.downloadProgress = handlers.downloadProgress
       state.handlers.redirection = handlers.redirection
       state.handlers.challenge = handlers.challenge
+      state.handlers.cacheResponse = handlers.cacheResponse
       state.core = core
     }
   }
@@ -186,6 +190,10 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   /// Asked for an answer to a challenge, on the session's delegate queue. Default nil: `credential` and the session's storage.
   public func setChallenge(_ handler: Challenge?) { exchange(\.handlers.challenge, handler) }
 
+  /// Asked before the session keeps a response in its cache or its store, on its delegate queue. Default nil: as it is. Source:
+  /// `setCacheResponseBlock:`.
+  public func setCacheResponse(_ handler: CacheResponse?) { exchange(\.handlers.cacheResponse, handler) }
+
   /// Called behind the handlers of `setCompletion(success:failure:)`, on the same queue, and then forgotten.
   open override var completionBlock: (@Sendable () -> Void)? {
     get { state.withLock { $0.handlers.completionBlock } }
@@ -205,13 +213,15 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     }
   }
 
-  /// The body as text: in UTF-8 or ISO-8859-1 or ASCII if the response says so, in UTF-8 otherwise; what cannot be read is replaced.
+  /// The encoding of `responseString`: the one that the response names, else UTF-8.
+  public var responseStringEncoding: String.Encoding { response?.textEncoding ?? .utf8 }
+
+  /// The body as text in `responseStringEncoding`; what is none is read as UTF-8, with what cannot be read replaced.
   public var responseString: String? {
     guard let data = responseData else { return nil }
-    switch response?.textEncodingName?.lowercased() {
-    case "iso-8859-1", "latin1", "us-ascii": return String(data: data, encoding: .isoLatin1)
-    default: return String(decoding: data, as: UTF8.self)
-    }
+    let encoding = responseStringEncoding
+    let text = encoding == .utf8 ? nil : String(data: data, encoding: encoding)
+    return text ?? String(decoding: data, as: UTF8.self)
   }
 
   /// What the serializer made of the body, made when it is first asked for; of an error page too, where it could. Nil until the operation has

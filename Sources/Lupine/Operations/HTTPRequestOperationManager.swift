@@ -7,8 +7,8 @@ internal import Synchronization
 
 /// A client of an API whose requests are operations of one queue: they can wait for one another, and be paused.
 ///
-/// Base URL, serializers and security policy are those of an `HTTPSessionManager`, which makes the connections. Settings hold for operations made
-/// after them. Any thread. Operations hold what they need: the manager may go before they are over.
+/// Base URL, serializers, security policy, interceptors and retry policy are those of an `HTTPSessionManager`, which makes the connections. Settings
+/// hold for operations made after them. Any thread. Operations hold what they need: the manager may go before they are over.
 ///
 /// Source: `AFHTTPRequestOperationManager`.
 public final class HTTPRequestOperationManager: Sendable {

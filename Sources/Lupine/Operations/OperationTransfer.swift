@@ -238,21 +238,34 @@ extension HTTPRequestOperation {
 }
 
 /// The delegate of one exchange of an operation, which it keeps until the exchange is over.
-private final class OperationAttempt: SessionDataDelegate {
+private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
   private let operation: HTTPRequestOperation
   private let number: UInt64
+  let attempts = LockedStorage(Attempts())
+  /// Of the manager; nil for operations of nobody's.
+  private let settings: ManagerSettings?
   let handledCallbacks: CallbackSet
 
   init(_ operation: HTTPRequestOperation, _ number: UInt64) {
     self.operation = operation
     self.number = number
-    let handlers = operation.state.withLock { $0.handlers }
+    let (handlers, core) = operation.state.withLock { ($0.handlers, $0.core) }
+    settings = core?.settings
     var callbacks: CallbackSet = [.response, .receivedData, .completed]
     if handlers.redirection != nil { callbacks.insert(.redirection) }
     if handlers.challenge != nil { callbacks.insert(.taskChallenge) }
+    if handlers.cacheResponse != nil { callbacks.insert(.willCacheResponse) }
     if handlers.uploadProgress != nil { callbacks.insert(.sentBodyData) }
+    if settings?.values.withLock({ !$0.retrying.isTrivial }) ?? false { callbacks.insert(.repetition) }
     handledCallbacks = callbacks
   }
+
+  var retrying: RetryLoop { settings?.values.withLock { $0.retrying } ?? RetryLoop() }
+
+  var dataSoFar: Data { operation.responseData ?? Data() }
+
+  /// The response of the next attempt does that: what came before a pause may still be of use.
+  func forgetData() {}
 
   func session(
     _ session: Session, dataTask: DataTask, didReceive response: Response,
@@ -290,7 +303,18 @@ private final class OperationAttempt: SessionDataDelegate {
     handler(challenge, completionHandler)
   }
 
+  func session(
+    _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+    completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+  ) {
+    guard let handler = operation.state.withLock({ $0.handlers.cacheResponse }) else {
+      return completionHandler(proposedResponse)
+    }
+    completionHandler(handler(proposedResponse))
+  }
+
   func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+    attempts.withLock { $0.end() }
     operation.complete(error, number)
   }
 }

@@ -54,6 +54,55 @@ import Testing
     }
   }
 
+  /// The text of a body is read in the encoding that the response names; what is no text in it, and what names none, as UTF-8.
+  @Test(
+    arguments: [
+      ("text/plain; charset=windows-1251", [0xCF, 0xF0], "Пр", .windowsCP1251),
+      ("text/plain; charset=ISO-8859-1", [0x61, 0xE9], "aé", .isoLatin1),
+      ("text/plain; charset=us-ascii", [0xC3, 0xA9], "é", .ascii),
+      ("text/plain", [0xC3, 0xA9, 0xFF], "é\u{FFFD}", .utf8),
+    ] as [(String, [UInt8], String, String.Encoding)])
+  func responseStrings(_ type: String, _ body: [UInt8], _ text: String, _ encoding: String.Encoding) async throws {
+    var configuration = SessionConfiguration()
+    configuration.transport = CannedTransport([
+      .init(nil, "/text", CannedReply(fields: ["Content-Type": type], body: body))
+    ])
+    let operation = HTTPRequestOperation(
+      request: try Request("http://test/text"), session: try Session(configuration))
+    operation.start()
+    #expect(await until { operation.isFinished })
+    #expect(operation.responseString == text && operation.responseStringEncoding == encoding)
+  }
+
+  /// What the session's cache keeps is as the operation says.
+  @Test func cacheResponses() async throws {
+    let server = try LoopbackServer(routes: [
+      ServerRoute(nil, "/fresh") { _, connection in
+        try connection.respond(fields: ["Cache-Control": "max-age=1000"], text: "fresh")
+      }
+    ])
+    defer { server.shutdown() }
+    var configuration = SessionConfiguration()
+    let cache = ResponseCache(memoryCapacity: 1 << 20)
+    configuration.responseCache = cache
+    let session = try Session(configuration)
+    defer { session.invalidateAndCancel() }
+    for text in ["fresh", "kept"] {
+      let operation = HTTPRequestOperation(request: try Request(server.url("/fresh")), session: session)
+      operation.setCacheResponse { proposed in
+        var kept = proposed
+        kept.data = Data("kept".utf8)
+        return kept
+      }
+      operation.start()
+      #expect(await until { operation.isFinished })
+      #expect(operation.responseString == text)
+      // What is kept is kept behind the end.
+      #expect(await until { cache.currentMemoryUsage > 0 })
+    }
+    #expect(server.requestCount == 1)
+  }
+
   // MARK: Cancelling
 
   @Test func cancelRunning() async throws {
@@ -301,11 +350,9 @@ import Testing
   // MARK: Files
 
   @Test func bodyToAFile() async throws {
+    let folder = try ScratchFolder()
     try await withOperations { service in
-      let folder = FileManager.default.temporaryDirectory.appending(path: "lupine-\(UUID().uuidString)")
-      try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-      defer { try? FileManager.default.removeItem(at: folder) }
-      let path = folder.appending(path: "body").path
+      let path = folder.file("body").path
       for isResumed in [false, true] {
         let operation = try service.operation("/parts?n=60000&version=a")
         operation.output = .file(path: path, replacing: isResumed)

@@ -6,17 +6,11 @@ import Testing
 
 /// What becomes of the files that bodies go to, and of what is made of bodies.
 @Suite struct OperationFileTests {
-  private func withFolder(_ body: (OperationService, URL) async throws -> Void) async throws {
-    let folder = FileManager.default.temporaryDirectory.appending(path: "lupine-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: folder) }
-    try await withOperations { service in try await body(service, folder) }
-  }
-
   /// An error page for the rest is the operation's failure, and not the file's new contents.
   @Test(arguments: [401, 404, 503]) func aFailedResumptionLeavesTheFile(status: Int) async throws {
-    try await withFolder { service, folder in
-      let path = folder.appending(path: "body").path
+    let folder = try ScratchFolder()
+    try await withOperations { service in
+      let path = folder.file("body").path
       let operation = try service.operation("/parts?n=60000&version=a&fails=\(status)")
       operation.output = .file(path: path)
       let outcomes = service.outcomes(of: operation)
@@ -49,18 +43,19 @@ import Testing
 
   /// However long operations are kept, their files are closed when their handlers are called; also of those that fail or are cancelled.
   @Test func filesAreClosedBeforeTheEndIsTold() async throws {
-    try await withFolder { service, folder in
+    let folder = try ScratchFolder()
+    try await withOperations { service in
       let open = Calls<Int>()
       let paths = ["/hello", "/status?code=404&body=x", "/parts?n=1000&version=a"]
       let operations = try paths.enumerated().map { index, path in
         let operation = try service.operation(path)
-        let file = folder.appending(path: "\(index)").path
+        let file = folder.file("\(index)").path
         operation.output = .file(path: file)
         operation.completionBlock = { open.note(Self.descriptors(of: file)) }
         return operation
       }
       for operation in operations { operation.start() }
-      let last = folder.appending(path: "2").path
+      let last = folder.file("2").path
       #expect(await until { (try? Data(contentsOf: URL(filePath: last)).count) == 500 })
       #expect(Self.descriptors(of: last) == 1)
       operations[2].pause()

@@ -3,7 +3,7 @@ internal import LupineSession
 internal import LupineWire
 
 /// The attempts of one call: each request is adapted and sent; what fails is sent again as long as somebody says so. Of an `async` call this is the loop; a
-/// task is the loop itself, and takes its rules from here (`ManagedTask`).
+/// task is the loop itself, and takes its rules from here (`AttemptingDelegate`).
 struct RetryLoop: Sendable {
   var interceptors: [any RequestInterceptor] = []
   var policy: RetryPolicy?

@@ -3,28 +3,39 @@ internal import LupineBase
 internal import LupineSession
 internal import Synchronization
 
-/// Interceptors and retry policy for a task with handlers: the task asks, and this answers when the interceptors have.
-extension ManagedTask: RepeatingTaskDelegate {
-  struct Attempts {
-    var count = 0
-    /// What every attempt is made from.
-    var original: Request?
-    /// What the latest one was made to.
-    var sent: Request?
-    /// The question under way.
-    var work: Task<Void, Never>?
+/// The attempts of one task.
+struct Attempts {
+  var count = 0
+  /// What every attempt is made from.
+  var original: Request?
+  /// What the latest one was made to.
+  var sent: Request?
+  /// The question under way.
+  var work: Task<Void, Never>?
 
-    mutating func end() {
-      work?.cancel()
-      work = nil
-    }
+  mutating func end() {
+    work?.cancel()
+    work = nil
   }
+}
 
+/// Interceptors and retry policy for a task with handlers, or of an operation: the task asks, and this answers when the interceptors have.
+protocol AttemptingDelegate: RepeatingTaskDelegate {
+  var attempts: LockedStorage<Attempts> { get }
+  /// Whom to ask.
+  var retrying: RetryLoop { get }
+  /// What an attempt has brought so far.
+  var dataSoFar: Data { get }
+  /// The next attempt brings it anew.
+  func forgetData()
+}
+
+extension AttemptingDelegate {
   func session(
     _ session: Session, task: SessionTask, prepare request: Request,
     completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
   ) {
-    let retrying = settings.values.withLock { $0.retrying }
+    let retrying = retrying
     let (original, attempt) = attempts.withLock { attempts in
       attempts.count += 1
       attempts.original = attempts.original ?? request
@@ -52,7 +63,7 @@ extension ManagedTask: RepeatingTaskDelegate {
     _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
     completionHandler: @escaping @Sendable (Bool) -> Void
   ) {
-    let retrying = settings.values.withLock { $0.retrying }
+    let retrying = retrying
     let (request, attempt) = attempts.withLock { ($0.sent ?? task.originalRequest, $0.count) }
     let failure = RequestFailure(
       request: request, attempt: attempt, response: error?.response ?? task.response, data: dataSoFar, error: error)

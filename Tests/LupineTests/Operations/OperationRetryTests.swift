@@ -1,0 +1,131 @@
+import Foundation
+import HTTPTypes
+import LupineTesting
+import Testing
+
+@testable import Lupine
+
+/// Operations of a manager ask its interceptors, and are sent again as its tasks are.
+@Suite struct OperationRetryTests {
+  private func withOperations(
+    _ routes: [ServerRoute],
+    _ body: (HTTPRequestOperationManager, LoopbackServer, Recorder<Duration>) async throws -> Void
+  ) async throws {
+    try await withManager(routes) { sessions, server in
+      let waits = Recorder<Duration>()
+      sessions.core.settings.change { $0.retrying.sleep = { waits.add($0) } }
+      let manager = HTTPRequestOperationManager(sessionManager: sessions)
+      manager.responseSerializer = HTTPResponseSerializer()
+      manager.completionQueue = DispatchQueue(label: "operations")
+      try await body(manager, server, waits)
+    }
+  }
+
+  /// Runs an operation, and says how it ended.
+  private func outcome(_ operation: HTTPRequestOperation) async throws -> OperationOutcome {
+    let calls = Calls<OperationOutcome>()
+    operation.setCompletion(
+      success: { _, value in calls.note(.success(value as? Data)) },
+      failure: { _, error in calls.note(.failure(error)) })
+    operation.start()
+    return try await calls.first(1)[0]
+  }
+
+  /// Answers 503 so many times, then 200.
+  private func flaky(_ failures: Int) -> ServerRoute {
+    let count = Recorder<Int>()
+    return ServerRoute(nil, "/flaky") { _, connection in
+      count.add(1)
+      let isBusy = count.values.count <= failures
+      try connection.respond(isBusy ? 503 : 200, text: isBusy ? "busy" : "done")
+    }
+  }
+
+  /// Until it succeeds, or has been tried often enough; of a file, too, only the last body stays.
+  @Test(arguments: [false, true]) func failuresAreRepeated(_ toFile: Bool) async throws {
+    let folder = try ScratchFolder()
+    try await withOperations([flaky(2)]) { manager, server, waits in
+      manager.sessionManager.retryPolicy = RetryPolicy()
+      let operation = manager.operation(with: try Request(server.url("/flaky")))
+      if toFile { operation.output = .file(path: folder.file("body").path) }
+      let end = try await outcome(operation)
+      #expect(end.error == nil && operation.response?.statusCode == 200)
+      #expect(server.requestCount == 3 && waits.values.count == 2)
+      let body = toFile ? try Data(contentsOf: folder.file("body")) : operation.responseData
+      #expect(body == Data("done".utf8))
+    }
+    try await withOperations([flaky(9)]) { manager, server, waits in
+      manager.sessionManager.retryPolicy = RetryPolicy()
+      let end = try await outcome(manager.operation(with: Request(server.url("/flaky"))))
+      let error = end.error as? SerializationError
+      #expect(error?.response?.statusCode == 503 && error?.data == Data("busy".utf8))
+      #expect(server.requestCount == 3)
+    }
+  }
+
+  /// Every exchange is adapted, that of a resumed operation too; a 401 renews the token.
+  @Test func requestsAreAdapted() async throws {
+    let token = Recorder<Int>()
+    let secret = ServerRoute(nil, "/secret") { request, connection in
+      let isRight = request.fields.first("Authorization") == "Bearer 1"
+      try connection.respond(isRight ? 200 : 401, text: isRight ? "in" : "out")
+    }
+    try await withOperations([secret]) { manager, server, _ in
+      manager.sessionManager.interceptors = [
+        ClosureInterceptor(
+          adapt: { request, _ in
+            var request = request
+            request.fields.append(HTTPField(name: .authorization, value: "Bearer \(token.values.count)"))
+            return request
+          },
+          decide: { failure in
+            guard failure.response?.statusCode == 401, failure.data == Data("out".utf8), failure.attempt == 1 else {
+              return .undecided
+            }
+            token.add(1)
+            return .retry(after: .zero)
+          })
+      ]
+      let operation = manager.operation(with: try Request(server.url("/secret")))
+      #expect(try await outcome(operation).data == Data("in".utf8))
+      #expect(server.recordedRequests.map { $0.fields.first("Authorization") } == ["Bearer 0", "Bearer 1"])
+      #expect(operation.request.fields[.authorization] == nil)
+    }
+  }
+
+  /// What an interceptor throws is the error of the operation, and nothing is sent.
+  @Test func interceptorsRefuse() async throws {
+    struct NoToken: Error {}
+    try await withOperations([flaky(0)]) { manager, server, _ in
+      manager.sessionManager.interceptors = [ClosureInterceptor(adapt: { _, _ in throw NoToken() })]
+      let end = try await outcome(manager.operation(with: Request(server.url("/flaky"))))
+      #expect(end.error is NoToken && server.requestCount == 0)
+    }
+  }
+
+  /// An operation that waits for its next attempt can be paused, and go on; and cancelled.
+  @Test func waitingOperationsArePausedAndCancelled() async throws {
+    try await withOperations([flaky(2)]) { manager, server, waits in
+      manager.sessionManager.retryPolicy = RetryPolicy()
+      manager.sessionManager.core.settings.change {
+        $0.retrying.sleep = { delay in
+          waits.add(delay)
+          try await Task.sleep(for: .seconds(3600))
+        }
+      }
+      let operation = manager.operation(with: try Request(server.url("/flaky")))
+      let calls = Calls<OperationOutcome>()
+      operation.setCompletion(
+        success: { _, value in calls.note(.success(value as? Data)) },
+        failure: { _, error in calls.note(.failure(error)) })
+      operation.start()
+      #expect(await until { waits.values.count == 1 })
+      operation.pause()
+      operation.resume()
+      #expect(await until { waits.values.count == 2 })
+      operation.cancel()
+      #expect(try await calls.first(1)[0].isCancelled)
+      #expect(server.requestCount == 2 && calls.all.count == 1)
+    }
+  }
+}
