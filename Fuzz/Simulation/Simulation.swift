@@ -196,7 +196,7 @@ package final class Simulation {
     case .connect, .cellular: 7
     case .io: 8
     case .file, .fileShrank, .fileChanged: 9
-    case .bodyProducer, .bodyLength, .bodyNotReplayable: 10
+    case .bodyProducer, .bodyLength: 10
     case .cancelled: 11
     case .tooManyWaiters: 12
     case .poolClosed: 13

@@ -35,7 +35,6 @@ package enum EngineError: Error, Sendable {
   // The caller misused us, or stopped.
   case bodyProducer(any Error)
   case bodyLength(expected: Int64, actual: Int64)
-  case bodyNotReplayable
   case cancelled
   case tooManyWaiters(limit: Int)
   case poolClosed

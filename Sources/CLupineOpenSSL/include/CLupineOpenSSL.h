@@ -23,7 +23,6 @@ static inline void lupine_initialise(void) {
 // BIO
 static inline void lupine_bio_set_retry_read(BIO *bio) { BIO_set_retry_read(bio); }
 static inline void lupine_bio_clear_retry_flags(BIO *bio) { BIO_clear_retry_flags(bio); }
-static inline long lupine_bio_mem_data(BIO *bio, char **data) { return BIO_get_mem_data(bio, data); }
 
 // SSL_CTX
 static inline void lupine_ctx_set_hygiene(SSL_CTX *ctx) { SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION); }
@@ -40,8 +39,6 @@ static inline long lupine_ssl_set_host_name(SSL *ssl, const char *name) { return
 static inline int lupine_ssl_set_retry_verify(SSL *ssl) { return SSL_set_retry_verify(ssl) > 0; }
 static inline const char *lupine_ssl_cipher_name(const SSL *ssl) { return SSL_get_cipher_name(ssl); }
 static inline long lupine_ssl_negotiated_group(SSL *ssl) { return SSL_get_negotiated_group(ssl); }
-
-static inline int lupine_ssl_is_handshaking(const SSL *ssl) { return SSL_in_init(ssl); }
 
 // Errors
 static inline int lupine_err_library(unsigned long code) { return ERR_GET_LIB(code); }

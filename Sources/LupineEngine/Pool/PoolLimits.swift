@@ -36,8 +36,6 @@ package enum ConnectionCloseReason: Hashable, Sendable {
   case failed
   /// It could not be opened.
   case openFailed
-  /// It was being opened, and nobody waited for it any more when its place was needed.
-  case unneeded
   /// The pool was closed.
   case shutdown
 }

@@ -4,7 +4,7 @@ package import LupineBase
 ///
 /// States of a connection, and their legal successors:
 ///
-///     opening -> leased (a waiter was there) | idle (late binding: nobody needed it) | gone (`openFailed`, `unneeded`)
+///     opening -> leased (a waiter was there) | idle (late binding: nobody needed it) | gone (`openFailed`)
 ///     leased  -> leased (to the first waiter) | idle | gone
 ///     idle    -> leased | gone (time-out, eviction, hang-up)
 ///

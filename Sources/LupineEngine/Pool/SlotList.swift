@@ -64,10 +64,6 @@ struct SlotList<Element> {
     list.head == .max ? nil : unlink(list.head, from: &list)
   }
 
-  mutating func popLast(of list: inout List) -> Element? {
-    list.tail == .max ? nil : unlink(list.tail, from: &list)
-  }
-
   /// Takes the element out of `list`, on which it must be; nil if the token is stale.
   mutating func remove(_ token: Token, from list: inout List) -> Element? {
     contains(token) ? unlink(token.index, from: &list) : nil

@@ -183,13 +183,15 @@ extension Request.Body {
     _ path: String, _ start: Int64, _ length: Int64?, _ fileSize: Int64?,
     _ take: @escaping @Sendable ([UInt8]) async -> Bool
   ) async throws(SessionError) {
-    let file = try await onFileThread(path) { () throws(IOError) in try File.open(path) }
+    let file = try await onFileThread("cannot read \(path)", .send) { () throws(IOError) in try File.open(path) }
     try await check(path, file, fileSize)
     var offset = start
     var left = length ?? .max
     while left > 0 {
       let (place, count) = (offset, Int(min(left, Int64(chunkSize))))
-      let chunk = try await onFileThread(path) { () throws(IOError) in try file.read(at: place, count: count) }
+      let chunk = try await onFileThread("cannot read \(path)", .send) { () throws(IOError) in
+        try file.read(at: place, count: count)
+      }
       // Looked at before the last bytes are handed on, as the network does.
       if left == Int64(chunk.count) || chunk.isEmpty { try await check(path, file, fileSize) }
       guard !chunk.isEmpty else { break }
@@ -204,26 +206,21 @@ extension Request.Body {
 
   private static func check(_ path: String, _ file: File, _ fileSize: Int64?) async throws(SessionError) {
     guard let fileSize else { return }
-    let size = try await onFileThread(path) { () throws(IOError) in try file.size() }
+    let size = try await onFileThread("cannot read \(path)", .send) { () throws(IOError) in try file.size() }
     guard size == fileSize else { throw SessionError.fileChanged(path, from: fileSize, to: size ?? -1, phase: .send) }
   }
 
-  private static func onFileThread<Value: Sendable>(
-    _ path: String, _ job: @escaping @Sendable () throws(IOError) -> Value
+  static func onFileThread<Value: Sendable>(
+    _ what: String, _ phase: SessionError.Phase = .file, _ job: @escaping @Sendable () throws(IOError) -> Value
   ) async throws(SessionError) -> Value {
-    let threads: FileThreads
-    do throws(IOError) {
-      threads = try Engine.processFiles.get()
-    } catch {
-      throw SessionError(.system, phase: .file, message: "no thread for files: \(error)", underlying: error)
-    }
+    let threads = try Engine.downloadThreads()
     let result = await withCheckedContinuation { continuation in
       threads.run(job) { result in continuation.resume(returning: result) }
     }
     do throws(IOError) {
       return try result.get()
     } catch {
-      throw SessionError(.fileFailed, phase: .send, message: "cannot read \(path): \(error)", underlying: error)
+      throw SessionError(.fileFailed, phase: phase, message: "\(what): \(error)", underlying: error)
     }
   }
 }

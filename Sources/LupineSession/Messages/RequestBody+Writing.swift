@@ -34,18 +34,4 @@ extension Request.Body {
     if Task.isCancelled { throw SessionError(.cancelled, phase: .file, message: "the task was cancelled") }
     try await Self.onFileThread("cannot write \(path)") { () throws(IOError) in try file.flush() }
   }
-
-  private static func onFileThread<Value: Sendable>(
-    _ what: String, _ job: @escaping @Sendable () throws(IOError) -> Value
-  ) async throws(SessionError) -> Value {
-    let threads = try Engine.downloadThreads()
-    let result = await withCheckedContinuation { continuation in
-      threads.run(job) { result in continuation.resume(returning: result) }
-    }
-    do throws(IOError) {
-      return try result.get()
-    } catch {
-      throw SessionError(.fileFailed, phase: .file, message: "\(what): \(error)", underlying: error)
-    }
-  }
 }

@@ -52,7 +52,6 @@ extension SessionError {
     case .bodyProducer(let error): (.requestBodyFailed, "the body sequence threw: \(error)")
     case .bodyLength(let expected, let actual):
       (.requestBodyFailed, "the body was announced with \(expected) bytes and has \(actual)")
-    case .bodyNotReplayable: (.requestBodyFailed, "the body cannot be sent a second time")
     case .cancelled: (.cancelled, "the task was cancelled")
     case .tooManyWaiters(let limit):
       (
