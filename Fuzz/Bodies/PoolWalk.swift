@@ -102,6 +102,32 @@ package enum PoolWalk {
 
   /// Oracle: no byte sequence breaks an invariant of the pool or answers a waiter twice.
   package static func run(bytes: [UInt8]) {
+    var world = start(bytes)
+    for byte in bytes.dropFirst(2) { take(byte, &world) }
+  }
+
+  /// The same for every walk that differs from `bytes` by one of these bits in one byte, and goes on for `reach` steps after it: what came before is not
+  /// walked again, and later the pool has forgotten the difference. Other limits hold for the whole walk.
+  package static func runBent(bytes: [UInt8], bits: [UInt8], reach: Int) {
+    for position in bytes.indices.prefix(2) {
+      for bit in bits {
+        var bent = bytes
+        bent[position] ^= bit
+        run(bytes: bent)
+      }
+    }
+    var world = start(bytes)
+    for position in bytes.indices.dropFirst(2) {
+      for bit in bits {
+        var other = world
+        take(bytes[position] ^ bit, &other)
+        for byte in bytes[(position + 1)...].prefix(reach) { take(byte, &other) }
+      }
+      take(bytes[position], &world)
+    }
+  }
+
+  private static func start(_ bytes: [UInt8]) -> World {
     var limits = PoolLimits()
     limits.perHost = 1 + Int(bytes.first ?? 0) % 3
     limits.total = 1 + Int(bytes.dropFirst().first ?? 0) % 5
@@ -109,13 +135,14 @@ package enum PoolWalk {
     limits.idleNanoseconds = 20
     limits.lifetimeNanoseconds = 100
     limits.uses = 5
-    var world = World(machine: Machine(limits: limits))
-    for byte in bytes.dropFirst(2) {
-      step(&world, verb: byte & 7, operand: Int(byte >> 3))
-      world.check()
-      for key in world.bypasses.keys where !world.waiting.contains(where: { $0.key == key }) {
-        world.bypasses[key] = nil
-      }
+    return World(machine: Machine(limits: limits))
+  }
+
+  private static func take(_ byte: UInt8, _ world: inout World) {
+    step(&world, verb: byte & 7, operand: Int(byte >> 3))
+    world.check()
+    for key in world.bypasses.keys where !world.waiting.contains(where: { $0.key == key }) {
+      world.bypasses[key] = nil
     }
   }
 

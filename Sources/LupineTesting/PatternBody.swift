@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// A body of any size whose every byte is known from its position: what `/bytes` sends and what tests compare with.
 ///
 /// The pattern repeats after 65,521 bytes, a prime, so that a part lost or doubled at a power of two does not go unseen.
@@ -20,17 +22,31 @@ public enum PatternBody {
 
   /// `count` bytes from a position on.
   public static func bytes(_ count: Int, from position: Int = 0) -> [UInt8] {
-    (position..<(position + count)).map { byte(at: $0) }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(count)
+    each(count, from: position, slice: sliceSize) { bytes += $0 }
+    return bytes
   }
 
   /// Whether `bytes` are the body's from `position` on.
   public static func matches(_ bytes: some Sequence<UInt8>, from position: Int) -> Bool {
-    var position = position
-    for value in bytes {
-      guard value == byte(at: position) else { return false }
-      position += 1
+    let isSame = bytes.withContiguousStorageIfAvailable { unsafe matches(UnsafeRawBufferPointer($0), position) }
+    return isSame ?? matches(Array(bytes), from: position)
+  }
+
+  /// By the C library, because comparing byte by byte takes seconds where nothing is optimised.
+  private static func matches(_ bytes: UnsafeRawBufferPointer, _ position: Int) -> Bool {
+    var offset = 0
+    var isSame = true
+    each(bytes.count, from: position, slice: sliceSize) { slice in
+      unsafe slice.withUnsafeBytes { expected in
+        let piece = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + expected.count)])
+        guard let left = expected.baseAddress, let right = piece.baseAddress else { return }
+        if unsafe memcmp(left, right, expected.count) != 0 { isSame = false }
+        offset += expected.count
+      }
     }
-    return true
+    return isSame
   }
 
   /// Hands out `count` bytes from `position` on in slices of at most `slice` bytes, without copying.
@@ -38,6 +54,12 @@ public enum PatternBody {
     _ count: Int, from position: Int, slice: Int = sliceSize,
     _ body: (ArraySlice<UInt8>) throws(LoopbackError) -> Void
   ) throws(LoopbackError) {
+    try each(count, from: position, slice: slice, body)
+  }
+
+  private static func each<Failure: Error>(
+    _ count: Int, from position: Int, slice: Int, _ body: (ArraySlice<UInt8>) throws(Failure) -> Void
+  ) throws(Failure) {
     var position = position
     let end = position + count
     while position < end {

@@ -50,13 +50,13 @@ struct HeadBuffer {
     if storage.isEmpty {
       storage = [UInt8](repeating: 0, count: size + Self.firstEntries * FieldEntry.size)
     } else {
-      storage.insert(contentsOf: repeatElement(0, count: size - indexStart), at: indexStart)
+      storage.insert(contentsOf: [UInt8](repeating: 0, count: size - indexStart), at: indexStart)
     }
     indexStart = size
   }
 
   private mutating func growIndex() {
-    storage.append(contentsOf: repeatElement(0, count: storage.count - indexStart))
+    storage.append(contentsOf: [UInt8](repeating: 0, count: storage.count - indexStart))
   }
 
   /// Scans what was filled in; true once the section has ended, and its index is complete.

@@ -34,7 +34,7 @@ import Testing
       #expect(try await Array(session.upload(for: request, fromFile: path).0) == bytes)
       let sequence = Self.chunks((count + 9_999) / 10_000, of: 10_000)
       let (body, _) = try await session.upload(for: request, from: sequence)
-      #expect(body.prefix(count).elementsEqual(bytes))
+      #expect(PatternBody.matches(body.prefix(count), from: 0))
       let known = Self.chunks(count / 1000, of: 1000)
       _ = try await session.upload(for: request, from: known, length: Int64(count / 1000 * 1000))
       let recorded = server.recordedRequests
