@@ -193,7 +193,7 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
 
   /// Waits, without sleeping, until something holds.
   private func until(_ holds: @Sendable () -> Bool) async -> Bool {
-    let end = ContinuousClock.now + .seconds(20)
+    let end = ContinuousClock.now + .seconds(60)
     while !holds() {
       if ContinuousClock.now > end { return false }
       await Task.yield()

@@ -136,7 +136,7 @@ private final class Namespace {
   }
 
   func wait(_ condition: () -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(20)
+    let deadline = ContinuousClock.now + .seconds(60)
     while !condition() {
       try #require(ContinuousClock.now < deadline, "it did not come to that; \(Self.hint)")
       await Task.yield()

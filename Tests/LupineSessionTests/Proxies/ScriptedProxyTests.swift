@@ -168,7 +168,7 @@ import Testing
 
   @Test func aProxyThatStallsIsLeft() async throws {
     try await withProxy([[.readHead, .stall(nil)]]) { configuration in
-      configuration.proxyTimeout = .milliseconds(50)
+      configuration.proxyTimeout = .milliseconds(500)
     } _: { session, _ in
       let error = try await failure { try await session.text("https://localhost/") }
       #expect(error.code == .timedOut)

@@ -24,7 +24,7 @@ import Testing
         try await Self.storm(tasks: 400, seed: 1)
         let before = DescriptorCensus.now(threadsNamed: "lupine")
         try await Self.storm(tasks: Self.tasks, seed: seed)
-        guard before.isRestored(withinSeconds: 20) else {
+        guard before.isRestored(withinSeconds: 60) else {
           throw Failed(description: "\(before) is now \(DescriptorCensus.now()): \(before.newcomers())")
         }
       } catch {

@@ -28,7 +28,7 @@ func failure<Result>(
 }
 
 /// Waits, letting others run, until `condition` holds; says whether it came to that.
-func eventually(seconds: Double = 20, _ condition: () async throws -> Bool) async rethrows -> Bool {
+func eventually(seconds: Double = 60, _ condition: () async throws -> Bool) async rethrows -> Bool {
   let deadline = ContinuousClock.now + .seconds(seconds)
   while true {
     if try await condition() { return true }

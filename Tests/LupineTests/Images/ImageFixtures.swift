@@ -89,7 +89,7 @@ struct ImageService {
 }
 
 /// Waits, letting others run, until something holds; says whether it came to that.
-func until(seconds: Double = 20, _ condition: () -> Bool) async -> Bool {
+func until(seconds: Double = 60, _ condition: () -> Bool) async -> Bool {
   let deadline = ContinuousClock.now + .seconds(seconds)
   while !condition() {
     if ContinuousClock.now > deadline { return false }

@@ -52,7 +52,7 @@ import Testing
       try await Self.managersComeAndGo()  // starts what the process keeps
       let before = DescriptorCensus.now(threadsNamed: "lupine")
       try await Self.managersComeAndGo()
-      guard before.isRestored(withinSeconds: 20) else { throw Leak(left: before.newcomers()) }
+      guard before.isRestored(withinSeconds: 60) else { throw Leak(left: before.newcomers()) }
     }
   }
 

@@ -41,7 +41,7 @@ func withFormServer(
   let server = try LoopbackServer(routes: routes, tls: tls, recording: recording)
   defer { server.shutdown() }
   try await withFormSession { session in try await body(session, server) }
-  let deadline = ContinuousClock.now + .seconds(20)
+  let deadline = ContinuousClock.now + .seconds(60)
   while server.openConnectionCount > 0, ContinuousClock.now < deadline { await Task.yield() }
   #expect(server.openConnectionCount == 0, "connections are left open")
 }

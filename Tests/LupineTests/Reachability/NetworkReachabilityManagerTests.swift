@@ -140,7 +140,7 @@ import Testing
   }
 
   private func waitUntil(_ condition: () -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(20)
+    let deadline = ContinuousClock.now + .seconds(60)
     while !condition() {
       try #require(ContinuousClock.now < deadline, "it did not come to that")
       await Task.yield()
