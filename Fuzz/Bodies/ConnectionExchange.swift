@@ -19,6 +19,8 @@ final class ConnectionExchange: TransferHandler {
 
   var hasStarted = false
   private(set) var hasEnded = false
+  /// Bytes of the body; what a dead attempt has sent is taken back.
+  private var sent = 0
   private(set) var status: Int?
   private(set) var body: [UInt8] = []
   private(set) var failure: TransferFailure?
@@ -117,7 +119,8 @@ final class ConnectionExchange: TransferHandler {
   }
 
   func transfer(_ transfer: Transfer, didSendBodyBytes count: Int) {
-    precondition(!hasEnded && count >= 0, "request \(number) is sent after its end")
+    sent += count
+    precondition(!hasEnded && sent >= 0, "request \(number) is sent after its end")
   }
 
   func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) {

@@ -48,7 +48,8 @@ extension Session {
 
   /// Sends bytes as the body of a request, and collects the response; see `data(for:)`.
   ///
-  /// - Parameter progress: told, on the engine's thread, how many bytes have been handed to the network so far.
+  /// - Parameter progress: told, on the engine's thread, how many bytes have been handed to the network so far; it begins anew where the body has
+  ///   to be sent again.
   public func upload(
     for request: Request, from data: Data, delegate: (any SessionTaskDelegate)? = nil,
     progress: (@Sendable (Int64) -> Void)? = nil
@@ -94,7 +95,9 @@ extension Session {
 }
 
 extension Session {
-  /// Fetches a request and collects its body in memory, without a task: `completion` is called once, on the engine's thread.
+  /// Fetches a request and collects its body in memory, without a task: `completion` is called once, on the engine's thread; where nothing was
+  /// sent it may be on the thread of the caller, before this returns (the session is invalid, the head cannot be written, a file of the body cannot be read),
+  /// or of whoever cancels. Hold no lock around either that `completion` takes.
   ///
   /// The fastest way to many small requests: no hop to another thread. The engine waits while `completion` runs, so it must be short and
   /// must never block; further requests may be started from it.

@@ -166,6 +166,33 @@ import Testing
     }
   }
 
+  /// The head cannot be written, as the peer is gone: nobody is asked for the body, which can perhaps be had only once.
+  @Test func aBodyIsNotBegunBehindAHeadThatFailed() async throws {
+    let go = try Latch()
+    let server = try ScriptedServer([[.readHead, .send("HTTP/1.1 204 N\r\n\r\n"), .stall(go), .reset]])
+    defer { server.shutdown() }
+    let begun = Locked(0)
+    let body = StreamBody(length: 3, isReplayable: false) { _ in begun.withLock { $0 += 1 } }
+    let (get, put) = try (
+      request(port: server.port),
+      request(port: server.port, method: "PUT", framing: .length(3), body: .stream(body))
+    )
+    try await withPool { pool in
+      let outcome = await withCheckedContinuation { (continuation: CheckedContinuation<Recorder.Outcome, Never>) in
+        let second = Recorder { continuation.resume(returning: $0) }
+        let first = Recorder { _ in
+          // On the loop, which cannot hear meanwhile that the peer goes.
+          go.release()
+          _ = server.waitUntilPlayed(1, seconds: 60)
+          pool.start(TransferHandle(Transfer(put, handler: second, createdAt: EventLoop.monotonicNow())))
+        }
+        pool.start(TransferHandle(Transfer(get, handler: first, createdAt: EventLoop.monotonicNow())))
+      }
+      #expect(begun.withLock { $0 } == 0)
+      #expect(outcome.failure?.requestBytesSent == false && outcome.sent == 0, "\(outcome)")
+    }
+  }
+
   /// The pool and its transfer come after the shutdown was asked for, and before the loop has ended.
   @Test func whatComesDuringAShutdownFails() async throws {
     let server = try ScriptedServer([[.stall(nil)]], surplus: .repeatLast)

@@ -34,7 +34,8 @@ extension RequestBody {
 extension Connection {
   /// The body may go now.
   func startBody() {
-    guard let transfer, state == .busy else { return }
+    // Where the head could not be written, whoever produces the body need not begin.
+    guard let transfer, state == .busy, writeError == nil else { return }
     switch transfer.request.body {
     case .none: sendDone()
     case .bytes(let bytes): body = .bytes(bytes, offset: 0)

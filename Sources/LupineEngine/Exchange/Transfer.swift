@@ -263,6 +263,9 @@ package final class Transfer {
 
   /// Puts away what belongs to one attempt, and begins the next.
   func prepareForRetry(now: Instant) {
+    if record.requestBodyBytes > 0 {
+      handler?.transfer(self, didSendBodyBytes: -Int(clamping: record.requestBodyBytes))
+    }
     record.endAt = now
     earlier.append(TransferMetrics(record, connection: connection))
     connection = nil

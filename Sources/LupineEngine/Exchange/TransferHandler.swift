@@ -2,7 +2,7 @@ package import LupineWire
 
 /// What the floor above does with what arrives. Every method is called on the loop, in the order of the wire, and must not wait.
 ///
-/// `transferDidEnd` is called exactly once, whatever happens, and is the last call.
+/// `transfer(_:didEndWith:)` is called exactly once, whatever happens, and is the last call.
 package protocol TransferHandler: AnyObject {
   /// A 1xx response other than 100.
   func transfer(_ transfer: Transfer, didReceiveInformational head: ResponseHead)
@@ -12,7 +12,8 @@ package protocol TransferHandler: AnyObject {
   func transfer(_ transfer: Transfer, didReceiveBody bytes: Span<UInt8>)
   /// Trailer fields (RFC 9110 6.5).
   func transfer(_ transfer: Transfer, didReceiveTrailers trailers: FieldSection)
-  /// So many body bytes of the request have been handed to the socket since the last call.
+  /// So many body bytes of the request have been handed to the socket since the last call. Less than none: another attempt begins, and those of
+  /// the one before do not count.
   func transfer(_ transfer: Transfer, didSendBodyBytes count: Int)
   /// The end: nil when the response is complete.
   func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?)

@@ -29,7 +29,7 @@ public final class CookieStorage: Sendable {
     var acceptPolicy: CookieAcceptPolicy
   }
 
-  private let suffixes: PublicSuffixList?
+  private let suffixes: SuffixSource
   private let state: LockedStorage<State>
   /// How many cookies there are, to be read without the lock: a request without cookies shall not pay for them.
   private let counter = Atomic<Int>(0)
@@ -39,7 +39,7 @@ public final class CookieStorage: Sendable {
 
   /// An empty storage with the system's list of public suffixes, or the rule that does without.
   public init(acceptPolicy: CookieAcceptPolicy = .onlyFromMainDocumentDomain) {
-    suffixes = nil
+    suffixes = .system
     state = LockedStorage(State(acceptPolicy: acceptPolicy))
   }
 
@@ -49,13 +49,22 @@ public final class CookieStorage: Sendable {
   public init(
     publicSuffixListPath path: String, acceptPolicy: CookieAcceptPolicy = .onlyFromMainDocumentDomain
   ) throws(SessionError) {
-    suffixes = try SystemSuffixes.read(path)
+    suffixes = SuffixSource(try SuffixSource.read(path))
     state = LockedStorage(State(acceptPolicy: acceptPolicy))
   }
 
   /// An empty storage with a list that is there already.
   package init(suffixes: PublicSuffixList, acceptPolicy: CookieAcceptPolicy = .onlyFromMainDocumentDomain) {
-    self.suffixes = suffixes
+    self.suffixes = SuffixSource(suffixes)
+    state = LockedStorage(State(acceptPolicy: acceptPolicy))
+  }
+
+  /// An empty storage with a list that `read` makes, once, when it is first needed.
+  package init(
+    reading read: @escaping @Sendable () -> PublicSuffixList,
+    acceptPolicy: CookieAcceptPolicy = .onlyFromMainDocumentDomain
+  ) {
+    suffixes = SuffixSource(read)
     state = LockedStorage(State(acceptPolicy: acceptPolicy))
   }
 
@@ -149,6 +158,12 @@ public final class CookieStorage: Sendable {
     return change { $0.field(for: context, now: .current) }
   }
 
+  /// Whether the list of public suffixes is at hand.
+  var hasSuffixes: Bool { suffixes.isRead }
+
+  /// Reads that list, if it was not read yet; blocks meanwhile.
+  func readSuffixes() { _ = suffixes.list }
+
   /// Takes what a response sets.
   @discardableResult
   func receive(_ values: [[UInt8]], from context: CookieContext, policy: CookieAcceptPolicy?) -> [CookieRefusal] {
@@ -177,7 +192,7 @@ public final class CookieStorage: Sendable {
     _ body: (inout CookieStore) throws(Failure) -> Result
   ) throws(Failure) -> Result {
     // Read before the lock is taken.
-    let suffixes = suffixes ?? SystemSuffixes.list
+    let suffixes = suffixes.list
     return try state.withLock { state throws(Failure) -> Result in
       var store = state.store.take() ?? CookieStore(suffixes: suffixes)
       defer {

@@ -1,12 +1,31 @@
+internal import LupineBase
 internal import LupineIO
 internal import LupineRules
+internal import Synchronization
 
-/// The list of public suffixes of this system.
-enum SystemSuffixes {
+/// A list of public suffixes that is read once, when it is first needed.
+final class SuffixSource: Sendable {
+  private let read: @Sendable () -> PublicSuffixList
+  private let known: Locked<PublicSuffixList?>
+  private let isKnown: Atomic<Bool>
+
+  init(_ read: @escaping @Sendable () -> PublicSuffixList) {
+    self.read = read
+    known = Locked(nil)
+    isKnown = Atomic(false)
+  }
+
+  /// One that is there.
+  init(_ list: PublicSuffixList) {
+    read = { list }
+    known = Locked(list)
+    isKnown = Atomic(true)
+  }
+
+  /// The list of this system; the rule that does without if there is none.
+  static let system = SuffixSource { (try? read(path)) ?? .builtIn }
+
   static let path = "/usr/share/publicsuffix/public_suffix_list.dat"
-
-  /// Read once, when the first cookie comes; the rule that does without if there is no list.
-  static let list = (try? read(path)) ?? .builtIn
 
   static func read(_ path: String) throws(SessionError) -> PublicSuffixList {
     let bytes = try SmallFile.read(path, limit: PublicSuffixList.sizeLimit)
@@ -15,5 +34,18 @@ enum SystemSuffixes {
       throw SessionError(.fileFailed, phase: .file, message: "\(path) has no rule of a list of public suffixes")
     }
     return list
+  }
+
+  /// Whether `list` is at hand, and does not wait for a disk.
+  var isRead: Bool { isKnown.load(ordering: .acquiring) }
+
+  var list: PublicSuffixList {
+    known.withLock { known in
+      if let known { return known }
+      let list = read()
+      known = list
+      isKnown.store(true, ordering: .releasing)
+      return list
+    }
   }
 }

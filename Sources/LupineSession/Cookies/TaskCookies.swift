@@ -1,9 +1,30 @@
 internal import Synchronization
 internal import LupineBase
+internal import LupineEngine
+internal import LupineIO
 internal import LupineRules
 internal import LupineWire
 
 extension TaskRun {
+  /// The first cookie has the list of public suffixes read, and the engine's thread does not wait for it: true if the head is dealt with when
+  /// that is there.
+  func readsSuffixes(before head: ResponseHead, of exchange: any TransportExchange) -> Bool {
+    guard let jar = session.configuration.cookieStorage, !jar.hasSuffixes,
+      let engine = session.transport as? EngineTransport, engine.loop.isCurrent,
+      let threads = try? Engine.processFiles.get()
+    else { return false }
+    let number = closeGate()
+    threads.run(on: engine.loop) { () throws(IOError) in
+      jar.readSuffixes()
+    } completion: { [self] _ in
+      decide(number) {
+        keepCookies(head.fields, from: currentURL)
+        received(head, exchange)
+      }
+    }
+    return true
+  }
+
   /// Every final head may set cookies, whatever its status, those of redirects and challenges included.
   func keepCookies(_ fields: FieldSection, from url: ParsedURL) {
     guard session.configuration.cookieStorage != nil else { return }

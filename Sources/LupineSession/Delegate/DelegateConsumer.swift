@@ -89,35 +89,46 @@ final class DelegateConsumer: DeferredConsumer {
   /// Of a task that became one, to its end and after it.
   var download: DownloadTaskConsumer? { state.withLock { $0.download } }
 
-  var endsLater: Bool { download != nil }
+  var tellsDelegates: Bool { true }
+
+  /// The end of a download is that of its file; one with something to store waits for the delegate's word on that.
+  var endsLater: Bool { state.withLock { $0.download != nil || $0.kept != nil } }
 
   func end(_ result: Result<Response, SessionError>, of run: TaskRun) {
-    let download = state.withLock { state in
-      let download = state.download
-      state = State()
-      state.download = download
-      return download
+    let (download, callbacks, kept, request) = state.withLock { state in
+      defer {
+        state.kept = nil
+        if let download = state.download {
+          state = State()
+          state.download = download
+        }
+      }
+      return (state.download, state.callbacks, state.kept, state.request)
     }
-    download?.end(result, of: run)
+    if let download { return download.end(result, of: run) }
+    guard case .success(let response) = result, let callbacks, let kept, let request else {
+      return run.settle(result) { end(result) }
+    }
+    callbacks.offerToStore(CachedResponse(response: response, data: Data(kept)), for: request) { [self] store in
+      run.settle(result) {
+        callbacks.enqueue(store)
+        end(result)
+      }
+    }
   }
 
   func end(_ result: Result<Response, SessionError>) {
-    let (callbacks, kept, request) = state.withLock { state in
+    let callbacks = state.withLock { state in
       // What has gathered stays: a call that takes it may be queued.
       defer {
         state.callbacks = nil
         state.source = nil
         state.kept = nil
       }
-      return (state.callbacks, state.kept, state.request)
+      return state.callbacks
     }
     switch result {
-    case .success(let response):
-      guard let callbacks, let kept, let request else {
-        callbacks?.completed(nil)
-        return
-      }
-      callbacks.offerToStore(CachedResponse(response: response, data: Data(kept)), for: request)
+    case .success: callbacks?.completed(nil)
     case .failure(let error): callbacks?.completed(error)
     }
   }

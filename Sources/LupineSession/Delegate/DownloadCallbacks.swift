@@ -69,8 +69,5 @@ final class DownloadCallbacks: Sendable {
     }
   }
 
-  private func completed(_ error: SessionError?) {
-    guard let delegate = callbacks.delegate(for: .completed) else { return }
-    callbacks.enqueue { [task] in delegate.session(task.run.session, task: task, didCompleteWithError: error) }
-  }
+  private func completed(_ error: SessionError?) { callbacks.completed(error, task) }
 }

@@ -95,7 +95,7 @@ public protocol SessionTaskDelegate: SessionDelegate {
   ///
   /// - Parameters:
   ///   - bytesSent: since the last call.
-  ///   - totalBytesSent: of this request.
+  ///   - totalBytesSent: of this request; it begins anew where the body has to be sent again.
   ///   - totalBytesExpectedToSend: nil if the body has no known length.
   func session(
     _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,

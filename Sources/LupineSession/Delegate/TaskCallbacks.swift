@@ -128,12 +128,17 @@ final class TaskCallbacks: Sendable {
     }
   }
 
-  /// Bytes of the body were sent; calls that come while one is on its way are gathered in it.
+  /// Bytes of the body were sent; calls that come while one is on its way are gathered in it. Bytes that have to be sent again are counted again
+  /// when they are, and nobody is told of less than none.
   func sent(_ count: Int, total: Int64, expected: Int64?) {
     guard wants(.sentBodyData) else { return }
     let mustQueue = sent.withLock { sent -> Bool in
-      sent.unreported += Int64(count)
       sent.total = total
+      guard count > 0 else {
+        sent.unreported = 0
+        return false
+      }
+      sent.unreported += Int64(count)
       defer { sent.isQueued = true }
       return !sent.isQueued
     }
@@ -161,8 +166,18 @@ final class TaskCallbacks: Sendable {
     tell(.metrics) { $0.session($1, task: $2, didFinishCollecting: metrics) }
   }
 
+  /// The last call: behind it the task lets go of its delegate.
   func completed(_ error: SessionError?) {
-    tell(.completed) { $0.session($1, task: $2, didCompleteWithError: error) }
+    completed(error, task)
+  }
+
+  /// - Parameter task: the handle that the delegates know by now.
+  func completed(_ error: SessionError?, _ task: SessionTask) {
+    guard let delegate = delegate(for: .completed) else { return task.letGo() }
+    queue.async { [session] in
+      delegate.session(session, task: task, didCompleteWithError: error)
+      task.letGo()
+    }
   }
 
   // MARK: Callbacks of data tasks
@@ -203,14 +218,14 @@ final class TaskCallbacks: Sendable {
   var hasStore: Bool { session.configuration.responseStore != nil }
   var currentRequest: Request? { task.currentRequest }
 
-  /// Offers a response for storing, and completes the task when that is answered.
-  func offerToStore(_ proposed: CachedResponse, for request: Request) {
+  /// Offers a response for storing; `end` is called when that is answered, with what stores it, for the delegate queue.
+  func offerToStore(
+    _ proposed: CachedResponse, for request: Request,
+    _ end: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
+  ) {
     let store = session.configuration.responseStore
-    let answer = Answer<CachedResponse?>(default: proposed) { [self] answer in
-      enqueue { [self] in
-        if let answer { store?.store(answer, for: request) }
-        delegate(for: .completed)?.session(session, task: task, didCompleteWithError: nil)
-      }
+    let answer = Answer<CachedResponse?>(default: proposed) { answer in
+      end { if let answer { store?.store(answer, for: request) } }
     }
     guard wants(.willCacheResponse) else { return answer.give(proposed) }
     tellData(.willCacheResponse) { delegate, session, task in

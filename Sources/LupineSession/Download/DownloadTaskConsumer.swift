@@ -83,6 +83,7 @@ final class DownloadTaskConsumer: DeferredConsumer {
   // MARK: The end
 
   var endsLater: Bool { true }
+  var tellsDelegates: Bool { handler == nil }
 
   func end(_ result: Result<Response, SessionError>) { inner?.end(result) }
 

@@ -7,15 +7,18 @@ protocol ResponseConsumer: AnyObject, Sendable {
   func receive(_ response: Response, from exchange: any TransportExchange)
   /// Body bytes. Pause the exchange to stop them.
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange)
+  /// Whether delegates are told of the end: then the task holds its own until that is done.
+  var tellsDelegates: Bool { get }
   /// The end, once: the response is complete with trailers and metrics, or the error holds what there was of it.
   func end(_ result: Result<Response, SessionError>)
 }
 
 extension ResponseConsumer {
   func wantsWhole(insteadOf response: Response) -> Bool { false }
+  var tellsDelegates: Bool { false }
 }
 
-/// A consumer whose end takes time, because a file has to be completed: the task is over only then.
+/// A consumer whose end takes time, because a file has to be completed or somebody asked: the task is over only then.
 protocol DeferredConsumer: ResponseConsumer {
   /// Whether `end(_:of:)` is to be called instead of `end`.
   var endsLater: Bool { get }

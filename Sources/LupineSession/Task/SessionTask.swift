@@ -32,6 +32,8 @@ public class SessionTask: @unchecked Sendable, Hashable {
     var onChange: (@Sendable (SessionTask, State) -> Void)?
     var updates: [Int: AsyncStream<TaskProgress>.Continuation] = [:]
     var nextUpdate = 0
+    /// The handle on the data task that became this download.
+    var former: SessionTask?
   }
 
   init(_ run: TaskRun) {
@@ -135,6 +137,26 @@ public class SessionTask: @unchecked Sendable, Hashable {
 
   private func changed(to state: State) { onChange?(self, state) }
 
+  /// Takes the place of the handle on the data task that became this download: what that one is to be told, it is told here.
+  func succeed(_ former: SessionTask?) {
+    settings.withLock { $0.former = former }
+  }
+
+  /// The task is over: what the caller gave goes. It may hold the task, and does so in the usual case.
+  func letGo() {
+    // Not under the lock, as these may be last references.
+    let (former, delegate, onChange) = settings.withLock { settings in
+      defer {
+        settings.former = nil
+        settings.delegate = nil
+        settings.onChange = nil
+      }
+      return (settings.former, settings.delegate, settings.onChange)
+    }
+    former?.letGo()
+    withExtendedLifetime((delegate, onChange)) {}
+  }
+
   // MARK: Progress
 
   /// How far the task is.
@@ -164,17 +186,19 @@ public class SessionTask: @unchecked Sendable, Hashable {
   }
 
   func progressed() {
-    let updates = settings.withLock { Array($0.updates.values) }
+    let (updates, former) = settings.withLock { (Array($0.updates.values), $0.former) }
+    former?.progressed()
     guard !updates.isEmpty else { return }
     let progress = progress
     for update in updates { update.yield(progress) }
   }
 
   func finishProgress() {
-    let updates = settings.withLock { settings in
+    let (updates, former) = settings.withLock { settings in
       defer { settings.updates = [:] }
-      return Array(settings.updates.values)
+      return (Array(settings.updates.values), settings.former)
     }
+    former?.finishProgress()
     let progress = progress
     for update in updates {
       update.yield(progress)

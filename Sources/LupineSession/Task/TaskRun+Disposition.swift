@@ -30,6 +30,7 @@ extension TaskRun {
       return
     }
     consumer.become(download)
+    face.succeed(state.withLock { $0.face })
     state.withLock { $0.face = face }
     observer.becomes(face)
     consumer.receive(response, from: self)

@@ -1,6 +1,7 @@
 internal import Synchronization
 internal import HTTPTypes
 internal import LupineBase
+internal import LupineEngine
 internal import LupineIO
 internal import LupineRules
 internal import LupineWire
@@ -18,6 +19,7 @@ extension TaskRun {
     case go(Chain?, number: Int)
     case cancelled
     case later
+    case elsewhere
   }
 
   /// Begins the next exchange, unless the task is suspended or cancelled.
@@ -30,11 +32,13 @@ extension TaskRun {
         return .later
       case .running: break
       }
+      if looksAtFiles(state.chain), isOnEngine { return .elsewhere }
       state.begun += 1
       return .go(state.chain, number: state.begun)
     }
     switch beginning {
     case .later: return
+    case .elsewhere: beginElsewhere()
     case .cancelled: finish(cancellation)
     case .go(let chain, let number):
       if chain != nil { prepareNext() }
@@ -55,6 +59,27 @@ extension TaskRun {
     }
   }
 
+  /// The lengths of files go into the head. They are not looked at on the engine's thread, which waits for no disk.
+  private func beginElsewhere() {
+    do throws(SessionError) {
+      let threads = try Engine.downloadThreads()
+      guard let wait = waitForAnswer() else { return }
+      threads.run { () throws(IOError) in
+      } completion: { [self] _ in
+        answered(wait) { begin() }
+      }
+    } catch {
+      finish(error)
+    }
+  }
+
+  private func looksAtFiles(_ chain: Chain?) -> Bool {
+    guard let chain else { return request.body.hasFile }
+    return !chain.dropsBody && (chain.base ?? request).body.hasFile
+  }
+
+  private var isOnEngine: Bool { (session.transport as? EngineTransport)?.loop.isCurrent ?? false }
+
   /// Goes on if that is what the task waits for.
   func wake(_ wait: Wait) {
     let isAwaited = state.withLock { state -> Bool in
@@ -67,7 +92,8 @@ extension TaskRun {
 
   /// What the exchange before has left behind goes.
   private func prepareNext() {
-    sentBytes.store(0, ordering: .relaxed)
+    let taken = sentBytes.exchange(0, ordering: .relaxed)
+    if taken > 0 { onSent?(-Int(clamping: taken)) }
     state.withLock { state in
       state.response = nil
       state.informational = []
@@ -146,14 +172,22 @@ extension TaskRun {
   }
 
   func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
-    if head.fields.has(.setCookie) { keepCookies(head.fields, from: currentURL) }
+    if head.fields.has(.setCookie) {
+      if readsSuffixes(before: head, of: exchange) { return }
+      keepCookies(head.fields, from: currentURL)
+    }
+    received(head, exchange)
+  }
+
+  /// What of it is to be kept is kept.
+  func received(_ head: ResponseHead, _ exchange: any TransportExchange) {
     if head.status == 401 || isAuthenticating.load(ordering: .relaxed), authenticate(head, exchange) { return }
     if RedirectRule.isRedirect(head.status), redirect(head, exchange) { return }
     answer(head, exchange)
   }
 
   /// Where the chain has led so far.
-  private var currentURL: ParsedURL { state.withLock { $0.chain?.url } ?? request.parsedURL }
+  var currentURL: ParsedURL { state.withLock { $0.chain?.url } ?? request.parsedURL }
 
   /// The head is that of the answer.
   func answer(_ head: ResponseHead, _ exchange: any TransportExchange) {
@@ -264,6 +298,14 @@ extension Request.Body {
     case .stream(let length, _, _): length
     case .segments: knownLength
     case .none, .bytes, .file: nil
+    }
+  }
+
+  fileprivate var hasFile: Bool {
+    switch self {
+    case .file: true
+    case .segments(let segments): segments.contains { if case .file = $0 { true } else { false } }
+    case .none, .bytes, .stream: false
     }
   }
 }

@@ -72,7 +72,8 @@ extension TaskRun {
 
   func dropBody(of exchange: any TransportExchange) {
     exchange.discardBody()
-    if callbacks != nil { dropBody() }
+    // Its bytes may be held already.
+    if callbacks != nil || isGated.load(ordering: .acquiring) { dropBody() }
   }
 
   private func askRedirection(

@@ -24,7 +24,7 @@ extension TaskRun {
   /// Whether somebody is asked if the task is to be sent again: then it goes on, or ends, with the answer.
   func mayRepeat(after failure: SessionError?) -> Bool {
     guard let observer, let repeater = observer.repeater, let consumer = consumer as? DelegateConsumer,
-      !consumer.endsLater
+      consumer.download == nil
     else { return false }
     let response = state.withLock { $0.response }
     guard failure != nil || (response?.statusCode ?? 0) >= 400 else { return false }

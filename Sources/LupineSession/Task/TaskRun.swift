@@ -115,7 +115,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
   /// - Parameters:
   ///   - isObserved: delegates may have to be told.
   ///   - takesAnswersAtOnce: false if whoever waits was promised the engine's thread.
-  ///   - onSent: told how many more body bytes were handed to the network.
+  ///   - onSent: told how many more body bytes were handed to the network; less than none if they have to be sent again.
   init(
     _ request: Request, session: Session, consumer: any ResponseConsumer, kind: Kind = .data, isObserved: Bool = false,
     takesAnswersAtOnce: Bool = true, onSent: (@Sendable (Int) -> Void)? = nil
@@ -261,6 +261,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
       return state.face
     }
     face?.finishProgress()
+    if observer == nil || !consumer.tellsDelegates { face?.letGo() }
     callbacks?.value = nil
   }
 

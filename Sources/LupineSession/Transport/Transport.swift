@@ -45,7 +45,7 @@ public protocol TransportReceiver: AnyObject, Sendable {
   func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange)
   /// Fields after the body.
   func receive(trailers: FieldSection, of exchange: any TransportExchange)
-  /// So many more bytes of the request body have been handed to the network.
+  /// So many more bytes of the request body have been handed to the network. Less than none: they are sent again, from the first.
   func sent(bodyBytes count: Int, of exchange: any TransportExchange)
   /// The end: nil when the response is complete.
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange)

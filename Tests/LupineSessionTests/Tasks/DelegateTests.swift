@@ -242,4 +242,24 @@ import Testing
       #expect(delegate.misplaced == 0)
     }
   }
+
+  /// A task whose delegate takes its time over what is stored is not over before that, and the session not before the task.
+  @Test func nothingIsToldBehindTheEndOfTheSession() async throws {
+    final class Store: ResponseStore {
+      func store(_ response: CachedResponse, for request: Request) {}
+    }
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    var answers = RecordingDelegate.Answers()
+    answers.answersElsewhere = true
+    try await withDelegate(.all, answers, configure: { $0.responseStore = Store() }) { session, delegate in
+      session.dataTask(with: try Request(server.url("/hello"))).resume()
+      session.finishTasksAndInvalidate()
+      #expect(await delegate.hasEnded("invalid"))
+      #expect(
+        delegate.entries == [
+          "created", "response 200", "data", "willCache 13", "metrics", "completed well completed", "invalid",
+        ])
+    }
+  }
 }

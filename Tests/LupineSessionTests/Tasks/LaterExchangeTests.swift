@@ -131,6 +131,36 @@ import Testing
     }
   }
 
+  /// Bytes that died with a connection were not sent: neither to who counts them, nor to delegates.
+  @Test func bytesOfADeadAttemptDoNotCount() async throws {
+    let size = 4 << 20
+    let data = Data(PatternBody.bytes(size))
+    let script: [[ScriptStep]] = [
+      [.readHead, .send(reply("one")), .readHead, .read(100_000), .reset],
+      [.readHead, .readBody, .send(reply("two")), .waitForClose],
+    ]
+    try await withScript(script) { session, server in
+      try await session.expect("one", from: server.url())
+      let totals = Locked<[Int64]>([])
+      let request = try Request(server.url(), method: .put)
+      let (_, response) = try await session.upload(for: request, from: data) { total in
+        totals.withLock { $0.append(total) }
+      }
+      #expect(response.metrics.transactions.last?.retryCount == 1)
+      let (last, most) = totals.withLock { ($0.last, $0.max()) }
+      #expect(last == Int64(size) && most == Int64(size))
+    }
+    try await withScript(script) { session, server in
+      try await session.expect("one", from: server.url())
+      let delegate = RecordingDelegate()
+      let task = session.uploadTask(with: try Request(server.url(), method: .put), from: data)
+      task.delegate = delegate
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(task.countOfBytesSent == Int64(size) && delegate.sentBytes == Int64(size))
+    }
+  }
+
   // MARK: Streamed uploads
 
   /// Bodies with numbers.

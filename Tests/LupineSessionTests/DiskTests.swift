@@ -1,0 +1,93 @@
+import FoundationEssentials
+import LupineBase
+import LupineIO
+import LupineRules
+import LupineTesting
+import Testing
+
+@testable import LupineSession
+
+/// The engine's thread waits for no disk.
+@Suite(.timeLimit(.minutes(5))) struct DiskTests {
+  private static func isOnEngine(_ session: Session) -> Bool {
+    (session.transport as? EngineTransport)?.loop.isCurrent ?? false
+  }
+
+  /// A request with a file that begins on the engine's thread, and looks at the file elsewhere, arrives as any other.
+  @Test func filesOfRequestsFromTheEngineArrive() async throws {
+    let directory = try ScratchDirectory()
+    let path = try directory.write(PatternBody.bytes(1000), to: "body")
+    try await withServer { session, server in
+      let bodies: [Request.Body] = [
+        .bytes(PatternBody.bytes(1000)), .file(path: path),
+        .segments([.bytes(PatternBody.bytes(10)), .file(path: path, offset: 10)]),
+      ]
+      for body in bodies {
+        let request = try Request(server.url("/echo"), method: .put, body: body)
+        let answer = await withCheckedContinuation {
+          (continuation: CheckedContinuation<Result<(Data, Response), SessionError>, Never>) in
+          let consumer = BufferConsumer(limit: 1 << 20) { continuation.resume(returning: $0) }
+          let run = TaskRun(request, session: session, consumer: consumer)
+          session.onEngine { run.start() }
+        }
+        #expect(PatternBody.matches(try answer.get().0, from: 0))
+      }
+    }
+  }
+
+  /// A list of public suffixes that is there when the latch opens.
+  private func slowJar(_ isThere: Latch, _ isAsked: Locked<Int>) -> CookieStorage {
+    CookieStorage {
+      isAsked.withLock { $0 += 1 }
+      _ = isThere.wait(seconds: 20)
+      let list: [UInt8] = Array("com\n".utf8)
+      return PublicSuffixList(reading: list.span)
+    }
+  }
+
+  private static let routes = [
+    ServerRoute(nil, "/from") { _, connection in
+      try connection.respond(302, fields: ["Location": "/to", "Set-Cookie": "a=1"], text: "moved")
+    },
+    ServerRoute(nil, "/to") { request, connection in
+      try connection.respond(text: request.fields.first("Cookie") ?? "none")
+    },
+  ]
+
+  /// While the list is being read, others go on; the cookie is kept before anything is done with its response.
+  @Test func suffixesAreReadElsewhere() async throws {
+    let isThere = try Latch()
+    let isAsked = Locked(0)
+    let jar = slowJar(isThere, isAsked)
+    try await withServer(Self.routes, configure: { $0.cookieStorage = jar }) { session, server in
+      let (onEngine, text) = (Locked<Bool?>(nil), Locked<String?>(nil))
+      session.data(for: try Request(server.url("/from"))) { result in
+        onEngine.withLock { $0 = Self.isOnEngine(session) }
+        text.withLock { $0 = (try? result.get().0).map { String(decoding: $0, as: UTF8.self) } }
+      }
+      #expect(await eventually { isAsked.withLock { $0 } == 1 })
+      try await session.expect("none", from: server.url("/to"))
+      #expect(jar.isEmpty && text.withLock { $0 } == nil)
+      isThere.release()
+      #expect(await eventually { text.withLock { $0 } != nil })
+      #expect(text.withLock { $0 } == "a=1" && onEngine.withLock { $0 } == true)
+      try await session.expect("a=1", from: server.url("/from"))
+      #expect(isAsked.withLock { $0 } == 1)
+    }
+  }
+
+  @Test func cancelledWhileSuffixesAreRead() async throws {
+    let isThere = try Latch()
+    let isAsked = Locked(0)
+    let jar = slowJar(isThere, isAsked)
+    try await withServer(Self.routes, configure: { $0.cookieStorage = jar }) { session, server in
+      let task = Task { try await session.text(server.url("/from")).0 }
+      #expect(await eventually { isAsked.withLock { $0 } == 1 })
+      task.cancel()
+      try await expectFailure(.cancelled) { try await task.value }
+      #expect(!isThere.isReleased && jar.isEmpty)
+      isThere.release()
+      try await session.expect("a=1", from: server.url("/from"))
+    }
+  }
+}
