@@ -16,7 +16,7 @@ extension ResumeRecord {
     bytes.append(Self.version)
     bytes.append(Self.identity)
     try Self.append(.url, Array(url.requestString.utf8), to: &bytes)
-    try Self.append(.finalOrigin, Array(finalOrigin.serialized.utf8), to: &bytes)
+    try Self.append(.finalOrigin, Array(finalOrigin.serializedWithZone.utf8), to: &bytes)
     switch validator {
     case .entityTag(let text): try Self.append(.entityTag, Array(text.utf8), to: &bytes)
     case .lastModified(let text): try Self.append(.lastModified, Array(text.utf8), to: &bytes)
@@ -119,7 +119,7 @@ extension ResumeRecord {
   }
 
   private static func origin(_ text: String) throws(ResumeRecordError) -> Origin {
-    guard let url = try? URLReader.read(text + "/"), url.userinfo == nil, url.origin.serialized == text else {
+    guard let url = try? URLReader.read(text + "/"), url.userinfo == nil, url.origin.serializedWithZone == text else {
       throw .badOrigin
     }
     return url.origin

@@ -57,7 +57,8 @@ enum JSONCredentials {
       for credential in entry.credentials where credential.persistence == .permanent {
         list.append(
           Entry(
-            origin: entry.space.origin.serialized, proxy: entry.space.isProxy ? true : nil, realm: entry.space.realm,
+            origin: entry.space.origin.serializedWithZone, proxy: entry.space.isProxy ? true : nil,
+            realm: entry.space.realm,
             method: entry.space.method?.rawValue, user: credential.user, password: credential.password,
             token: credential.token))
       }
@@ -75,7 +76,7 @@ enum JSONCredentials {
     // A missing one is not the empty one.
     func key(_ space: ProtectionSpace) -> [String] {
       let optional = [space.realm, space.method?.rawValue].map { $0.map { "=\($0)" } ?? "" }
-      return [space.origin.serialized, space.isProxy ? "proxy" : ""] + optional
+      return [space.origin.serializedWithZone, space.isProxy ? "proxy" : ""] + optional
     }
     return key(first).lexicographicallyPrecedes(key(second))
   }
