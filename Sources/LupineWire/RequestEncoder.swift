@@ -36,17 +36,24 @@ public enum RequestEncoder {
     output.append(head.span)
   }
 
-  /// A head without framing field whose fields, `Host` excepted, were checked before: what most requests are. In one piece, without a
-  /// byte moved twice.
+  /// How many bytes the head of `head(method:target:host:fields:into:)` has.
+  public static func headSize(method: String, target: String, host: String, fields: PreparedFields) -> Int {
+    let afterTarget = method.utf8.count + 1 + target.utf8.count
+    return afterTarget + versionAndHost.count + host.utf8.count + 2 + fields.bytes.count + 2
+  }
+
+  /// A head without framing field whose fields, `Host` excepted, were checked before: what most requests are. Written into memory of the
+  /// caller's, without an allocation and without a byte moved twice.
   ///
   /// - Parameters:
   ///   - method: a token, case kept.
   ///   - target: visible ASCII.
   ///   - host: the value of `Host`: visible ASCII.
+  ///   - output: has `headSize` bytes, else the program traps; all of them are written, or none if something is refused.
   /// - Throws: ``WireError``: `invalidMethod`, `invalidTarget`, `invalidHost`.
   public static func head(
-    method: String, target: String, host: String, fields: PreparedFields
-  ) throws(WireError) -> [UInt8] {
+    method: String, target: String, host: String, fields: PreparedFields, into output: inout MutableSpan<UInt8>
+  ) throws(WireError) {
     let (methodText, targetText, hostText) = (method.utf8, target.utf8, host.utf8)
     let (methodBytes, targetBytes, hostBytes) = (methodText.span, targetText.span, hostText.span)
     try check(methodBytes, ByteClass.token, .invalidMethod)
@@ -55,15 +62,27 @@ public enum RequestEncoder {
     let afterTarget = methodBytes.count + 1 + targetBytes.count
     let afterHost = afterTarget + versionAndHost.count + hostBytes.count
     let end = afterHost + 2 + fields.bytes.count
-    var head = [UInt8](repeating: .space, count: end + 2)
-    var output = head.mutableSpan
+    precondition(output.count == end + 2, "the output of a head has the size that headSize says")
     output.copy(methodBytes, at: 0)
+    output.store(UInt8.space, at: methodBytes.count)
     output.copy(targetBytes, at: methodBytes.count + 1)
     output.copy(versionAndHost.span, at: afterTarget)
     output.copy(hostBytes, at: afterTarget + versionAndHost.count)
     output.store(lineEnd, at: afterHost)
     output.copy(fields.bytes.span, at: afterHost + 2)
     output.store(lineEnd, at: end)
+  }
+
+  /// The same in an array.
+  ///
+  /// - Throws: as `head(method:target:host:fields:into:)`.
+  public static func head(
+    method: String, target: String, host: String, fields: PreparedFields
+  ) throws(WireError) -> [UInt8] {
+    let size = headSize(method: method, target: target, host: host, fields: fields)
+    var head = [UInt8](repeating: .space, count: size)
+    var output = head.mutableSpan
+    try self.head(method: method, target: target, host: host, fields: fields, into: &output)
     return head
   }
 

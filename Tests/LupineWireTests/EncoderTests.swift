@@ -36,6 +36,12 @@ struct EncoderTests {
         #expect(
           try String(decoding: head, as: UTF8.self) == self.head(method, target, [(name: "Host", value: host)] + fields)
         )
+        let prepared = try PreparedFields(fields)
+        let size = RequestEncoder.headSize(method: method, target: target, host: host, fields: prepared)
+        var memory = [UInt8](repeating: 0xFF, count: size)
+        var output = memory.mutableSpan
+        try RequestEncoder.head(method: method, target: target, host: host, fields: prepared, into: &output)
+        #expect(memory == head)
       }
     }
   }

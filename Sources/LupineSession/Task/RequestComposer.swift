@@ -185,7 +185,12 @@ struct ComposedFields: Sendable {
     let prepared = isDefault ? composer.prepared(offering: offers) : form.leavesAllIn ? encoded?.prepared : nil
     let cookies = prepared == nil ? nil : jarCookies
     if let prepared, cookies == nil, framing == .none, !isExpecting {
-      return try RequestEncoder.head(method: method, target: target, host: url.authority, fields: prepared)
+      let host = url.authority
+      let size = RequestEncoder.headSize(method: method, target: target, host: host, fields: prepared)
+      var head = [UInt8](repeating: 0, count: size)
+      var output = head.mutableSpan
+      try RequestEncoder.head(method: method, target: target, host: host, fields: prepared, into: &output)
+      return head
     }
     var head = try RequestHeadBuilder(method: method, target: target, framing: framing)
     if let prepared {
