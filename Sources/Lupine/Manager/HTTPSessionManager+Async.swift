@@ -1,4 +1,5 @@
 internal import Foundation
+internal import LupineBase
 internal import Synchronization
 public import LupineSession
 
