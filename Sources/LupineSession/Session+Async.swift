@@ -30,10 +30,8 @@ extension Session {
     let cancellation = CancellationRelay()
     let isObserved = isObserved(delegate)
     return try await withTaskCancellationHandler {
-      // Unchecked, for what the check costs each request: a run completes exactly once, or it is a bug which the check would not undo.
-      try await unsafe withUnsafeThrowingContinuation {
-        (continuation: UnsafeContinuation<(Data, Response), any Error>) in
-        let consumer = unsafe BufferConsumer(
+      try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<(Data, Response), any Error>) in
+        let consumer = BufferConsumer(
           limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize,
           completion: afterCallbacks(isObserved, Task.currentPriority, continuation))
         let run = TaskRun(

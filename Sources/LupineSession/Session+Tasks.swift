@@ -102,16 +102,16 @@ extension Session {
 
   /// What a task of the `async` API ends with comes after what its delegates are told.
   func afterCallbacks<Value: Sendable>(
-    _ isObserved: Bool, _ priority: TaskPriority, _ continuation: UnsafeContinuation<Value, any Error>
+    _ isObserved: Bool, _ priority: TaskPriority, _ continuation: CheckedContinuation<Value, any Error>
   ) -> @Sendable (Result<Value, SessionError>) -> Void {
     guard isObserved else {
       return { [engine] result in
-        guard let engine else { return unsafe continuation.resume(result) }
-        engine.loop.atEndOfTurn(priority: priority) { unsafe continuation.resume(result) }
+        guard let engine else { return continuation.resume(result) }
+        engine.loop.atEndOfTurn(priority: priority) { continuation.resume(result) }
       }
     }
     let queue = delegateQueue
-    return { result in queue.async { unsafe continuation.resume(result) } }
+    return { result in queue.async { continuation.resume(result) } }
   }
 
   // MARK: All of them
@@ -133,12 +133,12 @@ extension Session {
   }
 }
 
-extension UnsafeContinuation where E == any Error {
+extension CheckedContinuation where E == any Error {
   /// Not `resume(with:)`, for which a result of another type is made, and its metadata looked for.
   fileprivate func resume(_ result: sending Result<T, SessionError>) {
     switch result {
-    case .success(let value): unsafe resume(returning: value)
-    case .failure(let error): unsafe resume(throwing: error)
+    case .success(let value): resume(returning: value)
+    case .failure(let error): resume(throwing: error)
     }
   }
 }
