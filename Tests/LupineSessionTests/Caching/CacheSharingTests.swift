@@ -34,26 +34,18 @@ import Testing
     }
   }
 
-  private final class Trusting: SessionDelegate {
+  /// Answers the same to everybody.
+  private final class Decider: SessionDelegate {
     let handledCallbacks: CallbackSet = .sessionChallenge
+    private let disposition: ConnectionChallengeDisposition
+
+    init(_ disposition: ConnectionChallengeDisposition) { self.disposition = disposition }
 
     func session(
       _ session: Session, didReceive challenge: ConnectionChallenge,
       completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
     ) {
-      completionHandler(.trustServer)
-    }
-  }
-
-  /// Answers anything to anybody.
-  private final class Distrusting: SessionDelegate {
-    let handledCallbacks: CallbackSet = .sessionChallenge
-
-    func session(
-      _ session: Session, didReceive challenge: ConnectionChallenge,
-      completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
-    ) {
-      completionHandler(.reject)
+      completionHandler(disposition)
     }
   }
 
@@ -68,8 +60,8 @@ import Testing
     let cache = try ResponseCache(directory: path)
     var configuration = SessionConfiguration.ephemeral
     configuration.responseCache = cache
-    let trusting = try Session(configuration, delegate: Trusting())
-    let distrusting = try Session(configuration, delegate: Distrusting())
+    let trusting = try Session(configuration, delegate: Decider(.trustServer))
+    let distrusting = try Session(configuration, delegate: Decider(.reject))
     defer {
       trusting.invalidateAndCancel()
       distrusting.invalidateAndCancel()
