@@ -5,9 +5,6 @@ internal import LupineSession
 struct BaseURL: Sendable {
   private let url: ParsedURL
 
-  /// Its text, with a path that ends in a slash, so that a relative path is added to it and replaces nothing. A path that is empty stays so.
-  let text: String
-
   /// - Throws: `.badURL`, also for one without a scheme, which AFNetworking takes and then fails every request with.
   init(_ text: String) throws(SessionError) {
     var parsed = try Request(text).parsedURL
@@ -17,8 +14,10 @@ struct BaseURL: Sendable {
       parsed = try Self.resolve("./" + last + "/" + (parsed.query.map { "?" + $0 } ?? ""), parsed)
     }
     url = parsed
-    self.text = Self.text(of: parsed)
   }
+
+  /// Its text, with a path that ends in a slash, so that a relative path is added to it and replaces nothing. A path that is empty stays so.
+  var text: String { Self.text(of: url) }
 
   /// The host, as policies name it.
   var host: String { url.serverName }

@@ -12,7 +12,7 @@ public typealias FailureHandler = @Sendable (DataTask?, any Error) -> Void
 /// Source: `AFHTTPSessionManager`.
 open class HTTPSessionManager: SessionManager, @unchecked Sendable {
   private let base: BaseURL?
-  private let serializer: LockedStorage<any HTTPRequestSerializing>
+  private let maker: LockedStorage<RequestMaker>
 
   /// What paths are relative to, as text; nil: every URL is absolute. A path that does not end in a slash was given one.
   public var baseURL: String? { base?.text }
@@ -26,7 +26,7 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
   /// - Throws: `SessionError`: `.badURL`; and as `SessionManager.init(configuration:)`.
   public init(baseURL: String? = nil, configuration: SessionConfiguration = .default) throws(SessionError) {
     base = if let baseURL { try BaseURL(baseURL) } else { nil }
-    serializer = LockedStorage(HTTPRequestSerializer())
+    maker = LockedStorage(RequestMaker(HTTPRequestSerializer()))
     try super.init(configuration: configuration)
   }
 
@@ -42,12 +42,13 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
 
   /// What makes requests of methods, URLs and parameters; of a copy, so that a change is one of later requests. Default `HTTPRequestSerializer()`.
   public var requestSerializer: any HTTPRequestSerializing {
-    get { serializer.withLock { $0 } }
+    get { maker.withLock { $0 }.serializer }
     set {
+      let new = RequestMaker(newValue)
       // The former one is let go of outside the lock: it may hold the last reference to something that asks the manager when it goes.
-      let former = serializer.withLock { serializer -> any HTTPRequestSerializing in
-        defer { serializer = newValue }
-        return serializer
+      let former = maker.withLock { maker in
+        defer { maker = new }
+        return maker
       }
       withExtendedLifetime(former) {}
     }
@@ -92,14 +93,9 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
     _ method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
     timeout: Duration? = nil
   ) throws -> Request {
-    let serializer = requestSerializer
-    let request =
-      if let base, serializer.takesReadURLs {
-        try serializer.request(method: method, url: base.resolved(url), parameters: parameters)
-      } else {
-        try serializer.request(method: method.rawValue, url: absoluteURL(url), parameters: parameters)
-      }
-    return try finished(request, headers, timeout)
+    var request = try maker.withLock { $0 }.request(method, url, base, parameters)
+    if headers != nil || timeout != nil { try finish(&request, headers, timeout) }
+    return request
   }
 
   /// The request of a form; see `request(_:_:parameters:headers:timeout:)`. Parameters become its first parts.
@@ -107,16 +103,15 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
     _ method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
     timeout: Duration? = nil, constructingBody construct: (inout MultipartFormData) throws -> Void
   ) throws -> Request {
-    let request = try requestSerializer.multipartRequest(
+    var request = try requestSerializer.multipartRequest(
       method: method.rawValue, url: try absoluteURL(url), parameters: parameters, constructing: construct)
-    return try finished(request, headers, timeout)
+    try finish(&request, headers, timeout)
+    return request
   }
 
-  private func finished(
-    _ request: Request, _ headers: [String: String]?, _ timeout: Duration?
-  ) throws(SessionError) -> Request {
-    guard timeout != nil || headers != nil else { return request }
-    var request = request
+  private func finish(
+    _ request: inout Request, _ headers: [String: String]?, _ timeout: Duration?
+  ) throws(SessionError) {
     if let timeout { request.timeoutInterval = timeout }
     for (name, value) in headers ?? [:] {
       guard let field = HTTPField.Name(name), HTTPField.isValidValue(value) else {
@@ -126,6 +121,5 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
       }
       request.fields[field] = value
     }
-    return request
   }
 }

@@ -21,7 +21,11 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
   public var stringEncoding: String.Encoding = .utf8
   /// Methods, in upper case, whose parameters go into the URL. Default GET, HEAD and DELETE. The method of a request is upper-cased for the
   /// comparison.
-  public var methodsEncodingParametersInURL: Set<String> = ["GET", "HEAD", "DELETE"]
+  public var methodsEncodingParametersInURL: Set<String> {
+    get { methodsInURL.names }
+    set { methodsInURL = MethodSet(names: newValue) }
+  }
+  private var methodsInURL = MethodSet(names: ["GET", "HEAD", "DELETE"])
   /// How arrays and booleans are written. Default: as AFNetworking does.
   public var queryEncoding = QueryEncoding()
   /// Writes the query instead, for the URL and for form bodies; not called without parameters. Nil is "no query"; what it throws, `serialize`
@@ -58,39 +62,47 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
   ///
   /// - Throws: `SerializationError` with `.requestSerializationFailed`; what `queryStringSerialization` throws.
   public func serialize(_ request: Request, parameters: (any Sendable)?) throws -> Request {
-    var request = try addingHeaders(request)
-    let query = try parameters.flatMap { try self.query($0, for: request) }
-    guard !encodesInURL(request) else {
-      if let query { try append(query, to: &request) }
+    var request = request
+    try addHeaders(to: &request)
+    if encodesInURL(request.method) {
+      try addQuery(of: parameters, to: &request)
       return request
     }
+    let query = try parameters.flatMap { try self.query($0, for: request) }
     if !request.fields.contains(.contentType) { request.fields[.contentType] = "application/x-www-form-urlencoded" }
     request.body = .bytes(try encoded(query ?? ""))
     return request
   }
 
-  /// Whether parameters of a request go into its URL.
-  func encodesInURL(_ request: Request) -> Bool {
-    let method = request.method.rawValue
-    return methodsEncodingParametersInURL.contains(method)
-      || methodsEncodingParametersInURL.contains(method.uppercased())
+  /// Whether parameters of a method's requests go into their URL.
+  func encodesInURL(_ method: HTTPRequest.Method) -> Bool {
+    let name = method.rawValue
+    return methodsInURL.contains(name) || methodsInURL.contains(name.uppercased())
   }
 
-  /// A copy with the headers that it lacks.
-  func addingHeaders(_ original: Request) throws(SerializationError) -> Request {
-    if let refusedHeader = refusedHeaders.min() {
-      throw SerializationError(
-        .requestSerializationFailed, message: "A header cannot be sent: \(String(reflecting: refusedHeader)).",
-        failingURL: original.urlString)
-    }
-    var request = original
+  /// Puts parameters into the query of a request.
+  func addQuery(of parameters: (any Sendable)?, to request: inout Request) throws {
+    guard let parameters, let query = try query(parameters, for: request) else { return }
+    try append(query, to: &request)
+  }
+
+  /// Adds the headers that a request lacks.
+  func addHeaders(to request: inout Request) throws(SerializationError) {
+    if !refusedHeaders.isEmpty { throw refusal(request) }
     guard !request.fields.isEmpty else {
       request.fields = fields
       request.encodedFields = encodedFields
-      return request
+      return
     }
-    for field in fields where !original.fields.contains(field.name) { request.fields.append(field) }
-    return request
+    let own = request.fields
+    for field in fields where !own.contains(field.name) { request.fields.append(field) }
+  }
+
+  private func refusal(_ request: Request) -> SerializationError {
+    SerializationError(
+      .requestSerializationFailed,
+      message: "A header cannot be sent: \(String(reflecting: refusedHeaders.min() ?? "")).",
+      failingURL: request.urlString)
   }
 
   /// Method, URL and settings.
@@ -98,18 +110,17 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
     guard let method = HTTPRequest.Method(method) else {
       throw SessionError(.badRequest, phase: .prepare, message: "the method is no token")
     }
-    return applyingSettings(try Request(url, method: method))
+    var request = try Request(url, method: method)
+    applySettings(to: &request)
+    return request
   }
 
-  /// A copy with the settings.
-  func applyingSettings(_ original: Request) -> Request {
-    var request = original
+  func applySettings(to request: inout Request) {
     if let timeoutInterval { request.timeoutInterval = timeoutInterval }
     if let handlesCookies { request.handlesCookies = handlesCookies }
     if let cachePolicy { request.cachePolicy = cachePolicy }
     if let networkServiceType { request.networkServiceType = networkServiceType }
     if let allowsCellularAccess { request.allowsCellularAccess = allowsCellularAccess }
-    return request
   }
 
   private func query(_ parameters: any Sendable, for request: Request) throws -> String? {
@@ -136,4 +147,18 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
     }
     return [UInt8](data)
   }
+}
+
+/// Methods by name.
+private struct MethodSet: Sendable {
+  let names: Set<String>
+  /// Known ahead, because almost every request asks for it: a look into the set hashes the name each time.
+  private let hasGET: Bool
+
+  init(names: Set<String>) {
+    self.names = names
+    hasGET = names.contains("GET")
+  }
+
+  func contains(_ name: String) -> Bool { name == "GET" ? hasGET : names.contains(name) }
 }

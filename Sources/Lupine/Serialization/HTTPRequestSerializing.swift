@@ -65,21 +65,6 @@ extension HTTPRequestSerializing {
   }
 }
 
-extension HTTPRequestSerializing {
-  /// Whether `request(method:url:parameters:)` is the one above, so that a URL which is read already need not be written and read again.
-  var takesReadURLs: Bool {
-    // Types are compared, not cast: a cast of an existential costs hundreds of instructions.
-    Self.self == HTTPRequestSerializer.self || Self.self == JSONRequestSerializer.self
-      || Self.self == PropertyListRequestSerializer.self
-  }
-
-  /// A request with the headers, the settings and the parameters.
-  func request(method: HTTPRequest.Method, url: ParsedURL, parameters: (any Sendable)?) throws -> Request {
-    let bare = Request(parsed: url, method: method, fields: HTTPFields(), body: .none)
-    return try serialize(base.applyingSettings(bare), parameters: parameters)
-  }
-}
-
 extension HTTPRequestSerializer {
   /// Parameters as the fields of a form, in order.
   func formFields(_ parameters: any Sendable) throws(SerializationError) -> [(name: String, value: Data)] {

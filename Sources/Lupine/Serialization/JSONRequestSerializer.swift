@@ -24,8 +24,9 @@ public struct JSONRequestSerializer: HTTPRequestSerializing {
   /// - Parameter parameters: a dictionary or an array of what `JSONValue.init(_:)` reads, a `JSONValue` of these, or any `Encodable`.
   /// - Throws: `SerializationError` with `.requestSerializationFailed` for anything else.
   public func serialize(_ request: Request, parameters: (any Sendable)?) throws -> Request {
-    guard !base.encodesInURL(request) else { return try base.serialize(request, parameters: parameters) }
-    var request = try base.addingHeaders(request)
+    guard !base.encodesInURL(request.method) else { return try base.serialize(request, parameters: parameters) }
+    var request = request
+    try base.addHeaders(to: &request)
     guard let parameters else { return request }
     if !request.fields.contains(.contentType) { request.fields[.contentType] = "application/json" }
     request.body = .data(try data(parameters))

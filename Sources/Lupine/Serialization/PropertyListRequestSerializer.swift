@@ -22,8 +22,9 @@ public struct PropertyListRequestSerializer: HTTPRequestSerializing {
   /// - Parameter parameters: what `PropertyListValue.init(_:)` reads, or any other `Encodable`.
   /// - Throws: `SerializationError` with `.requestSerializationFailed` for anything else.
   public func serialize(_ request: Request, parameters: (any Sendable)?) throws -> Request {
-    guard !base.encodesInURL(request) else { return try base.serialize(request, parameters: parameters) }
-    var request = try base.addingHeaders(request)
+    guard !base.encodesInURL(request.method) else { return try base.serialize(request, parameters: parameters) }
+    var request = request
+    try base.addHeaders(to: &request)
     guard let parameters else { return request }
     if !request.fields.contains(.contentType) { request.fields[.contentType] = "application/x-plist" }
     request.body = .data(try data(parameters))

@@ -55,6 +55,10 @@ import Testing
   @Test func testThatHTTPRequestSerializerCanBeArchived() throws {
     expectEqual(try archived(requestSerializer), requestSerializer)
     expectEqual(try archived(HTTPRequestSerializer()), HTTPRequestSerializer())
+    var withoutGET = HTTPRequestSerializer()
+    withoutGET.methodsEncodingParametersInURL = ["HEAD"]
+    let request = try archived(withoutGET).request(method: "GET", url: "http://h/", parameters: ["a": 1])
+    #expect(request.body.text == "a=1")
     var json = JSONRequestSerializer(writingOptions: [.sortedKeys])
     json.base = requestSerializer
     let unarchived = try archived(json)

@@ -123,6 +123,47 @@ import Testing
     #expect(end.error is Refusal)
   }
 
+  /// A serializer of a program's own, which makes requests as it likes.
+  struct Shouting: HTTPRequestSerializing {
+    var base: HTTPRequestSerializer
+
+    func serialize(_ request: Request, parameters: (any Sendable)?) throws -> Request {
+      try base.serialize(request, parameters: parameters)
+    }
+
+    func request(method: String, url: String, parameters: (any Sendable)?) throws -> Request {
+      try serialize(Request(url.uppercased(), method: .patch), parameters: parameters)
+    }
+  }
+
+  /// The request of a call is the one that the serializer makes of the whole URL, whatever its type and settings are.
+  @Test(arguments: ["GET", "HEAD", "DELETE", "POST", "PUT", "get"])
+  func requestsAreTheSerializers(_ verb: String) throws {
+    var form = HTTPRequestSerializer()
+    form.timeoutInterval = .seconds(7)
+    form.handlesCookies = false
+    form.setValue("1", forHeader: "X-Own")
+    form.methodsEncodingParametersInURL = ["GET", "DELETE"]
+    var json = JSONRequestSerializer()
+    json.base = form
+    var list = PropertyListRequestSerializer()
+    list.base = form
+    let serializers: [any HTTPRequestSerializing] = [form, json, list, HTTPRequestSerializer(), Shouting(base: form)]
+    let manager = try HTTPSessionManager(baseURL: "http://h/v1")
+    let method = try #require(HTTPRequest.Method(verb))
+    for serializer in serializers {
+      manager.requestSerializer = serializer
+      for parameters: [String: Int]? in [nil, ["a": 1]] {
+        let request = try manager.request(method, "path?x=1", parameters: parameters)
+        let expected = try serializer.request(method: verb, url: "http://h/v1/path?x=1", parameters: parameters)
+        #expect(request.urlString == expected.urlString && request.method == expected.method)
+        #expect(request.fields == expected.fields && request.body.text == expected.body.text)
+        #expect(request.timeoutInterval == expected.timeoutInterval)
+        #expect(request.handlesCookies == expected.handlesCookies)
+      }
+    }
+  }
+
   /// A header of the call takes the place of the serializer's; the others stay.
   @Test func headersOfACallReplace() throws {
     let manager = try HTTPSessionManager(baseURL: "http://h/")

@@ -220,6 +220,11 @@ import Testing
     }
     serializer.methodsEncodingParametersInURL = ["GET"]
     #expect(try serializer.request(method: "DELETE", url: Self.url, parameters: ["a": 1]).body.text == "a=1")
+    serializer.methodsEncodingParametersInURL = ["DELETE"]
+    #expect(try serializer.request(method: "GET", url: Self.url, parameters: ["a": 1]).body.text == "a=1")
+    #expect(try serializer.request(method: "get", url: Self.url, parameters: ["a": 1]).body.text == "a=1")
+    serializer.methodsEncodingParametersInURL.insert("GET")
+    #expect(try serializer.request(method: "GET", url: Self.url, parameters: ["a": 1]).urlString.hasSuffix("?a=1"))
   }
 
   /// A content type of the request's own stays.
