@@ -77,8 +77,8 @@ extension HTTPSessionManager {
     try await response(.delete, url, as: type, parameters: parameters, headers: headers, timeout: timeout).0
   }
 
-  /// One exchange, and the value of its body.
-  @concurrent
+  /// One exchange, and the value of its body. Part of its caller: an asynchronous function of its own would need a frame and changes of executor.
+  @inline(__always)
   func value<Value: Decodable & Sendable>(
     of request: Request, as type: Value.Type
   ) async throws -> (Value, Response) {

@@ -7,7 +7,7 @@ internal import Synchronization
 /// session alive.
 final class ManagerSettings: Sendable {
   struct Values {
-    var hooks = SessionManagerHooks()
+    var hooks = SessionManagerHooks() { didSet { findPlain() } }
     var responseSerializer: any ResponseSerializer = JSONResponseSerializer() {
       didSet {
         acceptableStatusCodes =
@@ -20,9 +20,13 @@ final class ManagerSettings: Sendable {
     var completionQueue: DispatchQueue?
     var completionGroup: DispatchGroup?
     var progressQueue: DispatchQueue?
-    var retrying = RetryLoop()
+    var retrying = RetryLoop() { didSet { findPlain() } }
+    /// Whether an `async` call is one exchange that tells nobody: no hook of it is set, nobody is asked about requests. Found out when these are set.
+    private(set) var isPlain = true
     var securityPolicy = SecurityPolicy.default
     var reachability = NetworkReachabilityManager.shared
+
+    private mutating func findPlain() { isPlain = hooks.asyncCallbacks.isEmpty && retrying.isTrivial }
   }
 
   let values = LockedStorage(Values())

@@ -19,9 +19,20 @@ extension SessionManager {
     return (try serializer.serialize(response, data: data), response)
   }
 
-  /// One exchange, or several, with the hooks that are set.
-  @concurrent
+  /// One exchange, or several, with the hooks that are set. Part of its caller, as `HTTPSessionManager.value(of:as:)` is.
+  @inline(__always)
   func exchange(_ request: Request) async throws -> (Data, Response) {
+    let settings = core.settings
+    guard settings.values.withLock({ $0.isPlain }) else { return try await attempts(request) }
+    do {
+      return try await session.data(for: request)
+    } catch let error as SessionError {
+      throw settings.explained(error)
+    }
+  }
+
+  // Apart, because a function is as large as everything that any of its ways needs.
+  private func attempts(_ request: Request) async throws -> (Data, Response) {
     let settings = core.settings
     let delegate = HookedTaskDelegate.forAsyncCall(settings)
     let retrying = settings.values.withLock { $0.retrying.isTrivial ? nil : $0.retrying }

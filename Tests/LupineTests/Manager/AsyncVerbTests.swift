@@ -73,6 +73,35 @@ import Testing
     }
   }
 
+  /// Hooks and interceptors are asked by the calls between their setting and their removal, and by no others.
+  @Test func settingsHoldWhileTheyAreSet() async throws {
+    try await withManager { manager, server in
+      let heard = Recorder<String>()
+      func call(_ name: String) async throws {
+        heard.add(name)
+        _ = try await manager.get("hello", as: Data.self)
+      }
+      try await call("plain")
+      manager.taskDidFinishCollectingMetrics = { _, _, _ in heard.add("metrics") }
+      try await call("hook")
+      manager.interceptors = [
+        ClosureInterceptor(adapt: { request, _ in
+          heard.add("adapt")
+          return request
+        })
+      ]
+      try await call("both")
+      manager.taskDidFinishCollectingMetrics = nil
+      try await call("interceptor")
+      manager.interceptors = []
+      manager.retryPolicy = RetryPolicy()
+      manager.retryPolicy = nil
+      try await call("none")
+      #expect(
+        heard.values == ["plain", "hook", "metrics", "both", "adapt", "metrics", "interceptor", "adapt", "none"])
+    }
+  }
+
   /// Cancelling the task cancels the request.
   @Test func cancellationReachesTheRequest() async throws {
     try await withManager { manager, server in
