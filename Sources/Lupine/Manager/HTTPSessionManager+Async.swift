@@ -83,8 +83,19 @@ extension HTTPSessionManager {
     of request: Request, as type: Value.Type
   ) async throws -> (Value, Response) {
     let (data, response) = try await exchange(request)
+    return (try value(of: data, response), response)
+  }
+
+  // What almost every response is, is seen without a serializer: that has sets to look into, and an error to make room for.
+  private func value<Value: Decodable & Sendable>(of data: Data, _ response: Response) throws -> Value {
+    let status = response.statusCode
+    if Value.self != Data.self, Value.self != JSONValue.self,
+      core.settings.values.withLock({ $0.isAcceptable(status) }), response.isPlainJSON
+    {
+      return try PlainJSON.decode(data, response)
+    }
     let reader = BodyReader<Value>(acceptableStatusCodes: core.settings.values.withLock { $0.acceptableStatusCodes })
-    return (try reader.serialize(response, data: data), response)
+    return try reader.serialize(response, data: data)
   }
 }
 

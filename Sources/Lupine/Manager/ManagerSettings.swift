@@ -16,7 +16,20 @@ final class ManagerSettings: Sendable {
       }
     }
     /// Those of the response serializer, looked for when it is set and not for each response.
-    private(set) var acceptableStatusCodes: Set<Int>? = JSONResponseSerializer().validation.acceptableStatusCodes
+    private(set) var acceptableStatusCodes: Set<Int>? = ResponseValidation.successfulStatusCodes {
+      didSet {
+        acceptsSuccess = acceptableStatusCodes?.isSuperset(of: ResponseValidation.successfulStatusCodes) ?? true
+      }
+    }
+    /// Whether they are all among those, so that nothing need be looked up for them.
+    private var acceptsSuccess = true
+
+    /// Whether a response may have a status.
+    func isAcceptable(_ status: Int) -> Bool {
+      if acceptsSuccess, status >= 200, status <= 299 { return true }
+      return acceptableStatusCodes?.contains(status) ?? true
+    }
+
     var completionQueue: DispatchQueue?
     var completionGroup: DispatchGroup?
     var progressQueue: DispatchQueue?

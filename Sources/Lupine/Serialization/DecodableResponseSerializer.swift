@@ -58,8 +58,48 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
     return error
   }
 
+  private func value(_ data: Data, _ response: Response?) throws(SerializationError) -> Value {
+    // Before the decoder is asked: one with settings of its own may take a blank body for an object.
+    if JSONValue.isBlank(data) { return try PlainJSON.emptyValue(data, response) }
+    do {
+      return try decoder.decode(Value.self, from: data)
+    } catch {
+      throw PlainJSON.refused(error, Value.self, data, response)
+    }
+  }
+}
+
+/// The decoder as it comes, and what its errors become.
+enum PlainJSON {
+  static let decoder = JSONDecoder()
+
+  /// The value of a body, which may be blank: the decoder refuses that before it makes anything, so it is looked for only then. `Data` takes hundreds of
+  /// instructions to show its first byte.
+  static func decode<Value: Decodable & Sendable>(
+    _ data: Data, _ response: Response
+  ) throws(SerializationError) -> Value {
+    do {
+      return try decoder.decode(Value.self, from: data)
+    } catch {
+      if JSONValue.isBlank(data) { return try emptyValue(data, response) }
+      throw refused(error, Value.self, data, response)
+    }
+  }
+
   @inline(never)
-  private func emptyValue(_ data: Data, _ response: Response?) throws(SerializationError) -> Value {
+  fileprivate static func refused<Value>(
+    _ error: any Error, _ type: Value.Type, _ data: Data, _ response: Response?
+  ) -> SerializationError {
+    SerializationError(
+      .cannotParseResponse, message: "The body is no \(Value.self): \(error)", response: response, data: data,
+      underlying: error)
+  }
+
+  // Out of line, for the metadata of `Value?`, which every call would look for otherwise.
+  @inline(never)
+  fileprivate static func emptyValue<Value: Sendable>(
+    _ data: Data, _ response: Response?
+  ) throws(SerializationError) -> Value {
     if let optional = Value.self as? any ExpressibleByNilLiteral.Type,
       let value = optional.init(nilLiteral: ()) as? Value
     {
@@ -70,19 +110,4 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
       .cannotParseResponse, message: "The body is empty, and a \(Value.self) is expected.", response: response,
       data: data)
   }
-
-  private func value(_ data: Data, _ response: Response?) throws(SerializationError) -> Value {
-    if JSONValue.isBlank(data) { return try emptyValue(data, response) }
-    do {
-      return try decoder.decode(Value.self, from: data)
-    } catch {
-      throw SerializationError(
-        .cannotParseResponse, message: "The body is no \(Value.self): \(error)", response: response, data: data,
-        underlying: error)
-    }
-  }
-}
-
-private enum PlainJSON {
-  static let decoder = JSONDecoder()
 }

@@ -59,8 +59,17 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
   }
 }
 
+extension Response {
+  /// Whether the media type is `application/json`, written like that and without parameters, as almost every server of JSON writes it.
+  var isPlainJSON: Bool {
+    let fields = head.fields
+    guard let index = fields.firstIndex(.contentType) else { return false }
+    return ResponseValidation.isSame(fields.valueBytes(at: index), "application/json".utf8.span)
+  }
+}
+
 extension ResponseValidation {
-  private static func isSame(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
+  fileprivate static func isSame(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
     guard left.count == right.count else { return false }
     for index in left.indices where left[index] != right[index] { return false }
     return true

@@ -73,6 +73,63 @@ import Testing
     }
   }
 
+  /// Whatever of its names the media type has, a body is decoded, a blank one is nil or nothing, and what is wrong with it is told in the same way.
+  @Test(arguments: ["application/json", "Application/JSON", "application/json; charset=utf-8", "text/json"])
+  func bodiesAreJudgedAlike(type: String) async throws {
+    let bodies = ["value": #"{"greeting": "Hi", "count": 2}"#, "blank": " \r\n\t ", "none": "", "broken": "{"]
+    let routes = bodies.map { path, body in
+      ServerRoute(nil, "/" + path) { _, connection in
+        try connection.respond(fields: ["Content-Type": type], text: body)
+      }
+    }
+    try await withManager(routes) { manager, server in
+      let value = try await manager.get("value", as: Greeting.self)
+      #expect(value == Greeting(greeting: "Hi", count: 2))
+      _ = try await manager.get("value", as: EmptyResponse.self)
+      for path in ["blank", "none"] {
+        let value = try await manager.get(path, as: Greeting?.self)
+        #expect(value == nil)
+        _ = try await manager.get(path, as: EmptyResponse.self)
+        let error = await #expect(throws: SerializationError.self) { try await manager.get(path, as: Greeting.self) }
+        #expect(error?.code == .cannotParseResponse && error?.message.contains("empty") == true)
+        #expect(error?.response?.statusCode == 200 && error?.data == Data((bodies[path] ?? "").utf8))
+      }
+      let error = await #expect(throws: SerializationError.self) {
+        try await manager.get("broken", as: Greeting.self)
+      }
+      #expect(error?.code == .cannotParseResponse && error?.underlying is DecodingError)
+      #expect(error?.data == Data("{".utf8))
+    }
+  }
+
+  /// Statuses that the manager's serializer does not accept are errors, 200 as well; with nil, any is accepted.
+  @Test func statusesOfSuccessMayBeRefused() async throws {
+    let routes = [200, 299, 500].map { status in
+      ServerRoute(nil, "/\(status)") { _, connection in
+        try connection.respond(status, fields: ["Content-Type": "application/json"], text: "[1]")
+      }
+    }
+    let rows: [(Set<Int>?, Set<String>)] = [
+      (ResponseValidation.successfulStatusCodes, ["200", "299"]), ([299, 500], ["299", "500"]), ([], []),
+      (nil, ["200", "299", "500"]), (Set(200...500), ["200", "299", "500"]),
+    ]
+    try await withManager(routes) { manager, server in
+      for (accepted, good) in rows {
+        var serializer = JSONResponseSerializer()
+        serializer.acceptableStatusCodes = accepted
+        manager.responseSerializer = serializer
+        for path in ["200", "299", "500"] {
+          do {
+            let value = try await manager.get(path, as: [Int].self)
+            #expect(value == [1] && good.contains(path))
+          } catch let error as SerializationError {
+            #expect(error.code == .unacceptableStatusCode && error.value as? [Int] == [1] && !good.contains(path))
+          }
+        }
+      }
+    }
+  }
+
   /// Hooks and interceptors are asked by the calls between their setting and their removal, and by no others.
   @Test func settingsHoldWhileTheyAreSet() async throws {
     try await withManager { manager, server in
