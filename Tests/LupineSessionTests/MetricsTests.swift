@@ -49,6 +49,18 @@ import Testing
     }
   }
 
+  @Test func transactionsAreAValueLikeAnyOther() async throws {
+    try await withServer { session, server in
+      var metrics = try await session.data(from: server.url("/hello")).1.metrics
+      let first = try #require(metrics.transactions.first)
+      #expect(metrics.transactions.count == 1)
+      metrics.transactions.append(first)
+      #expect(metrics.transactions.map { $0 === first } == [true, true])
+      metrics.transactions = []
+      #expect(metrics.transactions.isEmpty)
+    }
+  }
+
   @Test func aRetryHasATransactionOfItsOwn() async throws {
     try await withScript([
       [.readHead, .send(reply("one")), .readHead, .close], [.readHead, .send(reply("two")), .waitForClose],

@@ -9,12 +9,12 @@ extension TaskRun {
   /// The field that says who is asking, for the exchange that begins. Nobody pays for it where nobody was ever asked.
   ///
   /// - Throws: `SessionError` with `.cannotAuthenticate`.
-  func authorization(_ chain: Chain?) throws(SessionError) -> (name: String, value: String)? {
+  func authorization(_ chain: Box<Chain>?) throws(SessionError) -> (name: String, value: String)? {
     guard
       isAuthenticating.load(ordering: .relaxed) || session.authentication.isInformed
-        || request.credential?.isPreemptive ?? false || chain?.base?.credential?.isPreemptive ?? false
+        || request.credential?.isPreemptive ?? false || chain?.value.base?.credential?.isPreemptive ?? false
     else { return nil }
-    return try authentication.field(hop(chain))
+    return try authentication.field(hop(chain?.value))
   }
 
   /// What the task has tried so far; made when it is first needed.

@@ -8,7 +8,11 @@ package import LupineRules
 /// and retries included.
 public struct TaskMetrics: Sendable {
   /// The requests in the order in which they were sent.
-  public var transactions: [TransactionMetrics] = []
+  public var transactions: [TransactionMetrics] {
+    get { list.all }
+    set { list = TransactionList(newValue) }
+  }
+  private var list = TransactionList()
   /// From the start of the task to its end.
   public var duration: Duration = .zero
   /// Redirects that were followed.
@@ -20,11 +24,9 @@ public struct TaskMetrics: Sendable {
   public init() {}
 
   /// - Parameter transactions: those that a transport tried again on its own hold their earlier attempts, which get entries of their own here.
-  init(transactions: [TransactionMetrics], start: Instant, end: Instant, redirectCount: Int) {
-    self.transactions = transactions
-    if transactions.contains(where: { $0.retryCount > 0 }) {
-      self.transactions = transactions.flatMap { $0.earlierAttempts + [$0] }
-    }
+  init(transactions: TransactionList, start: Instant, end: Instant, redirectCount: Int) {
+    list = transactions
+    if transactions.hasRetries { list = TransactionList(transactions.all.flatMap { $0.earlierAttempts + [$0] }) }
     duration = .nanoseconds(end.nanoseconds(since: start))
     self.start = start.nanoseconds
     self.redirectCount = redirectCount
@@ -32,6 +34,32 @@ public struct TaskMetrics: Sendable {
 
   /// The wall clock's time at `start`. Worked out when it is asked for, so that a task that nobody asks reads no second clock.
   public var startDate: Date { WallClock.date(ofMonotonic: start) }
+}
+
+/// The transactions of a task, without an array as long as there is one.
+struct TransactionList: Sendable {
+  private var first: TransactionMetrics?
+  private var others: [TransactionMetrics] = []
+
+  init() {}
+
+  init(_ all: [TransactionMetrics]) {
+    first = all.first
+    others = Array(all.dropFirst())
+  }
+
+  var all: [TransactionMetrics] {
+    guard let first else { return [] }
+    return [first] + others
+  }
+
+  mutating func append(_ transaction: TransactionMetrics) {
+    if first == nil { first = transaction } else { others.append(transaction) }
+  }
+
+  var hasRetries: Bool {
+    first?.isRetry ?? false || !others.isEmpty && others.contains { $0.isRetry }
+  }
 }
 
 /// When what happened in one exchange. Instants are nanoseconds on the monotonic clock; nil: it did not happen, as with `connectStart` on a
@@ -71,8 +99,11 @@ public final class TransactionMetrics: Sendable {
 
   /// Whether a server may have seen the request: it was answered, or an attempt before it was given a connection.
   var hasLeft: Bool {
-    record.responseStatus != 0 || record.earlier.contains { $0.sendStart != nil }
+    record.record.responseStatus != 0 || record.earlier.contains { $0.sendStart != nil }
   }
+
+  // Asked of every task. Not by the member lookup of the record: from here that is a key path, made and read at run time.
+  fileprivate var isRetry: Bool { record.record.retries > 0 }
 
   // MARK: What
 

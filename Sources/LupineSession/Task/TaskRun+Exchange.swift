@@ -16,7 +16,7 @@ extension TaskRun {
   }
 
   private enum Beginning {
-    case go(Chain?, number: Int)
+    case go(Box<Chain>?, number: Int)
     case cancelled
     case later
     case elsewhere
@@ -32,9 +32,9 @@ extension TaskRun {
         return .later
       case .running: break
       }
-      if looksAtFiles(state.chain), isOnEngine { return .elsewhere }
+      if looksAtFiles(state.chainBox), isOnEngine { return .elsewhere }
       state.begun += 1
-      return .go(state.chain, number: state.begun)
+      return .go(state.chainBox, number: state.begun)
     }
     switch beginning {
     case .later: return
@@ -73,8 +73,8 @@ extension TaskRun {
     }
   }
 
-  private func looksAtFiles(_ chain: Chain?) -> Bool {
-    guard let chain else { return request.body.hasFile }
+  private func looksAtFiles(_ box: Box<Chain>?) -> Bool {
+    guard let chain = box?.value else { return request.body.hasFile }
     return !chain.dropsBody && (chain.base ?? request).body.hasFile
   }
 
@@ -103,16 +103,16 @@ extension TaskRun {
     }
   }
 
-  private func transportRequest(_ chain: Chain?) throws(SessionError) -> TransportRequest {
-    var chain = chain
-    if let field = try authorization(chain) {
-      chain = chain ?? Chain(self.request)
-      chain?.answers = [field]
-    }
+  private func transportRequest(_ box: Box<Chain>?) throws(SessionError) -> TransportRequest {
+    let field = try authorization(box)
     session.log(
-      "\(chain?.method ?? request.method.rawValue) \(SecretText.redacted(url: (chain?.url ?? request.parsedURL).requestString))"
+      "\(box?.value.method ?? request.method.rawValue) \(SecretText.redacted(url: (box?.value.url ?? request.parsedURL).requestString))"
     )
-    if let chain { return nextRequest(chain) }
+    if box != nil || field != nil {
+      var chain = box?.value ?? Chain(self.request)
+      if let field { chain.answers = [field] }
+      return nextRequest(chain)
+    }
     let composition = ComposedFields(run: self, hop: nil, url: request.parsedURL)
     return TransportRequest(
       method: request.method.rawValue, url: request.parsedURL, composition: composition, body: request.body,
@@ -220,8 +220,8 @@ extension TaskRun {
 
   func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: State) -> Response {
     Response(
-      head: head, url: state.chain?.url ?? request.parsedURL, requestHead: exchange.requestHead,
-      informational: state.informational, redirects: state.chain?.redirects ?? [])
+      head: head, url: state.chainBox?.value.url ?? request.parsedURL, requestHead: exchange.requestHead,
+      informational: state.informational, redirects: state.chainBox?.value.redirects ?? [])
   }
 
   func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {

@@ -58,7 +58,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
     var wait: Wait?
     var questions = 0
     var connectivityWaits = 0
-    private var chainBox: Box<Chain>?
+    /// Pass this on where it may be nil: an optional chain is a large value to copy even then.
+    private(set) var chainBox: Box<Chain>?
     var chain: Chain? {
       get { chainBox?.value }
       set { chainBox = newValue.map { Box($0) } }
@@ -76,7 +77,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
     var response: Response?
     var trailers: FieldSection?
     var informational: [ResponseHead] = []
-    var transactions: [TransactionMetrics] = []
+    var transactions = TransactionList()
     var lastRequestHead: [UInt8] = []
     var startedAt = Instant(nanoseconds: 0)
     var registration: Int?
@@ -286,7 +287,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
       state.exchange = nil
       let metrics = TaskMetrics(
         transactions: state.transactions, start: state.startedAt, end: now,
-        redirectCount: state.chain?.redirects.count ?? 0)
+        redirectCount: state.chainBox?.value.redirects.count ?? 0)
       let response = state.response?.ended(trailers: state.trailers ?? FieldSection(), metrics: metrics)
       return outcome(failure, response, metrics, state)
     }
