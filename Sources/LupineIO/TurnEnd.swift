@@ -8,7 +8,12 @@ internal import LupineBase
 ///
 /// Invariant: whatever was added runs exactly once, whether the loop goes on or ends.
 final class TurnEnd {
-  private var works: [@Sendable () -> Void] = []
+  /// A function in a structure is kept as it is; in an array of its own it would be wrapped.
+  private struct Work: Sendable {
+    let run: @Sendable () -> Void
+  }
+
+  private var works: [Work] = []
   /// How many `works` are: to look at the array itself is checked for exclusive access, each time.
   private var count = 0
   private var priority = TaskPriority.medium
@@ -23,7 +28,7 @@ final class TurnEnd {
   func add(_ work: @escaping @Sendable () -> Void, priority: TaskPriority) {
     if count == 0 { self.priority = priority }
     count += 1
-    works.append(work)
+    works.append(Work(run: work))
     if count >= Self.batchSize { flush() }
   }
 
@@ -42,14 +47,14 @@ final class TurnEnd {
     let isSingle = count == 1
     count = 0
     guard !isSingle else {
-      works.removeLast()()
+      works.removeLast().run()
       return
     }
     let batch = works
     works = []
     works.reserveCapacity(batch.count)
     Task.detached(priority: priority) {
-      for work in batch { work() }
+      for work in batch { work.run() }
     }
   }
 }

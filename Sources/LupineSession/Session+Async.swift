@@ -14,7 +14,13 @@ extension Session {
   public func data(
     for request: Request, delegate: (any SessionTaskDelegate)? = nil
   ) async throws -> (Data, Response) {
-    try await data(for: request, delegate: delegate, kind: .data, onSent: nil)
+    let (run, consumer) = try buffered(request, delegate, .data, onSent: nil)
+    await withTaskCancellationHandler {
+      await wait(afterCallbacks: run.callbacks != nil) { begin(run, consumer, delegate, $0) }
+    } onCancel: {
+      run.cancel()
+    }
+    return try consumer.take()
   }
 
   /// Fetches a URL and collects its body in memory; see `data(for:)`.
@@ -22,26 +28,35 @@ extension Session {
     try await data(for: Request(url), delegate: delegate)
   }
 
-  func data(
-    for request: Request, delegate: (any SessionTaskDelegate)?, kind: TaskRun.Kind,
+  /// A task of the `async` API whose body is collected. It may be cancelled before it begins.
+  private func buffered(
+    _ request: Request, _ delegate: (any SessionTaskDelegate)?, _ kind: TaskRun.Kind,
     onSent: (@Sendable (Int) -> Void)?
-  ) async throws -> (Data, Response) {
+  ) throws(SessionError) -> (TaskRun, BufferConsumer) {
     try checkValid(request)
-    let cancellation = CancellationRelay()
-    let isObserved = isObserved(delegate)
-    return try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<(Data, Response), any Error>) in
-        let consumer = BufferConsumer(
-          limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize,
-          completion: afterCallbacks(isObserved, Task.currentPriority, continuation))
-        let run = TaskRun(
-          request, session: self, consumer: consumer, kind: kind, isObserved: isObserved, onSent: onSent)
-        cancellation.attach(run)
-        launch(run, delegate)
-      }
+    let consumer = BufferConsumer(limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize)
+    let run = TaskRun(
+      request, session: self, consumer: consumer, kind: kind, isObserved: isObserved(delegate), onSent: onSent)
+    return (run, consumer)
+  }
+
+  private func begin(
+    _ run: TaskRun, _ consumer: BufferConsumer, _ delegate: (any SessionTaskDelegate)?, _ waiter: Waiter
+  ) {
+    consumer.attach(waiter)
+    launch(run, delegate)
+  }
+
+  private func upload(
+    _ request: Request, _ delegate: (any SessionTaskDelegate)?, onSent: (@Sendable (Int) -> Void)?
+  ) async throws -> (Data, Response) {
+    let (run, consumer) = try buffered(request, delegate, .upload, onSent: onSent)
+    await withTaskCancellationHandler {
+      await wait(afterCallbacks: run.callbacks != nil) { begin(run, consumer, delegate, $0) }
     } onCancel: {
-      cancellation.cancel()
+      run.cancel()
     }
+    return try consumer.take()
   }
 
   /// Sends bytes as the body of a request, and collects the response; see `data(for:)`.
@@ -80,9 +95,9 @@ extension Session {
   ) async throws -> (Data, Response) {
     var request = request
     request.body = body
-    guard let progress else { return try await data(for: request, delegate: delegate, kind: .upload, onSent: nil) }
+    guard let progress else { return try await upload(request, delegate, onSent: nil) }
     let total = Locked<Int64>(0)
-    return try await data(for: request, delegate: delegate, kind: .upload) { count in
+    return try await upload(request, delegate) { count in
       progress(
         total.withLock {
           $0 += Int64(count)
@@ -109,7 +124,7 @@ extension Session {
       limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize, completion: completion)
     let run = TaskRun(request, session: self, consumer: consumer, takesAnswersAtOnce: false)
     run.start()
-    return { run.cancel() }
+    return run.cancel
   }
 
   /// Runs `work` on the engine's thread, where completions of `data(for:completion:)` run. With another transport: at once, here.

@@ -100,20 +100,6 @@ extension Session {
     task.resume()
   }
 
-  /// What a task of the `async` API ends with comes after what its delegates are told.
-  func afterCallbacks<Value: Sendable>(
-    _ isObserved: Bool, _ priority: TaskPriority, _ continuation: CheckedContinuation<Value, any Error>
-  ) -> @Sendable (Result<Value, SessionError>) -> Void {
-    guard isObserved else {
-      return { [engine] result in
-        guard let engine else { return continuation.resume(result) }
-        engine.loop.atEndOfTurn(priority: priority) { continuation.resume(result) }
-      }
-    }
-    let queue = delegateQueue
-    return { result in queue.async { continuation.resume(result) } }
-  }
-
   // MARK: All of them
 
   /// The tasks that have begun and not completed, those of the `async` API too. A task that never began is not among them.
@@ -130,15 +116,5 @@ extension Session {
   /// The same at once, from any thread.
   package var allTasks: [SessionTask] {
     registry.runs.map { $0.face }.sorted { $0.taskIdentifier < $1.taskIdentifier }
-  }
-}
-
-extension CheckedContinuation where E == any Error {
-  /// Not `resume(with:)`, for which a result of another type is made, and its metadata looked for.
-  fileprivate func resume(_ result: sending Result<T, SessionError>) {
-    switch result {
-    case .success(let value): resume(returning: value)
-    case .failure(let error): resume(throwing: error)
-    }
   }
 }

@@ -4,13 +4,24 @@ internal import LupineBase
 
 /// Collects a body in memory, up to a limit, and tells who waits for it.
 final class BufferConsumer: ResponseConsumer {
+  typealias Outcome = Result<(Data, Response), SessionError>
+
+  /// A function in a structure passes generic code as it is; alone it would be wrapped on the way in, and once more on the way out.
+  private struct Completion: Sendable {
+    let call: @Sendable (Outcome) -> Void
+  }
+
   private struct State {
     /// In the form in which it is handed out: of a body of a gigabyte even one copy more is a second, and `Data` grows in place.
     var bytes = Data()
     /// What the head announces; 0 if nothing.
     var expected = 0
     var isTooLarge = false
-    var completion: (@Sendable (Result<(Data, Response), SessionError>) -> Void)?
+    var completion: Completion?
+    /// Is woken, and takes the outcome then: it passes through no other hands.
+    var waiter: Waiter?
+    /// From the end until the waiter takes it.
+    var outcome: Outcome?
 
     mutating func append(_ span: Span<UInt8>) {
       // Announced lengths are the peer's word: reserve for them within reason only. Most bodies come whole, and need none.
@@ -22,9 +33,36 @@ final class BufferConsumer: ResponseConsumer {
   private let state: LockedStorage<State>
   private let limit: Int
 
-  init(limit: Int, completion: @escaping @Sendable (Result<(Data, Response), SessionError>) -> Void) {
+  /// Calls `completion` once.
+  init(limit: Int, completion: @escaping @Sendable (Outcome) -> Void) {
     self.limit = max(0, limit)
-    state = LockedStorage(State(completion: completion))
+    state = LockedStorage(State(completion: Completion(call: completion)))
+  }
+
+  /// For who will `attach`, and then `take`.
+  init(limit: Int) {
+    self.limit = max(0, limit)
+    state = LockedStorage(State())
+  }
+
+  /// Wakes `waiter` when the end has come, which may be now.
+  func attach(_ waiter: Waiter) {
+    let hasEnded = state.withLock { state -> Bool in
+      guard state.outcome == nil else { return true }
+      state.waiter = waiter
+      return false
+    }
+    if hasEnded { waiter.wake() }
+  }
+
+  /// For the waiter, once, when it was woken.
+  func take() throws(SessionError) -> (Data, Response) {
+    let outcome = state.withLock { state -> Outcome? in
+      defer { state.outcome = nil }
+      return state.outcome
+    }
+    guard let outcome else { preconditionFailure("a waiter takes the outcome once, after the end") }
+    return try outcome.get()
   }
 
   func receive(_ response: Response, from exchange: any TransportExchange) {
@@ -54,11 +92,22 @@ final class BufferConsumer: ResponseConsumer {
   func end(_ result: Result<Response, SessionError>) {
     let (bytes, isTooLarge, completion) = state.withLock { state in
       defer {
-        state.completion = nil
         state.bytes = Data()
+        state.completion = nil
       }
       return (state.bytes, state.isTooLarge, state.completion)
     }
+    let outcome = outcome(of: result, bytes, isTooLarge)
+    if let completion { return completion.call(outcome) }
+    let waiter = state.withLock { state -> Waiter? in
+      state.outcome = outcome
+      defer { state.waiter = nil }
+      return state.waiter
+    }
+    waiter?.wake()
+  }
+
+  private func outcome(of result: Result<Response, SessionError>, _ bytes: Data, _ isTooLarge: Bool) -> Outcome {
     switch result {
     case .success(let response) where isTooLarge:
       // The rest had arrived before the cancellation did.
@@ -67,11 +116,11 @@ final class BufferConsumer: ResponseConsumer {
       error.response = response
       error.requestHead = response.requestHead
       error.metrics = response.metrics
-      completion?(.failure(tooLarge(error, bytes)))
-    case .success(let response): completion?(.success((bytes, response)))
+      return .failure(tooLarge(error, bytes))
+    case .success(let response): return .success((bytes, response))
     case .failure(var error):
       error.partialBody = [UInt8](bytes)
-      completion?(.failure(isTooLarge ? tooLarge(error, bytes) : error))
+      return .failure(isTooLarge ? tooLarge(error, bytes) : error)
     }
   }
 
