@@ -47,13 +47,13 @@ package final class Transfer {
   var waitTimer: TimerIdentifier?
 
   /// - Parameter createdAt: when the caller asked, so that the total deadline covers everything.
-  package init(_ request: TransferRequest, handler: any TransferHandler, createdAt: Instant) {
-    self.request = request
+  package init(_ request: consuming TransferRequest, handler: any TransferHandler, createdAt: Instant) {
     self.handler = handler
     head = request.head
     expectsContinue = request.headWithoutExpectation != nil
     clock = DeadlineClock(limits: request.deadlines, now: createdAt)
     record.createdAt = createdAt
+    self.request = consume request
   }
 
   var hasEnded: Bool {

@@ -63,8 +63,8 @@ package struct StreamBody: Sendable {
   }
 }
 
-/// A request as the engine sees it: bytes to send and rules to follow. A class because it is large and read in pieces.
-package final class TransferRequest: Sendable {
+/// A request as the engine sees it: bytes to send and rules to follow. Large: it is made once, in its transfer, and read there in pieces.
+package struct TransferRequest: Sendable {
   /// Where to.
   package let key: PoolKey
   /// Request line and fields, with the empty line, ready for the wire.

@@ -175,6 +175,17 @@ struct ComposedFields: Sendable {
     run.isSensitive(name) || hop?.chain.sensitiveFields.contains(name) ?? false
   }
 
+  private static let blankBytes = [UInt8](repeating: 0, count: 1024)
+
+  /// Zeroes to write over. Not by `Array(repeating:count:)` as long as few are wanted: it asks the runtime for the metadata of its storage.
+  private static func blank(_ size: Int) -> [UInt8] {
+    guard size <= blankBytes.count else { return [UInt8](repeating: 0, count: size) }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(size)
+    bytes.append(contentsOf: blankBytes[..<size])
+    return bytes
+  }
+
   /// The head as it is sent.
   ///
   /// - Parameter isExpecting: whether to ask for 100 (Continue).
@@ -187,7 +198,7 @@ struct ComposedFields: Sendable {
     if let prepared, cookies == nil, framing == .none, !isExpecting {
       let host = url.authority
       let size = RequestEncoder.headSize(method: method, target: target, host: host, fields: prepared)
-      var head = [UInt8](repeating: 0, count: size)
+      var head = Self.blank(size)
       var output = head.mutableSpan
       try RequestEncoder.head(method: method, target: target, host: host, fields: prepared, into: &output)
       return head

@@ -154,7 +154,7 @@ final class EngineTransport: Transport {
     do throws(SessionError) {
       let transferRequest = try transferRequest(request)
       let exchange = exchange(transferRequest.head)
-      exchange.begin(Transfer(transferRequest, handler: exchange, createdAt: EventLoop.monotonicNow()))
+      exchange.begin(Transfer(consume transferRequest, handler: exchange, createdAt: EventLoop.monotonicNow()))
       return exchange
     } catch {
       let exchange = exchange([])
@@ -226,11 +226,17 @@ final class EngineTransport: Transport {
     deadlines.total = request.totalNanoseconds
     return TransferRequest(
       key: key(for: request, through: way), method: request.method, head: head, headWithoutExpectation: plainHead,
-      context: RequestContext(isHead: request.method == "HEAD", isConnect: request.method == "CONNECT"), body: body,
+      context: Self.context(of: request.method), body: body,
       hasIdempotencyKey: request.composition.hasIdempotencyKey, deadlines: deadlines,
       decodesContent: request.decodesContent,
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default,
       forwardTarget: form.isAbsolute ? request.url.requestString : nil)
+  }
+
+  /// What most requests are is asked first: strings that differ are compared at length.
+  private static func context(of method: String) -> RequestContext {
+    guard method != "GET" else { return RequestContext() }
+    return RequestContext(isHead: method == "HEAD", isConnect: method == "CONNECT")
   }
 
   /// A proxy behind a reference: the value is large, and most requests have none to carry about.
