@@ -15,12 +15,7 @@ extension Session {
     for request: Request, delegate: (any SessionTaskDelegate)? = nil
   ) async throws -> (Data, Response) {
     let (run, consumer) = try buffered(request, delegate, .data, onSent: nil)
-    await withTaskCancellationHandler {
-      await wait(afterCallbacks: run.callbacks != nil) { begin(run, consumer, delegate, $0) }
-    } onCancel: {
-      run.cancel()
-    }
-    return try consumer.take()
+    return try await answer(of: run, consumer, delegate)
   }
 
   /// Fetches a URL and collects its body in memory; see `data(for:)`.
@@ -40,23 +35,11 @@ extension Session {
     return (run, consumer)
   }
 
-  private func begin(
-    _ run: TaskRun, _ consumer: BufferConsumer, _ delegate: (any SessionTaskDelegate)?, _ waiter: Waiter
-  ) {
-    consumer.attach(waiter)
-    launch(run, delegate)
-  }
-
   private func upload(
     _ request: Request, _ delegate: (any SessionTaskDelegate)?, onSent: (@Sendable (Int) -> Void)?
   ) async throws -> (Data, Response) {
     let (run, consumer) = try buffered(request, delegate, .upload, onSent: onSent)
-    await withTaskCancellationHandler {
-      await wait(afterCallbacks: run.callbacks != nil) { begin(run, consumer, delegate, $0) }
-    } onCancel: {
-      run.cancel()
-    }
-    return try consumer.take()
+    return try await answer(of: run, consumer, delegate)
   }
 
   /// Sends bytes as the body of a request, and collects the response; see `data(for:)`.
