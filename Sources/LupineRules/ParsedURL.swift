@@ -73,7 +73,7 @@ package struct ParsedURL: Hashable, Sendable {
   /// What stands in the request line (origin form): path and query, at least `/`.
   package var target: String { parts.target }
   /// How many UTF-8 bytes of the target are path.
-  private var pathLength: Int { parts.pathLength }
+  var pathLength: Int { parts.pathLength }
   /// The part after `#`, never sent.
   package var fragment: String? { parts.fragment }
 

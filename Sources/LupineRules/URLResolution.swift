@@ -27,8 +27,12 @@ extension URLReader {
       target.append(contentsOf: fragmentStart == 0 ? base.target.utf8 : base.path.utf8)
     } else {
       if reference[0] != slash {
-        let path = base.path.utf8
-        target.append(contentsOf: path[...(path.lastIndex(of: slash) ?? path.startIndex)])
+        // Byte by byte, and not by way of the path as a text of its own: a client's paths are resolved for each of its requests.
+        let former = base.target
+        let bytes = former.utf8.span
+        var end = base.pathLength
+        while end > 1, bytes[end - 1] != slash { end -= 1 }
+        for index in 0..<end { target.append(bytes[index]) }
       }
       try appendEncoded(reference, 0..<pathEnd, to: &target)
       target = DotSegments.removed(from: target)
