@@ -156,6 +156,12 @@ let package = Package(
     // What several test targets need and users do not.
     .target(name: "LupineTestSupport", path: "Tests/Support", swiftSettings: settings),
 
+    // Counts what a request allocates: in its optimised form only does that say anything, so it is a program, and no test.
+    .target(name: "CAllocations", path: "Tests/CAllocations"),
+    .executableTarget(
+      name: "allocations", dependencies: ["LupineSession", "LupineTesting", "CAllocations"], path: "Tests/Allocations",
+      swiftSettings: settings),
+
     tests("LupineBaseTests", ["LupineBase"]),
     tests("LupineWireTests", ["LupineWire", "LupineBase", "LupineTestSupport"], resources: [.copy("Cases")]),
     tests(
