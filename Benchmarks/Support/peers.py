@@ -53,6 +53,7 @@ class Peers:
             for job in ["getloop", "transfer"]:
                 self.program(peer, job)
         self.program("urllib3", "getloop")
+        build_peer("bareloop")
 
 
 def without_debugging(program):

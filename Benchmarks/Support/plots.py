@@ -3,7 +3,7 @@
 import os
 
 from report import busy
-from scenarios import AHC, AWAIT, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, URLLIB3, URLSESSION, WRK
+from scenarios import AHC, AWAIT, BARE, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, URLLIB3, URLSESSION, WRK
 from svg import GREY, INK, LIGHT, OURS, PALETTE, WARNING, Canvas, LogAxis, dot_rows, median, short, tick_label
 
 MINE = (CALLBACKS, AWAIT, ENGINE, MANAGER)
@@ -11,7 +11,7 @@ WIDTH = 900
 
 
 def colour(candidate):
-    return OURS if candidate.startswith("Lupine") else GREY if candidate in (WRK,) else "#0969da"
+    return OURS if candidate.startswith("Lupine") else GREY if candidate in (WRK, BARE) else "#0969da"
 
 
 def taken(result, scenario, candidate, figure="cpu"):
@@ -210,13 +210,13 @@ def budgets(path, result):
     return True
 
 
-SIDE = [CALLBACKS, AWAIT, ENGINE, WRK, LIBCURL, GO, AHC, URLSESSION, URLLIB3]
+SIDE = [CALLBACKS, AWAIT, ENGINE, BARE, WRK, LIBCURL, GO, AHC, URLSESSION, URLLIB3]
 LARGE = [CALLBACKS, AWAIT, CURL, LIBCURL, BIG, GO, AHC, URLSESSION]
 CHUNKS = {CALLBACKS: "Lupine, pieces shown", AWAIT: "Lupine, chunks awaited"}
 plots = {
     "reuse.svg": reuse,
     "peers.svg": dots("Side by side: CPU time of the client for each GET of 13 bytes",
-                      "Connections kept. wrk, which does next to nothing with what it reads, is the floor. × beside the first row.",
+                      "Connections kept. A bare loop, which looks at nothing that it reads, is the floor. × beside the first row.",
                       "CPU time per GET, µs, logarithmic: further left is better",
                       [make("get-64", "64 connections, plaintext", SIDE), make("tls-64", "64 connections, TLS 1.3", SIDE),
                        make("get-1", "1 connection, plaintext", SIDE)], share=True),

@@ -6,12 +6,12 @@ from collections import namedtuple
 
 from harness import processors
 from report import Row
-from scenarios import AHC, AWAIT, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, URLLIB3, URLSESSION, WRK
+from scenarios import AHC, AWAIT, BARE, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, URLLIB3, URLSESSION, WRK
 
 # `peer` None: our figure alone, against an absolute budget. `design`: the line of the design's table that the row answers.
 Specification = namedtuple("Specification", "title unit budget scenario ours peer figure design", defaults=[None, "cpu", None])
 
-SHORT = {LIBCURL: "", AHC: "-ahc", URLSESSION: "-urlsession", GO: "-go", URLLIB3: "-urllib3", WRK: "-wrk"}
+SHORT = {LIBCURL: "", AHC: "-ahc", URLSESSION: "-urlsession", GO: "-go", URLLIB3: "-urllib3", WRK: "-wrk", BARE: "-bare"}
 rows = {}
 
 
@@ -28,12 +28,14 @@ def beside(name, title, scenario, ours, peers, unit="µs", figure="cpu", budgets
 
 EVERY = [LIBCURL, AHC, URLSESSION, GO, URLLIB3]
 for peer in [LIBCURL, GO]:
-    add("floor-64" + SHORT[peer], f"GET, 64 connections, wrk ÷ {peer}: the floor", "µs", None, "get-64", WRK, peer)
-add("floor-1", "GET, 1 connection, wrk ÷ libcurl: the floor", "µs", None, "get-1", WRK, LIBCURL)
+    add("floor-64" + SHORT[peer], f"GET, 64 connections, a bare loop ÷ {peer}: the floor", "µs", None, "get-64", BARE, peer)
+add("floor-1", "GET, 1 connection, a bare loop ÷ libcurl: the floor", "µs", None, "get-1", BARE, LIBCURL)
+add("wrk-64", "GET, 64 connections, wrk ÷ libcurl", "µs", None, "get-64", WRK, LIBCURL)
+add("wrk-1", "GET, 1 connection, wrk ÷ libcurl", "µs", None, "get-1", WRK, LIBCURL)
 beside("get-await-64", "GET, 64 connections, await", "get-64", AWAIT, EVERY, budgets={LIBCURL: 0.5, AHC: 0.2}, design={
     LIBCURL: "keep-alive GET, 13 bytes, 64 connections, `await session.data(for:)` ÷ libcurl",
     AHC: "keep-alive GET, 13 bytes, 64 connections, `await session.data(for:)` ÷ AsyncHTTPClient"})
-beside("get-callback-64", "GET, 64 connections, callbacks", "get-64", CALLBACKS, [LIBCURL, WRK, AHC, GO], budgets={LIBCURL: 0.4, WRK: 1.5},
+beside("get-callback-64", "GET, 64 connections, callbacks", "get-64", CALLBACKS, [LIBCURL, BARE, WRK, AHC, GO], budgets={LIBCURL: 0.4, WRK: 1.5},
        design={LIBCURL: "keep-alive GET, 13 bytes, 64 connections, callbacks ÷ libcurl", WRK: "keep-alive GET, 13 bytes, 64 connections, callbacks ÷ `wrk`"})
 beside("get-engine-64", "GET, 64 connections, await on the engine's executor", "get-64", ENGINE, [LIBCURL])
 beside("get-callback-1", "GET, 1 connection, callbacks", "get-1", CALLBACKS, [LIBCURL, WRK, AHC, GO], budgets={LIBCURL: 0.9},

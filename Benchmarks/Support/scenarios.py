@@ -9,13 +9,14 @@ import shutil
 
 import counting
 import parsers
-from harness import Failure, Nginx, Others, Sink, client, first_line, large_file, require, scratch_directory
+from harness import Failure, Nginx, Others, Sink, build_peer, client, first_line, large_file, require, scratch_directory
 from peers import shipped_bytes, without_debugging
 
 GIBI = 1 << 30
 CALLBACKS, AWAIT, ENGINE, MANAGER = "Lupine, callbacks", "Lupine, await", "Lupine, await on the engine", "Lupine, manager"
-LIBCURL, BIG, AHC, URLSESSION, GO, URLLIB3, WRK, CURL = (
-    "libcurl", "libcurl, 256 KiB", "AsyncHTTPClient", "URLSession", "Go net/http", "urllib3", "wrk", "curl")
+LIBCURL, BIG, AHC, URLSESSION, GO, URLLIB3, WRK, CURL, BARE = (
+    "libcurl", "libcurl, 256 KiB", "AsyncHTTPClient", "URLSession", "Go net/http", "urllib3", "wrk", "curl",
+    "a bare loop")
 MODES = {CALLBACKS: "callback", AWAIT: "await", ENGINE: "engine"}
 # Dear candidates send a smaller share of the requests, so that all runs take about as long.
 SHARES = {AHC: 0.4, URLSESSION: 0.06, URLLIB3: 0.07, GO: 0.8}
@@ -116,12 +117,18 @@ def loop(bench, candidate, url, connections, count, *options):
 
 
 def wrk(bench, url, connections):
-    """wrk does next to nothing with what it reads: what it costs is what the kernel takes from everybody."""
+    """wrk does little with what it reads, but asks epoll for writability before each request, and no longer afterwards: two calls more."""
     require("wrk")
     seconds = 1 if bench.quick else 2
     result = client(["wrk", "-t", "1", "-c", connections, "-d", f"{seconds}s", url])
     requests = int(re.search(r"(\d+) requests in", result["output"]).group(1))
     return {"cpu": result["processMicroseconds"] / requests, "perSecond": requests / seconds}
+
+
+def bare(bench, url, connections, count):
+    """A loop in C that parses nothing: what it costs is what the kernel takes from everybody."""
+    result = client([build_peer("bareloop"), url, connections, count])
+    return {"cpu": result["cpuMicroseconds"], "perSecond": result["perSecond"]}
 
 
 def gets(candidates, connections, path="/hello", tls=False, count=40_000, options=(), size=None):
@@ -135,6 +142,8 @@ def gets(candidates, connections, path="/hello", tls=False, count=40_000, option
         def once(candidate):
             if candidate == WRK:
                 return wrk(bench, url, connections)
+            if candidate == BARE:
+                return bare(bench, url, connections, requests)
             more = list(options) + (["--decode"] if candidate == LIBCURL and size else [])
             figures = loop(bench, candidate, url, connections, requests, *more)
             if size and figures["bytes"] != size * figures["requests"]:
@@ -355,9 +364,9 @@ LATENCY = ["--latency"]
 
 # name: (maker of candidates, how often each runs at most, if nothing is to be warmed up)
 scenarios = {
-    "get-1": (gets(OURS + [ENGINE, WRK] + ALL, 1, count=12_000), None),
+    "get-1": (gets(OURS + [ENGINE, WRK, BARE] + ALL, 1, count=12_000), None),
     "get-8": (gets(OURS + MAIN, 8), None),
-    "get-64": (gets(OURS + [ENGINE, WRK] + ALL, 64), None),
+    "get-64": (gets(OURS + [ENGINE, WRK, BARE] + ALL, 64), None),
     "get-512": (gets(OURS + MAIN, 512), None),
     "engines-64": (engines, None),
     "json-64": (manager, None),
