@@ -79,7 +79,8 @@ def instructions(words, count, directory):
 def owner(frames):
     """The part of the stack that asked for memory: the innermost function of ours, by its module; the pool apart from its engine."""
     for frame in frames:
-        if re.search(r"PoolMachine|EnginePool|SlotList", frame):
+        # A mangled name leaves out words that it has said before: EnginePool of LupineEngine is 12LupineEngine0B4Pool.
+        if re.search(r"PoolMachine|EnginePool|SlotList|12LupineEngine0B4Pool", frame):
             return "pool"
         module = MODULE.search(frame)
         if module:

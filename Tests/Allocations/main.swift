@@ -6,7 +6,7 @@ import Synchronization
 
 // Counts who asks for memory while requests are fetched over a kept connection. The wire and the pool must not: status 1 if they do.
 //
-// usage: allocations [REQUESTS]
+// usage: allocations [REQUESTS]: 1,000, or a few more; there is room for 65,536 stacks, those of the server included
 
 let requests = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 1_000
 let server = try LoopbackServer { _, connection in try connection.respond(text: "Hello, world!") }
@@ -44,8 +44,11 @@ func fetch(_ count: Int) async {
 /// The part of a stack that asked: the innermost function of ours, by its module; the pool apart from its engine.
 func owner(_ allocation: Int) -> String {
   for frame in 0..<allocations_depth(allocation) {
-    guard let name = unsafe allocations_symbol(allocation, frame).map({ unsafe String(cString: $0) }) else { continue }
-    if ["PoolMachine", "EnginePool", "SlotList"].contains(where: { name.contains($0) }) { return "pool" }
+    guard let name = unsafe allocations_symbol(allocation, frame).map({ unsafe String(cString: $0) }),
+      let readable = unsafe allocations_readable_symbol(allocation, frame).map({ unsafe String(cString: $0) })
+    else { continue }
+    if ["PoolMachine", "EnginePool", "SlotList"].contains(where: { readable.contains($0) }) { return "pool" }
+    // The first module of the linker's name is the one that the code was written in.
     let modules = ["Base", "Wire", "IO", "TLS", "Rules", "Engine", "Session", "Testing"].map { "Lupine\($0)" }
     if let first = modules.compactMap({ name.firstRange(of: $0)?.lowerBound }).min() {
       return modules.first { name[first...].hasPrefix($0) } ?? "other"

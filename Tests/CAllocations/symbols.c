@@ -7,9 +7,13 @@
 #include <link.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+// Of the Swift runtime.
+extern char *swift_demangle(const char *name, size_t length, char *output, size_t *outputLength, uint32_t flags);
 
 struct function {
   uintptr_t begin, end;
@@ -70,4 +74,13 @@ const char *allocations_symbol(size_t allocation, size_t frame) {
     else high = middle;
   }
   return low > 0 && address < functions[low - 1].end ? functions[low - 1].name : NULL;
+}
+
+const char *allocations_readable_symbol(size_t allocation, size_t frame) {
+  static char *last;
+  const char *name = allocations_symbol(allocation, frame);
+  if (!name) return NULL;
+  free(last);
+  last = swift_demangle(name, strlen(name), NULL, NULL, 0);
+  return last ? last : name;
 }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPTypes
 import LupineSession
 import LupineTesting
+import Synchronization
 import Testing
 
 /// Cancellation in every phase: one completion, and nothing left behind.
@@ -48,7 +49,36 @@ import Testing
         return try await session.data(from: server.url("/hello"))
       }
       task.cancel()
+      let error = try await failure { try await task.value }
+      #expect(error.code == .cancelled)
+      #expect(try #require(error.metrics).duration == .zero)
+      #expect(try #require(error.metrics).start > 0)
+    }
+  }
+
+  private final class Creations: SessionTaskDelegate {
+    let count = Atomic<Int>(0)
+    var handledCallbacks: CallbackSet { .createdTask }
+
+    /// Takes its time, so that a call that does not wait for it ends before.
+    func session(_ session: Session, didCreateTask task: SessionTask) {
+      let end = ContinuousClock.now + .milliseconds(20)
+      while ContinuousClock.now < end {}
+      count.add(1, ordering: .relaxed)
+    }
+  }
+
+  /// Also then a delegate hears of the task before the call ends.
+  @Test func beforeItBeginsWithADelegate() async throws {
+    try await withServer { session, server in
+      let creations = Creations()
+      let task = Task {
+        _ = await eventually { Task.isCancelled }
+        return try await session.data(from: server.url("/hello"), delegate: creations)
+      }
+      task.cancel()
       try await expectFailure(.cancelled) { try await task.value }
+      #expect(creations.count.load(ordering: .relaxed) == 1)
     }
   }
 

@@ -285,6 +285,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
       guard !state.isEnding else { return nil }
       state.isEnding = true
       state.exchange = nil
+      // A task that was cancelled before it began took no time.
+      if state.startedAt.nanoseconds == 0 { state.startedAt = now }
       let metrics = TaskMetrics(
         transactions: state.transactions, start: state.startedAt, end: now,
         redirectCount: state.chainBox?.value.redirects.count ?? 0)

@@ -72,7 +72,8 @@ extension Session {
   private func begin(
     _ run: TaskRun, _ consumer: BufferConsumer, _ delegate: (any SessionTaskDelegate)?, _ waiter: Waiter
   ) {
-    consumer.attach(waiter)
+    // In this order: of a task that was cancelled before it began, delegates hear that it was created before the call ends.
     launch(run, delegate)
+    consumer.attach(waiter)
   }
 }

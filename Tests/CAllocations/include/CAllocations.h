@@ -20,5 +20,7 @@ const void *allocations_frame(size_t allocation, size_t frame);
 size_t allocations_read_symbols(void);
 // The name of the function of a frame, as the linker knows it; null: it is none of this program's.
 const char *allocations_symbol(size_t allocation, size_t frame);
+// The same as people write it: the linker's leaves out words that it has said before. Lives until the next call.
+const char *allocations_readable_symbol(size_t allocation, size_t frame);
 
 #endif
