@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
+
+#include "../measure.h"
 
 enum { eventRoom = 512, bufferSize = 256 * 1024 };
 
@@ -20,18 +20,6 @@ static void require(int holds, const char *what) {
   if (holds) return;
   fprintf(stderr, "bareloop: %s: %s\n", what, strerror(errno));
   exit(1);
-}
-
-static double cpu(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_utime.tv_sec * 1e6 + usage.ru_utime.tv_usec + usage.ru_stime.tv_sec * 1e6 + usage.ru_stime.tv_usec;
-}
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec + time.tv_nsec / 1e9;
 }
 
 static int connected(int epoll, const struct sockaddr_in *address) {

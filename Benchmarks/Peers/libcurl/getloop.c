@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
+
+#include "../measure.h"
 
 static size_t received;
 // Bodies that begin with "r": the server's word for a TLS session that was resumed.
@@ -23,18 +23,6 @@ static size_t take(char *data, size_t size, size_t count, void *user) {
   if (count > 0 && data[0] == 'r') resumed++;
   received += size * count;
   return size * count;
-}
-
-static double cpu(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_utime.tv_sec * 1e6 + usage.ru_utime.tv_usec + usage.ru_stime.tv_sec * 1e6 + usage.ru_stime.tv_usec;
-}
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec + time.tv_nsec / 1e9;
 }
 
 // Which of the handles it is.

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
+
+#include "../measure.h"
 
 static size_t received;
 
@@ -22,18 +22,6 @@ static size_t take(char *data, size_t size, size_t count, void *file) {
   }
   received += size * count;
   return file ? fwrite(data, 1, size * count, file) : size * count;
-}
-
-static double cpu(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_utime.tv_sec * 1e6 + usage.ru_utime.tv_usec + usage.ru_stime.tv_sec * 1e6 + usage.ru_stime.tv_usec;
-}
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec + time.tv_nsec / 1e9;
 }
 
 // What the kernel calls the high-water mark of this process's memory. Not ru_maxrss, which is inherited from the parent.
