@@ -67,12 +67,14 @@ import Testing
       }
     }
     // Everything was said, and nothing twice in a row. What a command passes through may have been seen as well: a link that comes up does so
-    // before it has a carrier.
+    // before it has a carrier. So there and back once more at most, for each command that brings one up.
+    let detours = rows.count { $0.command.contains(" up") }
     for (said, wanted) in [
       (lines().map { $0.contains(#""isReachable":true"#) }, anywhere),
       (address().map { $0.hasPrefix("Reachable") }, toAddress),
     ] {
-      #expect(said.count >= wanted.count && said.first == wanted.first && said.last == wanted.last)
+      #expect(said.count >= wanted.count && said.count <= wanted.count + 2 * detours)
+      #expect(said.first == wanted.first && said.last == wanted.last)
       #expect(zip(said, said.dropFirst()).allSatisfy { $0 != $1 })
     }
   }
