@@ -9,11 +9,11 @@ internal import CLupineLinux
 /// - **EBADF, EFAULT, ENOTSOCK** can only come from a mistake in this package: they trap, because going on with a descriptor
 ///   that is not ours reads or writes somebody else's data. **EINVAL** traps too where every argument is made by this package
 ///   (epoll, event descriptors, socket reads and writes, socket options, clocks). It is an ordinary error where a user's address, path or
-///   kind of file can cause it: connect, bind, open, rename, and reads, writes, sync, `sendfile` and `splice` of files.
+///   kind of file can cause it: connect, bind, open, rename, and reads, writes, sync and `sendfile` of files.
 /// - Everything else becomes an `IOError`, which keeps the number.
 ///
 /// Every descriptor is born close-on-exec, every socket nonblocking. SIGPIPE: sockets are written with MSG_NOSIGNAL; `sendfile`
-/// and `splice` know no such flag and may only be called on threads of this package, which block every signal.
+/// knows no such flag and may only be called on threads of this package, which block every signal.
 package enum SystemCalls {
   /// Runs `body` until it is not interrupted. nil stands for EAGAIN.
   @inline(__always)
@@ -72,16 +72,6 @@ package enum SystemCalls {
     guard CLupineLinux.close(number) != 0 else { return nil }
     let code = clupine_errno()
     return code == EINTR ? nil : failure(.close, code, invalidArgumentTraps: true)
-  }
-
-  /// The two ends of a pipe, both nonblocking.
-  package static func makePipe() throws(IOError) -> (reading: Int32, writing: Int32) {
-    var ends: (Int32, Int32) = (-1, -1)
-    let code = unsafe withUnsafeMutablePointer(to: &ends) { pointer in
-      unsafe pointer.withMemoryRebound(to: Int32.self, capacity: 2) { unsafe pipe2($0, O_CLOEXEC | O_NONBLOCK) }
-    }
-    guard code == 0 else { throw failure(.pipe, clupine_errno(), invalidArgumentTraps: true) }
-    return ends
   }
 
   static func eventDescriptor(semaphore: Bool) throws(IOError) -> Descriptor {
@@ -341,19 +331,6 @@ package enum SystemCalls {
       unsafe sendfile(output, input, &position, min(count, sliceSize))
     }
     return sent.map { $0 == 0 && count > 0 ? .end : .bytes($0) } ?? .wouldBlock
-  }
-
-  /// Moves at most 512 KiB from a pipe to anything, or from anything to a pipe, without copying. Only on threads of this package.
-  /// At least one side is a pipe; both are nonblocking.
-  package static func splice(
-    from input: borrowing Descriptor, to output: borrowing Descriptor, count: Int
-  ) throws(IOError) -> ReadResult {
-    let (input, output) = (input.number, output.number)
-    let moved = try value(.splice, invalidArgumentTraps: false) {
-      CLupineLinux.splice(
-        input, nil, output, nil, min(count, sliceSize), UInt32(SPLICE_F_MOVE | SPLICE_F_NONBLOCK))
-    }
-    return moved.map { $0 == 0 ? .end : .bytes($0) } ?? .wouldBlock
   }
 
   // MARK: Files

@@ -5,6 +5,13 @@ import Testing
 
 @testable import LupineIO
 
+private func makePipe() -> (reading: Int32, writing: Int32) {
+  var ends: [Int32] = [-1, -1]
+  let code = unsafe pipe(&ends)
+  precondition(code == 0, "there is no pipe: errno \(errno)")
+  return (ends[0], ends[1])
+}
+
 @Suite struct ProgrammerErrorTests {
   @Test func closingANumberTwiceTraps() async {
     await #expect(processExitsWith: .failure) {
@@ -24,7 +31,7 @@ import Testing
 
   @Test func sendingThroughWhatIsNoSocketTraps() async {
     await #expect(processExitsWith: .failure) {
-      let (_, writing) = try SystemCalls.makePipe()
+      let (_, writing) = makePipe()
       try send(writing, [1])
     }
   }
@@ -33,7 +40,7 @@ import Testing
     let errors = Locked<[IOError]>([])
     try onLoop { context in
       do throws(IOError) {
-        let (reading, _) = try SystemCalls.makePipe()
+        let (reading, _) = makePipe()
         _ = try register(context, reading, Handler())
         do throws(IOError) {
           _ = try register(context, reading, Handler())
@@ -123,22 +130,6 @@ import Testing
     #expect(try SystemCalls.send(socket, chunk.span) == .wouldBlock)
     let nothing: [UInt8] = []
     #expect(try SystemCalls.send(other, nothing.span) == .bytes(0))
-  }
-
-  @Test func spliceMovesThroughAPipe() throws {
-    let (number, peer) = try socketPair()
-    let socket = Descriptor(adopting: number)
-    let other = Descriptor(adopting: peer)
-    let ends = try SystemCalls.makePipe()
-    let reading = Descriptor(adopting: ends.reading)
-    let writing = Descriptor(adopting: ends.writing)
-    #expect(try SystemCalls.splice(from: other, to: writing, count: 100) == .wouldBlock)
-    _ = try SystemCalls.send(socket, ([1, 2, 3] as [UInt8]).span)
-    #expect(try SystemCalls.splice(from: other, to: writing, count: 100) == .bytes(3))
-    #expect(try SystemCalls.splice(from: reading, to: other, count: 100) == .bytes(3))
-    #expect(try SystemCalls.peek(socket) == .bytes(1))
-    try SystemCalls.shutdownWriting(socket)
-    #expect(try SystemCalls.splice(from: other, to: writing, count: 100) == .end)
   }
 
   @Test func errorsHaveTheNumberAndATextOfTheSystem() {

@@ -36,13 +36,7 @@
 // What only `_GNU_SOURCE` declares. No header of this package defines that macro: Swift's own Glibc module is built without it,
 // and a program that sees both flavours of one system type does not compile.
 int accept4(int, struct sockaddr *, socklen_t *, int);
-ssize_t splice(int, __off64_t *, int, __off64_t *, size_t, unsigned int);
-int pipe2(int[2], int);
 int pthread_setname_np(pthread_t, const char *);
-#ifndef SPLICE_F_MOVE
-#define SPLICE_F_MOVE 1
-#define SPLICE_F_NONBLOCK 2
-#endif
 
 // `errno` is a macro over a thread-local address.
 static inline int clupine_errno(void) { return errno; }
