@@ -49,7 +49,11 @@ run_tests() {
   timeout --kill-after=10 "${LUPINE_TEST_SECONDS:-900}" swift test --skip-build --disable-xctest --no-parallel --scratch-path "$folder" "$@" </dev/null 2>&1 \
     | tee "$folder/test.log" \
     | awk '/^✔ Test run/ {print; fflush(); next} /^(◇|✔ Test |↳)/ {next} {print; fflush()}' || status=$?
-  [ "$status" = 0 ] || return "$status"
+  if [ "$status" != 0 ]; then
+    # Behind a long run, where a reader of no more than its end finds it.
+    grep -aE -A 3 '^✘ Test .*recorded an issue|Fatal error|error: |SUMMARY: ' "$folder/test.log" | cut -c1-400 | tail -n 40 || true
+    return "$status"
+  fi
   # A run without a test is no run.
   grep -qE 'Test run with [1-9][0-9]* tests? .*passed' "$folder/test.log" || die "no test ran"
 }
