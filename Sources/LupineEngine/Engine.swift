@@ -59,6 +59,9 @@ package final class PoolHandle: Sendable {
     engine.loop.submit { pool.onLoop.core.adopt(pool.onLoop) }
   }
 
+  /// Where the pool lives.
+  package var loop: EventLoop { engine.loop }
+
   deinit {
     // The last session object is gone: idle connections are closed, what is under way may end.
     let pool = pool

@@ -43,22 +43,29 @@ package struct Origin: Hashable, Sendable {
 /// Two values are equal if they have the same parts; the empty path and `/` are one path, a default port written out is no port.
 /// Percent-encoding and dot segments are kept as given: they belong to the server.
 package struct ParsedURL: Hashable, Sendable {
-  /// Behind one reference, because a URL goes with a request through every floor.
-  private final class Parts: Sendable {
+  /// What stands before the path; URLs that were resolved against one base share it.
+  private final class Site: Sendable {
     let origin: Origin
     /// Made once: every request asks for it.
     let authority: String
     let userinfo: String?
+
+    init(origin: Origin, authority: String, userinfo: String?) {
+      self.origin = origin
+      self.authority = authority
+      self.userinfo = userinfo
+    }
+  }
+
+  /// Behind one reference, because a URL goes with a request through every floor.
+  private final class Parts: Sendable {
+    let site: Site
     let target: String
     let pathLength: Int
     let fragment: String?
 
-    init(
-      origin: Origin, authority: String, userinfo: String?, target: String, pathLength: Int, fragment: String?
-    ) {
-      self.origin = origin
-      self.authority = authority
-      self.userinfo = userinfo
+    init(site: Site, target: String, pathLength: Int, fragment: String?) {
+      self.site = site
       self.target = target
       self.pathLength = pathLength
       self.fragment = fragment
@@ -67,9 +74,9 @@ package struct ParsedURL: Hashable, Sendable {
 
   private let parts: Parts
 
-  package var origin: Origin { parts.origin }
+  package var origin: Origin { parts.site.origin }
   /// The part before `@`, still percent-encoded; never sent in `Host`, SNI or `Referer`.
-  package var userinfo: String? { parts.userinfo }
+  package var userinfo: String? { parts.site.userinfo }
   /// What stands in the request line (origin form): path and query, at least `/`.
   package var target: String { parts.target }
   /// How many UTF-8 bytes of the target are path.
@@ -79,8 +86,8 @@ package struct ParsedURL: Hashable, Sendable {
 
   init(origin: Origin, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
     parts = Parts(
-      origin: origin, authority: origin.authority, userinfo: userinfo, target: target, pathLength: pathLength,
-      fragment: fragment)
+      site: Site(origin: origin, authority: origin.authority, userinfo: userinfo), target: target,
+      pathLength: pathLength, fragment: fragment)
   }
 
   private init(_ parts: Parts) { self.parts = parts }
@@ -90,6 +97,9 @@ package struct ParsedURL: Hashable, Sendable {
       || left.origin == right.origin && left.userinfo == right.userinfo && left.target == right.target
         && left.pathLength == right.pathLength && left.fragment == right.fragment
   }
+
+  /// Whether both were made from one URL, and thus have one origin. False says nothing.
+  package func isRelated(to other: ParsedURL) -> Bool { parts.site === other.parts.site }
 
   package func hash(into hasher: inout Hasher) {
     hasher.combine(origin)
@@ -108,7 +118,7 @@ package struct ParsedURL: Hashable, Sendable {
   package var explicitPort: UInt16? { origin.port == origin.scheme.defaultPort ? nil : origin.port }
 
   /// What stands in `Host`.
-  package var authority: String { parts.authority }
+  package var authority: String { parts.site.authority }
 
   /// What goes into SNI and is compared with the certificate.
   package var serverName: String { origin.host.serverName }
@@ -148,9 +158,7 @@ package struct ParsedURL: Hashable, Sendable {
   /// Another URL of the same authority.
   func replacing(target: String, pathLength: Int, fragment: String?) -> ParsedURL {
     ParsedURL(
-      Parts(
-        origin: origin, authority: authority, userinfo: userinfo, target: target, pathLength: pathLength,
-        fragment: fragment))
+      Parts(site: parts.site, target: target, pathLength: pathLength, fragment: fragment))
   }
 
   /// The same URL with another fragment.

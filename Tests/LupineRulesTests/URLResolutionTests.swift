@@ -44,6 +44,21 @@ import Testing
     #expect(try URLReader.resolve("//a/c", against: base).userinfo == nil)
   }
 
+  /// What is related has one origin; that the rest is not related says nothing.
+  @Test func whatIsResolvedIsRelatedToItsBase() throws {
+    let base = try URLReader.read("http://user@a:8080/b/c")
+    for reference in ["", "d", "/d?e#f", "?x"] {
+      let url = try URLReader.resolve(reference, against: base)
+      #expect(url.isRelated(to: base))
+      #expect(url.origin == base.origin && url.authority == base.authority && url.userinfo == base.userinfo)
+    }
+    for other in ["http://a:8081/", "https://a:8080/", "//user@b:8080/"] {
+      let url = try URLReader.resolve(other, against: base)
+      #expect(!url.isRelated(to: base) && url.origin != base.origin)
+    }
+    #expect(!base.withoutUserinfo.isRelated(to: base) && base.withoutUserinfo.userinfo == nil)
+  }
+
   @Test func partsStayApart() throws {
     let base = try URLReader.read("http://a/b?c")
     let url = try URLReader.resolve("?x/y?z", against: base)

@@ -8,7 +8,7 @@ internal import LupineWire
 /// One exchange on the engine: hands on what the transfer reports, and passes commands to its loop.
 final class EngineExchange: TransferHandler, TransportExchange {
   private let pool: PoolHandle
-  let loop: EventLoop
+  var loop: EventLoop { pool.loop }
   private let receiver: any TransportReceiver
   private let url: ParsedURL
   private let method: String
@@ -17,12 +17,10 @@ final class EngineExchange: TransferHandler, TransportExchange {
   let requestHead: [UInt8]
 
   init(
-    pool: PoolHandle, loop: EventLoop, receiver: any TransportReceiver, url: ParsedURL, method: String,
-    requestHead: [UInt8]
+    pool: PoolHandle, receiver: any TransportReceiver, url: ParsedURL, method: String, requestHead: [UInt8]
   ) {
     self.requestHead = requestHead
     self.pool = pool
-    self.loop = loop
     self.receiver = receiver
     self.url = url
     self.method = method

@@ -38,11 +38,12 @@ final class EngineTransport: Transport {
 
   /// By reference: copying an origin costs more than comparing it.
   private final class KnownOrigin: Sendable {
-    let origin: Origin
+    /// One that has the origin: whatever was made from the same is known without a comparison.
+    let url: ParsedURL
     let key: PoolKey
 
-    init(origin: Origin, key: PoolKey) {
-      self.origin = origin
+    init(url: ParsedURL, key: PoolKey) {
+      self.url = url
       self.key = key
     }
   }
@@ -148,7 +149,7 @@ final class EngineTransport: Transport {
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
     func exchange(_ requestHead: [UInt8]) -> EngineExchange {
       EngineExchange(
-        pool: pool, loop: engine.loop, receiver: receiver, url: request.url, method: request.method,
+        pool: pool, receiver: receiver, url: request.url, method: request.method,
         requestHead: requestHead)
     }
     do throws(SessionError) {
@@ -254,23 +255,25 @@ final class EngineTransport: Transport {
   }
 
   private func key(for request: TransportRequest, through way: Way?) -> PoolKey {
-    let origin = request.url.origin
+    let url = request.url
     let traffic = ConnectionIdentity.Traffic(
       codePoint: request.networkServiceType.codePoint, allowsCellular: request.allowsCellularAccess)
     return keys.withLock { keys in
       guard traffic.isDefault, way == nil else {
         let route = way?.route
-        let place = MarkedOrigin(origin: route?.tunnels == false ? nil : origin, traffic: traffic, route: route)
+        let place = MarkedOrigin(origin: route?.tunnels == false ? nil : url.origin, traffic: traffic, route: route)
         return markedKey(place, &keys)
       }
-      if let last = keys.last, last.origin == origin { return last.key }
+      if let last = keys.last, last.url.isRelated(to: url) { return last.key }
+      let origin = url.origin
+      if let last = keys.last, last.url.origin == origin { return last.key }
       if let known = keys.table[origin] {
         keys.last = known
         return known.key
       }
       let key = PoolKey(identity(of: origin, keys.trustDomain))
       if keys.table.count >= Self.maximumKeys { keys.table.removeAll() }
-      let known = KnownOrigin(origin: origin, key: key)
+      let known = KnownOrigin(url: url, key: key)
       keys.table[origin] = known
       keys.last = known
       return key
