@@ -3,10 +3,10 @@
 /// Invariant: `0 <= readIndex <= writeIndex <= capacity`. Reading everything resets both indices, so a queue that is drained
 /// regularly never moves bytes.
 @safe
-package struct ByteQueue: ~Copyable {
+public struct ByteQueue: ~Copyable {
   private var storage: UnsafeMutableRawBufferPointer
-  private var readIndex = 0
-  private var writeIndex = 0
+  @usableFromInline var readIndex = 0
+  @usableFromInline var writeIndex = 0
 
   /// Makes an empty queue; memory is allocated for `capacity` bytes at once, none for 0.
   package init(capacity: Int = 0) {
@@ -20,9 +20,10 @@ package struct ByteQueue: ~Copyable {
   }
 
   /// Bytes that wait to be read.
-  package var count: Int { writeIndex - readIndex }
+  @inlinable public var count: Int { writeIndex - readIndex }
 
-  package var isEmpty: Bool { writeIndex == readIndex }
+  /// Whether none waits.
+  @inlinable public var isEmpty: Bool { writeIndex == readIndex }
 
   package var capacity: Int { unsafe storage.count }
 

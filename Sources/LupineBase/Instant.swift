@@ -1,30 +1,36 @@
 /// A point on the monotonic clock, in nanoseconds since an arbitrary origin.
 ///
 /// Pure modules receive instants as parameters and never read a clock themselves; `LupineIO` reads it once a turn.
-package struct Instant: Comparable, Hashable, Sendable {
+@frozen
+public struct Instant: Comparable, Hashable, Sendable {
   /// Nanoseconds since the clock's origin.
-  package var nanoseconds: Int64
+  public var nanoseconds: Int64
 
   /// An instant that no deadline reaches.
-  package static let distantFuture = Instant(nanoseconds: .max)
+  @inlinable public static var distantFuture: Instant { Instant(nanoseconds: .max) }
 
   /// Makes an instant from nanoseconds since the clock's origin.
-  package init(nanoseconds: Int64) {
+  @inlinable
+  public init(nanoseconds: Int64) {
     self.nanoseconds = nanoseconds
   }
 
-  package static func < (left: Instant, right: Instant) -> Bool {
+  /// Whether `left` comes first.
+  @inlinable
+  public static func < (left: Instant, right: Instant) -> Bool {
     left.nanoseconds < right.nanoseconds
   }
 
   /// The instant `interval` nanoseconds later; saturates instead of overflowing.
-  package func advanced(byNanoseconds interval: Int64) -> Instant {
+  @inlinable
+  public func advanced(byNanoseconds interval: Int64) -> Instant {
     let (sum, overflow) = nanoseconds.addingReportingOverflow(interval)
     return Instant(nanoseconds: overflow ? (interval < 0 ? .min : .max) : sum)
   }
 
   /// Nanoseconds from `earlier` to this instant; saturates instead of overflowing.
-  package func nanoseconds(since earlier: Instant) -> Int64 {
+  @inlinable
+  public func nanoseconds(since earlier: Instant) -> Int64 {
     let (difference, overflow) = nanoseconds.subtractingReportingOverflow(earlier.nanoseconds)
     return overflow ? (nanoseconds < 0 ? .min : .max) : difference
   }

@@ -1,14 +1,14 @@
 /// A reference to an object confined to one loop, which other threads may hold and pass back to that loop, but not open.
 ///
 /// This is the only `@unchecked Sendable` in the package outside the locks and the handles of OpenSSL.
-package struct LoopConfined<Object: AnyObject>: @unchecked Sendable {
+public struct LoopConfined<Object: AnyObject>: @unchecked Sendable {
   @usableFromInline let object: Object
 
   /// Wraps an object that lives on a loop, or that is given up to one.
-  @inlinable package init(_ object: Object) {
+  @inlinable public init(_ object: Object) {
     self.object = object
   }
 
   /// The object. Call only on the loop that owns it.
-  @inlinable package var onLoop: Object { object }
+  @inlinable public var onLoop: Object { object }
 }

@@ -1,46 +1,55 @@
 /// A growable queue: append at the back, remove at the front, both O(1) amortised.
-package struct RingBuffer<Element> {
+public struct RingBuffer<Element> {
   @usableFromInline var slots: [Element?]
   @usableFromInline var head: Int
-  @usableFromInline package internal(set) var count: Int
+  @usableFromInline var length: Int
 
   // Default values would not be inlined, and an empty buffer in each request would cost a lookup of metadata.
-  @inlinable package init() {
+  /// Makes an empty queue, without memory.
+  @inlinable public init() {
     slots = []
     head = 0
-    count = 0
+    length = 0
   }
 
-  @inlinable package var isEmpty: Bool { count == 0 }
+  /// How many elements wait.
+  @inlinable public var count: Int { length }
 
-  @inlinable package var first: Element? { count == 0 ? nil : slots[head] }
+  /// Whether none waits.
+  @inlinable public var isEmpty: Bool { length == 0 }
 
-  @inlinable package mutating func append(_ element: Element) {
-    if count == slots.count { grow() }
-    slots[(head + count) & (slots.count - 1)] = element
-    count += 1
+  /// The element at the front, which stays; nil of an empty queue.
+  @inlinable public var first: Element? { length == 0 ? nil : slots[head] }
+
+  /// Adds an element at the back.
+  @inlinable public mutating func append(_ element: Element) {
+    if length == slots.count { grow() }
+    slots[(head + length) & (slots.count - 1)] = element
+    length += 1
   }
 
-  @inlinable package mutating func popFirst() -> Element? {
-    guard count > 0 else { return nil }
+  /// Takes the element at the front; nil of an empty queue.
+  @inlinable public mutating func popFirst() -> Element? {
+    guard length > 0 else { return nil }
     let element = slots[head]
     slots[head] = nil
     head = (head + 1) & (slots.count - 1)
-    count -= 1
+    length -= 1
     return element
   }
 
-  @inlinable package mutating func removeAll() {
+  /// Drops all elements, and the memory.
+  @inlinable public mutating func removeAll() {
     slots.removeAll()
     head = 0
-    count = 0
+    length = 0
   }
 
   /// Capacity stays a power of two, so that wrapping is a mask.
   @usableFromInline mutating func grow() {
     var grown: [Element?] = []
     grown.reserveCapacity(max(8, slots.count * 2))
-    for offset in 0..<count { grown.append(slots[(head + offset) & (slots.count - 1)]) }
+    for offset in 0..<length { grown.append(slots[(head + offset) & (slots.count - 1)]) }
     while grown.count < max(8, slots.count * 2) { grown.append(nil) }
     slots = grown
     head = 0

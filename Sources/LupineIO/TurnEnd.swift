@@ -13,8 +13,7 @@ final class TurnEnd {
     let run: @Sendable () -> Void
   }
 
-  private var works: [Work] = []
-  /// How many `works` are: to look at the array itself is checked for exclusive access, each time.
+  private let works = Exclusive<[Work]>([])
   private var count = 0
   private var priority = TaskPriority.medium
   /// Whether a turn is under way whose end will come.
@@ -28,7 +27,7 @@ final class TurnEnd {
   func add(_ work: @escaping @Sendable () -> Void, priority: TaskPriority) {
     if count == 0 { self.priority = priority }
     count += 1
-    works.append(Work(run: work))
+    works.value.append(Work(run: work))
     if count >= Self.batchSize { flush() }
   }
 
@@ -47,12 +46,12 @@ final class TurnEnd {
     let isSingle = count == 1
     count = 0
     guard !isSingle else {
-      works.removeLast().run()
+      works.value.removeLast().run()
       return
     }
-    let batch = works
-    works = []
-    works.reserveCapacity(batch.count)
+    let batch = works.value
+    works.value = []
+    works.value.reserveCapacity(batch.count)
     Task.detached(priority: priority) {
       for work in batch { work.run() }
     }

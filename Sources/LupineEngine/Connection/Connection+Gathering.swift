@@ -20,7 +20,7 @@ extension Connection {
 
   /// Begins, goes on or ends after a read.
   func updateGathering() {
-    let remaining = state == .busy ? parser.bodyRemaining ?? 0 : 0
+    let remaining = state == .busy ? parser.value.bodyRemaining ?? 0 : 0
     if !isGathering {
       guard remaining >= Self.gatheringRemainder, setLowWatermark(Self.gatheredBytes) else { return }
       isGathering = true

@@ -147,7 +147,7 @@ extension Connection {
     }
     var offset = 0
     do {
-      while state == .busy, try handle(parser.next(bytes, &offset), of: bytes, offset, transfer) {}
+      while state == .busy, try handle(parser.value.next(bytes, &offset), of: bytes, offset, transfer) {}
     } catch let error as WireError {
       fail(.wire(error), .receive)
     } catch let error as EngineError {
@@ -215,7 +215,7 @@ extension Connection {
 
   private func responseEnded() {
     state = .ending
-    verdict = parser.reuseVerdict
+    verdict = parser.value.reuseVerdict
     if exchange.responseEnded() == .stopBody { stopBody() }
   }
 
@@ -236,7 +236,7 @@ extension Connection {
       }
       do throws(WireError) {
         // Only a body that ends with the connection is complete here; anything else is truncated.
-        guard case .end = try parser.finish() else {
+        guard case .end = try parser.value.finish() else {
           fail(.closedBeforeResponse, .receive)
           return
         }

@@ -20,7 +20,8 @@ extension Connection {
       sendTogether(transfer.head, bytes)
       return
     }
-    emit(transfer.head.span)
+    let head = transfer.head
+    emit(head.span)
     guard state == .busy else { return }
     switch step {
     case .none: sendDone()
@@ -40,7 +41,7 @@ extension Connection {
         sent = count
       }
       if sent > 0 { wroteAnything = true }
-      if sent < head.count { output.append(head.span.extracting(sent..<head.count)) }
+      if sent < head.count { output.value.append(head.span.extracting(sent..<head.count)) }
       let bodySent = max(0, sent - head.count)
       body = .bytes(bytes, offset: bodySent)
       if bodySent > 0 { transfer?.sent(bodyBytes: bodySent) }
@@ -101,9 +102,9 @@ extension Connection {
           fail(.wire(error), .send)
           return false
         }
-        output.append(header)
-        output.append(chunk)
-        output.append(ChunkEncoder.lineEnd)
+        output.value.append(header)
+        output.value.append(chunk)
+        output.value.append(ChunkEncoder.lineEnd)
         return sealOutput(bodyBytes: chunk.count)
       }
       guard count <= left else {
@@ -111,7 +112,7 @@ extension Connection {
         return false
       }
       body = .stream(channel, remaining: left - count, length: length)
-      output.append(chunk)
+      output.value.append(chunk)
       return sealOutput(bodyBytes: chunk.count)
     case .end(let trailers):
       if let left = remaining, let length, left > 0 {
@@ -126,7 +127,7 @@ extension Connection {
           fail(.wire(error), .send)
           return false
         }
-        output.append(last)
+        output.value.append(last)
         guard sealOutput(bodyBytes: 0) else {
           sendDone()
           return false
@@ -140,13 +141,13 @@ extension Connection {
 
   /// Sends bytes in full: what the socket does not take now waits in `output`.
   func emit(_ bytes: Span<UInt8>) {
-    if tls != nil || !output.isEmpty || !canWrite {
-      output.append(bytes)
+    if tls != nil || !output.value.isEmpty || !canWrite {
+      output.value.append(bytes)
       _ = sealOutput(bodyBytes: 0)
       return
     }
     let sent = trySend(bytes)
-    if sent < bytes.count, state == .busy { output.append(bytes.extracting(sent..<bytes.count)) }
+    if sent < bytes.count, state == .busy { output.value.append(bytes.extracting(sent..<bytes.count)) }
   }
 
   /// Sends as many bytes as the socket takes; over TLS all of them are taken. Returns how many.
@@ -166,18 +167,18 @@ extension Connection {
   /// Sends everything that waits. False: the socket takes no more for now, or has failed.
   func flush() -> Bool {
     if tls != nil, state != .handshaking {
-      if !output.isEmpty {
-        guard encrypt(output.span) else { return false }
-        output.consume(output.count)
+      if !output.value.isEmpty {
+        guard output.withValue({ encrypt($0.span) }) else { return false }
+        output.value.consume(output.value.count)
       }
       return flushTLS()
     }
     if tls != nil { return flushTLS() }
-    while !output.isEmpty {
+    while !output.value.isEmpty {
       guard canWrite else { return false }
-      let sent = trySend(output.span)
+      let sent = output.withValue { trySend($0.span) }
       guard sent > 0, state == .busy || state == .ending else { return false }
-      output.consume(sent)
+      output.value.consume(sent)
     }
     return true
   }

@@ -27,12 +27,14 @@ final class Connection: ReadinessHandler, TimerHandler {
 
   var state = State.opening
   var opener: ConnectionOpener?
+  /// For what opens it; nil when that is over.
+  private var link: ConnectionLink?
   var socket: Socket?
   var registration: Registration?
   var tls: TLSConnection?
   /// The TLS of a proxy around that of the origin; nil wherever there is one of them at most.
   var outerTLS: TLSConnection?
-  var parser: ResponseParser
+  let parser: Exclusive<ResponseParser>
   var information: ConnectionInformation?
   var opening = OpeningTimes()
   var remoteAddress: SocketAddress?
@@ -74,7 +76,7 @@ final class Connection: ReadinessHandler, TimerHandler {
   var isRetired = false
 
   // Writing.
-  var output = ByteQueue()
+  let output = Exclusive(ByteQueue())
   var canWrite = true
   /// How often the socket was reported writable.
   var writableEdges: UInt64 = 0
@@ -93,7 +95,21 @@ final class Connection: ReadinessHandler, TimerHandler {
     self.context = context
     self.identifier = identifier
     self.key = key
-    parser = ResponseParser(limits: pool.configuration.wireLimits, leniency: pool.configuration.leniency)
+    parser = Exclusive(
+      ResponseParser(limits: pool.configuration.wireLimits, leniency: pool.configuration.leniency))
+  }
+
+  /// The way back for something that opens the connection, and may be called when the connection has ended.
+  func linked() -> ConnectionLink {
+    if let link { return link }
+    let link = ConnectionLink(self)
+    self.link = link
+    return link
+  }
+
+  private func unlink() {
+    link?.cut()
+    link = nil
   }
 
   // MARK: Opening
@@ -127,7 +143,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     opening.tlsStart = context.now
     armHandshake(for: pool.configuration.tlsNanoseconds)
     isHandshakeHeld = true
-    pool.core.tlsContext(for: policy) { [weak self] result in self?.startTLS(with: result) }
+    let link = linked()
+    pool.core.tlsContext(for: policy) { result in link.connection?.startTLS(with: result) }
   }
 
   /// Gives the handshake so long from now on; nil is unlimited.
@@ -162,6 +179,7 @@ final class Connection: ReadinessHandler, TimerHandler {
   func opened() {
     state = .idle
     disarm()
+    unlink()
     information = currentInformation
     pool.connectionOpened(self)
   }
@@ -213,7 +231,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     writeError = nil
     verdict = .reusable
     exchange = ExchangeMachine(hasBody: transfer.hasBody, expectsContinue: transfer.expectsContinue)
-    parser.begin(transfer.request.context)
+    parser.value.begin(transfer.request.context)
     transfer.record.assignedAt = now
     transfer.record.sendStart = now
     transfer.record.reusedConnection = wasReused
@@ -238,7 +256,7 @@ final class Connection: ReadinessHandler, TimerHandler {
       failure = TransferFailure(error: error, phase: .receive, requestBytesSent: true)
     }
     let again = failure == nil && mayResend(transfer)
-    if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.isEmpty, !isRetired {
+    if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.value.isEmpty, !isRetired {
       state = .idle
       idleSince = now
       idlePoll = context.polls
@@ -321,10 +339,11 @@ final class Connection: ReadinessHandler, TimerHandler {
     disarm()
     opener?.cancel()
     opener = nil
+    unlink()
     if isAskingForTrust { pool.trustDesk?.forget(self) }
     if outerTLS != nil {
-      if mayNotify, output.isEmpty { notifyNested() }
-    } else if let tls, mayNotify, let socket, output.isEmpty {
+      if mayNotify, output.value.isEmpty { notifyNested() }
+    } else if let tls, mayNotify, let socket, output.value.isEmpty {
       // Best effort: a peer that is told of the end can free its session; nobody waits for the outcome.
       tls.close()
       _ = try? SystemCalls.send(socket.descriptor, tls.output.span)
@@ -400,8 +419,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     }
     tls?.releaseBuffers()
     outerTLS?.releaseBuffers()
-    parser.releaseStorage()
-    output.releaseIfEmpty()
+    parser.value.releaseStorage()
+    output.value.releaseIfEmpty()
   }
 
   /// An unwanted body is too long or too slow: the transfer ends as if it had been read, the connection does not go on.

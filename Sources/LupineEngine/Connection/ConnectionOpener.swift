@@ -61,7 +61,7 @@ enum OpeningStep: Equatable {
 
 /// Carries out the steps up to the connected socket, each under its deadline. Lives on the loop; used once.
 final class ConnectionOpener: TimerHandler {
-  private weak var connection: Connection?
+  private let link: ConnectionLink
   private let core: EngineCore
   private var lookup: ResolveToken?
   private var timer: TimerIdentifier?
@@ -72,9 +72,10 @@ final class ConnectionOpener: TimerHandler {
   private var addresses: [SocketAddress] = []
 
   private var context: LoopContext { core.context }
+  private var connection: Connection? { link.connection }
 
   init(connection: Connection, core: EngineCore) {
-    self.connection = connection
+    link = connection.linked()
     self.core = core
   }
 
@@ -84,7 +85,7 @@ final class ConnectionOpener: TimerHandler {
     if case .proxy(let route) = connection.key.identity.route {
       let between = steps.dropFirst().filter { if case .tls = $0 { false } else { true } }
       if !between.isEmpty {
-        handshake = ProxyHandshake(route, steps: between, connection: connection, opener: self, core: core)
+        handshake = ProxyHandshake(route, steps: between, link: link, opener: self, core: core)
       }
     }
     switch steps.first {
@@ -179,8 +180,8 @@ final class ConnectionOpener: TimerHandler {
     let connector = Connector(
       context, to: addresses, options: options,
       deadline: limit.map { now.advanced(byNanoseconds: $0) } ?? .distantFuture
-    ) { [weak connection, handshake] outcome in
-      guard let connection else { return }
+    ) { [link, handshake] outcome in
+      guard let connection = link.connection else { return }
       switch consume outcome {
       case .connected(let socket):
         if let handshake { handshake.connected(socket) } else { connection.connected(socket) }

@@ -20,18 +20,26 @@ package final class Transfer {
   }
 
   package let request: TransferRequest
-  package var metrics: TransferMetrics { TransferMetrics(record, connection: connection, earlier: earlier) }
+  package var metrics: TransferMetrics {
+    TransferMetrics(record, connection: connection, earlier: past?.attempts ?? [])
+  }
   var record = TransferRecord()
   /// What is known of the connection that it was given.
   var connection: ConnectionInformation?
-  private var earlier: [TransferMetrics] = []
+  /// Apart, as `decoding` is.
+  private var past: PastAttempts?
   private var handler: (any TransferHandler)?
 
   var state = State.new
   var clock: DeadlineClock
   var attempts = 0
-  /// The head to send: the one with `Expect` until a 417 refuses it.
-  var head: [UInt8]
+  /// The head to send: that of the request until a 417 refuses its `Expect`, or a proxy wants to know more.
+  var head: [UInt8] {
+    get { otherHead?.bytes ?? request.head }
+    set { otherHead = OtherHead(newValue) }
+  }
+  /// Apart, as `decoding` is.
+  private var otherHead: OtherHead?
   var expectsContinue: Bool
   var receivedAnything = false
   /// Apart, because decoding calls out: whoever has none is not checked for exclusive access to it.
@@ -40,7 +48,9 @@ package final class Transfer {
   private(set) var isDecodingHeld = false
   /// Where it was started; nil after the end.
   var pool: EnginePool?
-  package private(set) var isPaused = false
+  package var isPaused: Bool { pausing }
+  // Not the same property: one that other modules see is checked for exclusive access at every use.
+  private var pausing = false
   /// Bytes of a body that nobody wants may still be read to save the connection, so many and no more.
   private(set) var discardBudget: Int?
   /// Runs while the transfer waits for a connection; its owner is the pool.
@@ -49,7 +59,6 @@ package final class Transfer {
   /// - Parameter createdAt: when the caller asked, so that the total deadline covers everything.
   package init(_ request: consuming TransferRequest, handler: any TransferHandler, createdAt: Instant) {
     self.handler = handler
-    head = request.head
     expectsContinue = request.headWithoutExpectation != nil
     clock = DeadlineClock(limits: request.deadlines, now: createdAt)
     record.createdAt = createdAt
@@ -69,14 +78,14 @@ package final class Transfer {
   /// Stops the delivery of body bytes, and the socket behind it: after those already read, or where a content coding is undone, after the
   /// buffer of at most 32 KiB that is being delivered.
   package func pause() {
-    isPaused = true
+    pausing = true
     clock.isPaused = true
   }
 
   /// Resumes delivery.
   package func resume() {
     guard isPaused else { return }
-    isPaused = false
+    pausing = false
     clock.isPaused = false
     if case .attached(let connection) = state { connection.resumeReading() }
   }
@@ -267,11 +276,13 @@ package final class Transfer {
       handler?.transfer(self, didSendBodyBytes: -Int(clamping: record.requestBodyBytes))
     }
     record.endAt = now
-    earlier.append(TransferMetrics(record, connection: connection))
+    let past = past ?? PastAttempts()
+    self.past = past
+    past.attempts.append(TransferMetrics(record, connection: connection))
     connection = nil
     record = TransferRecord()
     record.createdAt = now
-    record.retries = earlier.count
+    record.retries = past.attempts.count
     clock.firstByteAt = nil
     clock.sendStartedAt = nil
     clock.sendEndedAt = nil
@@ -285,6 +296,20 @@ package final class Transfer {
     resend = nil
     state = .new
   }
+}
+
+/// A head that takes the place of the request's own.
+private final class OtherHead {
+  let bytes: [UInt8]
+
+  init(_ bytes: [UInt8]) {
+    self.bytes = bytes
+  }
+}
+
+/// What came of a transfer before it was retried.
+private final class PastAttempts {
+  var attempts: [TransferMetrics] = []
 }
 
 /// The content decoder of one response.

@@ -34,8 +34,8 @@ package struct PoolConfiguration: Sendable {
 /// The connections of one session on one engine: carries out what the pool machine decides. Lives on the loop.
 package final class EnginePool {
   let configuration: PoolConfiguration
-  private(set) var machine: PoolMachine<PoolKey, Transfer>
-  private var connections: [Connection?] = []
+  let machine: Exclusive<PoolMachine<PoolKey, Transfer>>
+  private let connections = Exclusive<[Connection?]>([])
   /// Connections are closed as soon as they are idle.
   private var isDraining = false
   /// Nothing may be started any more.
@@ -51,11 +51,11 @@ package final class EnginePool {
     self.configuration = configuration
     self.core = core
     trustDesk = configuration.trustDecider.map { TrustDesk($0, core: core) }
-    machine = PoolMachine(limits: configuration.limits)
+    machine = Exclusive(PoolMachine(limits: configuration.limits))
   }
 
   /// What the pool has done so far.
-  package var counters: PoolCounters { machine.counters }
+  package var counters: PoolCounters { machine.value.counters }
 
   private var context: LoopContext { core.context }
 
@@ -80,15 +80,15 @@ package final class EnginePool {
     }
     let now = context.now
     while true {
-      let answer = machine.acquire(
+      let answer = machine.value.acquire(
         transfer.request.key, transfer, priority: transfer.request.priority, now: now
       ) { identifier, _ in
-        connections[identifier.index]?.dismantle()
-        connections[identifier.index] = nil
+        connections.value[identifier.index]?.dismantle()
+        connections.value[identifier.index] = nil
       }
       switch answer {
       case .lease(let identifier):
-        guard let connection = connections[identifier.index] else {
+        guard let connection = connections.value[identifier.index] else {
           preconditionFailure("leased a connection that is gone")
         }
         guard connection.isFitForLease() else {
@@ -101,7 +101,7 @@ package final class EnginePool {
         armWait(of: transfer)
         perform(steps)
       case .tooManyWaiters:
-        end(transfer, .tooManyWaiters(limit: machine.limits.waiters), .poolWait)
+        end(transfer, .tooManyWaiters(limit: machine.value.limits.waiters), .poolWait)
       }
       return
     }
@@ -113,7 +113,7 @@ package final class EnginePool {
     case .new:
       end(transfer, error, .poolWait)
     case .waiting(let token):
-      _ = machine.cancel(token)
+      _ = machine.value.cancel(token)
       end(transfer, error, .poolWait)
     case .attached(let connection):
       connection.cancelExchange(
@@ -153,25 +153,25 @@ package final class EnginePool {
   // MARK: What connections report
 
   func connectionOpened(_ connection: Connection) {
-    perform(machine.opened(connection.identifier, now: context.now))
+    perform(machine.value.opened(connection.identifier, now: context.now))
     if connection.isRetired, connection.state == .idle { connection.close(.shutdown) }
     if isDraining { closeIdle() } else { armExpiry() }
   }
 
   func connectionOpenFailed(_ connection: Connection, _ error: EngineError, _ phase: TransferPhase) {
-    connections[connection.identifier.index] = nil
+    connections.value[connection.identifier.index] = nil
     let failure = OpenFailure(error: error, phase: phase, information: connection.currentInformation)
-    perform(machine.openFailed(connection.identifier, now: context.now), failure: failure)
+    perform(machine.value.openFailed(connection.identifier, now: context.now), failure: failure)
   }
 
   func connectionReleased(_ connection: Connection) {
-    perform(machine.release(connection.identifier, now: context.now))
+    perform(machine.value.release(connection.identifier, now: context.now))
     if isDraining { closeIdle() } else { armExpiry() }
   }
 
   func connectionClosed(_ connection: Connection, _ reason: ConnectionCloseReason) {
-    connections[connection.identifier.index] = nil
-    perform(machine.closed(connection.identifier, reason, now: context.now))
+    connections.value[connection.identifier.index] = nil
+    perform(machine.value.closed(connection.identifier, reason, now: context.now))
   }
 
   // MARK: Carrying out
@@ -185,8 +185,8 @@ package final class EnginePool {
 
   private func perform(_ steps: PoolMachine<PoolKey, Transfer>.Steps, failure: OpenFailure? = nil) {
     if let (identifier, _) = steps.close {
-      connections[identifier.index]?.dismantle()
-      connections[identifier.index] = nil
+      connections.value[identifier.index]?.dismantle()
+      connections.value[identifier.index] = nil
     }
     if let (identifier, key) = steps.open { open(identifier, key) }
     if let failure {
@@ -196,7 +196,7 @@ package final class EnginePool {
       }
     }
     if let (identifier, transfer, _) = steps.lease {
-      guard let connection = connections[identifier.index] else {
+      guard let connection = connections.value[identifier.index] else {
         preconditionFailure("leased a connection that is gone")
       }
       disarmWait(of: transfer)
@@ -207,8 +207,8 @@ package final class EnginePool {
   /// Opens a connection in the next turn: opening may fail at once, and a queue of waiters must not become a recursion.
   private func open(_ identifier: Connection.Identifier, _ key: PoolKey) {
     let connection = Connection(pool: self, context: context, identifier: identifier, key: key)
-    while connections.count <= identifier.index { connections.append(nil) }
-    connections[identifier.index] = connection
+    while connections.value.count <= identifier.index { connections.value.append(nil) }
+    connections.value[identifier.index] = connection
     let opener = ConnectionOpener(connection: connection, core: core)
     connection.opener = opener
     core.later { opener.start() }
@@ -248,7 +248,7 @@ package final class EnginePool {
       phase = .total
     } else if timer.deadlines.poolWait <= context.now {
       phase = .poolWait
-    } else if machine.waitsForOpening(token), let opening = openingPhase(of: transfer.request.key) {
+    } else if machine.value.waitsForOpening(token), let opening = openingPhase(of: transfer.request.key) {
       phase = opening
     } else {
       // A limit of nothing would be due again in every turn.
@@ -257,20 +257,21 @@ package final class EnginePool {
       transfer.waitTimer = context.schedule(at: timer.deadlines.next, timer)
       return
     }
-    _ = machine.cancel(token)
+    _ = machine.value.cancel(token)
     end(transfer, .deadline(phase), phase)
   }
 
   /// What the first of the connections that are being opened for `key` is doing.
   private func openingPhase(of key: PoolKey) -> TransferPhase? {
-    for case let connection? in connections where connection.key == key {
+    for case let connection? in connections.value where connection.key == key {
       if let phase = connection.openingPhase { return phase }
     }
     return nil
   }
 
   private func armExpiry() {
-    guard expiry == nil || (machine.nextExpiry ?? .distantFuture) < expiryAt, let next = machine.nextExpiry else {
+    guard expiry == nil || (machine.value.nextExpiry ?? .distantFuture) < expiryAt, let next = machine.value.nextExpiry
+    else {
       return
     }
     if let expiry { context.cancel(expiry) }
@@ -281,7 +282,7 @@ package final class EnginePool {
   fileprivate func expireIdle() {
     expiry = nil
     expiryAt = .distantFuture
-    while let steps = machine.expireOne(now: context.now) { perform(steps) }
+    while let steps = machine.value.expireOne(now: context.now) { perform(steps) }
     armExpiry()
   }
 
@@ -296,8 +297,8 @@ package final class EnginePool {
     closeIdle()
     guard cancelling else { return }
     isClosed = true
-    for transfer in machine.drainWaiters() { end(transfer, .cancelled, .poolWait) }
-    for connection in connections {
+    for transfer in machine.value.drainWaiters() { end(transfer, .cancelled, .poolWait) }
+    for connection in connections.value {
       guard let connection else { continue }
       if let transfer = connection.transfer {
         cancel(transfer, .cancelled)
@@ -311,29 +312,30 @@ package final class EnginePool {
   /// `trustDomain` are not resumed any more. The caller names another domain in its keys from now on.
   func reset(forgetting trustDomain: UInt64) {
     closeIdle()
-    for connection in connections { connection?.isRetired = true }
+    for connection in connections.value { connection?.isRetired = true }
     core.forgetSessions(of: trustDomain)
   }
 
   private func closeIdle() {
-    while let identifier = machine.anyIdle { connections[identifier.index]?.close(.shutdown) }
+    while let identifier = machine.value.anyIdle { connections.value[identifier.index]?.close(.shutdown) }
   }
 
   // MARK: For tests
 
   /// Connections, those being opened included.
-  package var liveConnections: Int { machine.live }
+  package var liveConnections: Int { machine.value.live }
 
   /// Bytes that connections keep: unsent ones of requests, and unread ones of readers that paused.
   package var keptBytes: Int {
-    connections.reduce(0) { sum, connection in
+    connections.value.reduce(0) { sum, connection in
       guard let connection else { return sum }
-      return sum + connection.output.count + connection.unparsed.count + (connection.transfer?.undecodedBytes ?? 0)
+      return sum + connection.output.value.count + connection.unparsed.count
+        + (connection.transfer?.undecodedBytes ?? 0)
     }
   }
 
   /// Whether nothing of the pool is left on the loop.
-  package var isEmpty: Bool { machine.live == 0 && machine.waiting == 0 }
+  package var isEmpty: Bool { machine.value.live == 0 && machine.value.waiting == 0 }
 }
 
 /// What a waiting transfer waits for at most.

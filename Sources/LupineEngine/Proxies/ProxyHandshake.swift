@@ -14,7 +14,7 @@ internal import LupineTLS
 /// Invariants: after every question the proxy's answer ends exactly with what was read, because what it says unasked belongs to nobody; not
 /// a byte of the origin's TLS or request leaves before the last step.
 final class ProxyHandshake: ReadinessHandler, TimerHandler {
-  private weak var connection: Connection?
+  private let link: ConnectionLink
   private weak var opener: ConnectionOpener?
   private let core: EngineCore
   private let route: ProxyRoute
@@ -59,11 +59,12 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
   }
 
   private var context: LoopContext { core.context }
+  private var connection: Connection? { link.connection }
 
-  init(_ route: ProxyRoute, steps: [OpeningStep], connection: Connection, opener: ConnectionOpener, core: EngineCore) {
+  init(_ route: ProxyRoute, steps: [OpeningStep], link: ConnectionLink, opener: ConnectionOpener, core: EngineCore) {
     self.route = route
     self.steps = steps
-    self.connection = connection
+    self.link = link
     self.opener = opener
     self.core = core
   }
