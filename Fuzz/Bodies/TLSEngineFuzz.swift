@@ -28,7 +28,7 @@ package enum TLSEngineFuzz {
     if failure == nil {
       do throws(TLSError) { try connection.endOfInput() } catch { failure = error }
     }
-    precondition(connection.output.count <= mostOutput, "\(connection.output.count) bytes in answer")
+    precondition(connection.outputCount <= mostOutput, "\(connection.outputCount) bytes in answer")
     guard let failure else { return }
     do throws(TLSError) {
       _ = try connection.handshake()

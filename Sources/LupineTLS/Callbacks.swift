@@ -92,7 +92,8 @@ enum Callbacks {
   }
 }
 
-/// The BIO between OpenSSL and a connection: reads from the span that the caller handed in, writes into `output`.
+/// The BIO between OpenSSL and a connection: reads from the span that the caller handed in, writes into its output. The connection is
+/// borrowed, not retained: it runs a method meanwhile.
 enum ConnectionBIO {
   nonisolated(unsafe) static let method: OpaquePointer? = {
     OpenSSLLibrary.start()
@@ -103,30 +104,26 @@ enum ConnectionBIO {
     return unsafe method
   }()
 
-  private static func connection(of bio: OpaquePointer?) -> TLSConnection? {
-    guard let box = unsafe BIO_get_data(bio) else { return nil }
-    return unsafe Unmanaged<TLSConnection>.fromOpaque(box).takeUnretainedValue()
-  }
-
   private static let read: @convention(c) (OpaquePointer?, UnsafeMutablePointer<CChar>?, Int32) -> Int32 = {
     bio, destination, count in
     unsafe lupine_bio_clear_retry_flags(bio)
-    guard let destination = unsafe destination, count > 0, let connection = unsafe connection(of: bio) else { return 0 }
-    guard !connection.isFlooded else { return -1 }
-    let taken = unsafe connection.takeInput(UnsafeMutableRawBufferPointer(start: destination, count: Int(count)))
-    if taken == 0 {
+    guard let destination = unsafe destination, count > 0, let box = unsafe BIO_get_data(bio) else { return 0 }
+    let buffer = unsafe UnsafeMutableRawBufferPointer(start: destination, count: Int(count))
+    return unsafe Unmanaged<TLSConnection>.fromOpaque(box)._withUnsafeGuaranteedRef { connection in
+      guard !connection.isFlooded else { return -1 }
+      let taken = unsafe connection.takeInput(buffer)
+      guard taken == 0 else { return Int32(taken) }
       unsafe lupine_bio_set_retry_read(bio)
       return -1
     }
-    return Int32(taken)
   }
 
   private static let write: @convention(c) (OpaquePointer?, UnsafePointer<CChar>?, Int32) -> Int32 = {
     bio, source, count in
     unsafe lupine_bio_clear_retry_flags(bio)
-    guard let source = unsafe source, count > 0, let connection = unsafe connection(of: bio) else { return 0 }
+    guard let source = unsafe source, count > 0, let box = unsafe BIO_get_data(bio) else { return 0 }
     let bytes = unsafe UnsafeRawBufferPointer(start: source, count: Int(count))
-    unsafe connection.output.append(Span<UInt8>(_unsafeBytes: bytes))
+    unsafe Unmanaged<TLSConnection>.fromOpaque(box)._withUnsafeGuaranteedRef { unsafe $0.addOutput(bytes) }
     return count
   }
 

@@ -2,7 +2,7 @@ internal import CLupineOpenSSL
 internal import Glibc
 
 /// OpenSSL's error queue of this thread. Cleared before each call and drained after each failure, so that no call is ever
-/// judged by what an earlier one left behind.
+/// judged by what an earlier one left behind; but for writes, which are judged by their result (see `drainLast`).
 enum OpenSSLError {
   static func clear() {
     // Looking costs a tenth of clearing, and the queue is nearly always empty.
@@ -29,6 +29,13 @@ enum OpenSSLError {
       if firstOfTLS == 0, lupine_err_library(code) == ERR_LIB_SSL { firstOfTLS = code }
     }
     return firstOfTLS == 0 ? .protocolViolation(reason: text(of: first)) : typed(firstOfTLS)
+  }
+
+  /// The last reason in the queue: that of the call that has just failed, whatever there was before it. Empties the queue.
+  static func drainLast() -> TLSError {
+    let code = ERR_peek_last_error()
+    ERR_clear_error()
+    return typed(code)
   }
 
   private static func typed(_ code: UInt) -> TLSError {

@@ -14,7 +14,7 @@ extension TLSConnection {
   ) throws(TLSError) -> ReceiveResult {
     if case .failed(let error) = state { throw error }
     guard !isReceiving else { throw .notNow }
-    if isClosedByPeer { return .closedByPeer }
+    if sawClose { return .closedByPeer }
     if state == .trustPending, decision == nil {
       try hold(ciphertext)
       return .trustPending
@@ -27,16 +27,19 @@ extension TLSConnection {
     isReceiving = true
     defer { isReceiving = false }
     return try unsafe ciphertext.withUnsafeBytes { (bytes) throws(TLSError) in
-      unsafe input = bytes
-      inputOffset = 0
-      defer { unsafe input = UnsafeRawBufferPointer(start: nil, count: 0) }
+      unsafe input = bytes.baseAddress
+      inputLeft = bytes.count
+      defer {
+        unsafe input = nil
+        inputLeft = 0
+      }
       let result = try pump(sink)
       if result == .trustPending || result == .identityPending { try holdRest() }
       return result
     }
   }
 
-  /// Encrypts everything into `output`.
+  /// Encrypts everything; then there is output to send.
   ///
   /// - Throws: `.notNow` before the handshake has ended, `.closed` after `close()`, or the reason of an earlier failure.
   package func send(_ plaintext: Span<UInt8>) throws(TLSError) {
@@ -45,14 +48,16 @@ extension TLSConnection {
     case .handshaking, .trustPending, .identityPending: throw .notNow
     case .open: break
     }
-    guard !isClosed else { throw .closed }
+    guard !saidClose else { throw .closed }
     try unsafe plaintext.withUnsafeBytes { (bytes) throws(TLSError) in
       var offset = 0
       while offset < bytes.count {
-        OpenSSLError.clear()
+        // The queue of errors is not looked at before: a write is judged by its result alone, and its failure by the last of them.
         var written = 0
         let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset...])
-        guard unsafe SSL_write_ex(ssl, rest.baseAddress, rest.count, &written) == 1 else { throw fail() }
+        guard unsafe SSL_write_ex(ssl, rest.baseAddress, rest.count, &written) == 1 else {
+          throw fail(OpenSSLError.drainLast())
+        }
         offset += written
       }
     }
@@ -63,20 +68,40 @@ extension TLSConnection {
   /// - Throws: `.truncated` if it had not: somebody may have cut the connection short. The reason of an earlier failure stays.
   package func endOfInput() throws(TLSError) {
     if case .failed(let error) = state { throw error }
-    guard !isClosedByPeer else { return }
+    guard !sawClose else { return }
     state = .failed(.truncated)
     throw .truncated
   }
 
   /// Queues `close_notify`, once. Receiving goes on. Before the end of the handshake and after a failure there is nothing to say.
   package func close() {
-    guard !isClosed else { return }
-    isClosed = true
+    guard !saidClose else { return }
+    saidClose = true
     guard state == .open else { return }
     OpenSSLError.clear()
     // 0: sent, the peer's has not come. A failure leaves a connection that is closed all the same.
     unsafe SSL_shutdown(ssl)
     OpenSSLError.clear()
+  }
+
+  // MARK: Output
+
+  /// Whether there is ciphertext to send.
+  package var hasOutput: Bool { !output.value.isEmpty }
+
+  /// Bytes of ciphertext to send.
+  package var outputCount: Int { output.value.count }
+
+  /// Shows the ciphertext for the peer, from its front, and drops as much of it as `send` says that it took. `send` must not call this
+  /// connection.
+  package func drainOutput(_ send: (Span<UInt8>) -> Int) {
+    let taken = output.withValue { send($0.span) }
+    output.value.consume(taken)
+  }
+
+  /// What OpenSSL has for the peer.
+  func addOutput(_ bytes: UnsafeRawBufferPointer) {
+    unsafe output.value.append(Span<UInt8>(_unsafeBytes: bytes))
   }
 
   /// Gives back OpenSSL's record buffers, 34 KB of a connection's memory, until they are needed again. For a connection that goes
@@ -86,7 +111,7 @@ extension TLSConnection {
   /// adds a third to the cost of a small message.
   package func releaseBuffers() {
     unsafe SSL_free_buffers(ssl)
-    output.releaseIfEmpty()
+    output.value.releaseIfEmpty()
   }
 
   // MARK: Inside
@@ -137,7 +162,7 @@ extension TLSConnection {
       return .open
     case SSL_ERROR_ZERO_RETURN:
       OpenSSLError.clear()
-      isClosedByPeer = true
+      sawClose = true
       return .closedByPeer
     default: throw fail()
     }
@@ -156,42 +181,41 @@ extension TLSConnection {
 
   // MARK: Input
 
-  private var isInputExhausted: Bool { unsafe held.isEmpty && inputOffset == input.count }
+  private var isInputExhausted: Bool { inputLeft == 0 && held.value.isEmpty }
 
   /// Moves bytes to OpenSSL: those that were held first, then those of the running call.
   func takeInput(_ destination: UnsafeMutableRawBufferPointer) -> Int {
-    if !held.isEmpty {
-      let count = min(destination.count, held.count)
-      unsafe Self.copy(held, count, to: destination)
-      held.consume(count)
-      if held.isEmpty { held.releaseIfEmpty() }
-      return count
-    }
-    let count = unsafe min(destination.count, input.count - inputOffset)
-    guard count > 0 else { return 0 }
-    unsafe destination.copyMemory(from: UnsafeRawBufferPointer(rebasing: input[inputOffset..<inputOffset + count]))
-    inputOffset += count
+    if !held.value.isEmpty { return unsafe takeHeld(destination) }
+    guard inputLeft > 0, let start = unsafe input else { return 0 }
+    let count = min(destination.count, inputLeft)
+    unsafe destination.copyMemory(from: UnsafeRawBufferPointer(start: start, count: count))
+    unsafe input = start + count
+    inputLeft -= count
     return count
   }
 
-  private static func copy(
-    _ queue: borrowing ByteQueue, _ count: Int, to destination: UnsafeMutableRawBufferPointer
-  ) {
-    unsafe queue.span.withUnsafeBytes { bytes in
-      unsafe destination.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+  private func takeHeld(_ destination: UnsafeMutableRawBufferPointer) -> Int {
+    let count = min(destination.count, held.value.count)
+    held.withValue { queue in
+      unsafe queue.span.withUnsafeBytes { bytes in
+        unsafe destination.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+      }
     }
+    held.value.consume(count)
+    if held.value.isEmpty { held.value.releaseIfEmpty() }
+    return count
   }
 
   private func hold(_ bytes: Span<UInt8>) throws(TLSError) {
-    guard held.count + bytes.count <= Self.heldInputLimit else {
+    guard held.value.count + bytes.count <= Self.heldInputLimit else {
       throw fail(.tooMuchWhilePending(limit: Self.heldInputLimit))
     }
-    held.append(bytes)
+    held.value.append(bytes)
   }
 
   private func holdRest() throws(TLSError) {
-    let rest = unsafe UnsafeRawBufferPointer(rebasing: input[inputOffset...])
-    inputOffset = unsafe input.count
+    let rest = unsafe UnsafeRawBufferPointer(start: input, count: inputLeft)
+    inputLeft = 0
     try hold(unsafe Span<UInt8>(_unsafeBytes: rest))
   }
 

@@ -1,6 +1,6 @@
 internal import CLupineOpenSSL
 internal import Glibc
-package import LupineBase
+internal import LupineBase
 
 /// Who decides whether the peer is trusted.
 package enum TLSTrustEvaluation: Hashable, Sendable {
@@ -35,7 +35,7 @@ package struct TLSClientOptions: Sendable {
 
 /// How far a handshake is.
 package enum HandshakeStep: Equatable, Sendable {
-  /// Send `output`; feed what comes.
+  /// Send the output; feed what comes.
   case needsInput
   /// Somebody has to call `resolveTrust`.
   case trustPending
@@ -70,7 +70,7 @@ package enum ReceiveResult: Equatable, Sendable {
 /// Beside the state, each direction ends on its own: `isClosedByPeer` after the peer's `close_notify`, `isClosed` after ours.
 ///
 /// Invariants: OpenSSL reads only while one of our methods runs; while a decision is pending it is not called at all, so nothing
-/// reaches `output`; after an error `output` still holds the alert that the peer should get.
+/// is added to the output; after an error the output still holds the alert that the peer should get.
 @safe
 package final class TLSConnection {
   enum State: Equatable {
@@ -86,17 +86,21 @@ package final class TLSConnection {
 
   package let context: TLSContext
 
-  /// Ciphertext for the peer. The driver reads it at the front and consumes it.
-  package var output = ByteQueue()
-
   /// What is known about the peer's certificates; of a resumed connection, what the first one came to. nil before.
   package internal(set) var trustReport: TrustReport?
 
   /// Whether the peer sent `close_notify`.
-  package internal(set) var isClosedByPeer = false
+  package var isClosedByPeer: Bool { sawClose }
 
   /// Whether `close()` was called.
-  package internal(set) var isClosed = false
+  package var isClosed: Bool { saidClose }
+
+  // What is read for every record is not itself read by other modules: then it needs no check of exclusive access.
+  var sawClose = false
+  var saidClose = false
+
+  /// Ciphertext for the peer.
+  let output = Exclusive(ByteQueue())
 
   let ssl: OpaquePointer
   let options: TLSClientOptions?
@@ -105,10 +109,11 @@ package final class TLSConnection {
   var decision: TrustDecision?
   var identityChoice: TLSIdentityChoice?
   var trustProblem: TrustProblem?
-  var held = ByteQueue()
-  /// The span of the running `receive`, and how much of it OpenSSL has taken.
-  var input = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
-  var inputOffset = 0
+  /// What came while a decision was pending.
+  let held = Exclusive(ByteQueue())
+  /// What OpenSSL has not taken yet of the span of the running `receive`.
+  var input: UnsafeRawPointer?
+  var inputLeft = 0
   var isReceiving = false
   var sawFirstByte = false
   var postHandshakeMessages = 0
@@ -201,7 +206,7 @@ package final class TLSConnection {
 
   // MARK: Handshake
 
-  /// Starts the handshake, or goes on with it; afterwards send `output`.
+  /// Starts the handshake, or goes on with it; afterwards send what `drainOutput` shows.
   ///
   /// - Throws: the reason of the failure, again at every later call.
   package func handshake() throws(TLSError) -> HandshakeStep {

@@ -19,16 +19,22 @@ package final class TLSScratch {
     }
   }
 
-  private var free: [Buffer] = []
+  /// The one that nearly every connection gets, if nobody has it; and those that nested ones got.
+  private var first: Buffer?
+  private var others: [Buffer] = []
 
   package init() {}
 
   /// A buffer nobody else has: a sink may feed another connection (TLS within TLS) that shares this object.
   func take() -> Buffer {
-    free.popLast() ?? Buffer()
+    first.take() ?? others.popLast() ?? Buffer()
   }
 
   func give(_ buffer: Buffer) {
-    if free.count < 4 { free.append(buffer) }
+    if first == nil {
+      first = buffer
+    } else if others.count < 3 {
+      others.append(buffer)
+    }
   }
 }

@@ -26,14 +26,12 @@ final class End {
 
   /// Takes everything that waits for the peer.
   func takeOutput() -> [UInt8] {
-    let bytes = Self.drain(&connection.output)
+    var bytes: [UInt8] = []
+    connection.drainOutput { waiting in
+      bytes = unsafe waiting.withUnsafeBytes { unsafe Array($0) }
+      return waiting.count
+    }
     produced += bytes.count
-    return bytes
-  }
-
-  private static func drain(_ queue: inout ByteQueue) -> [UInt8] {
-    let bytes = unsafe queue.span.withUnsafeBytes { unsafe Array($0) }
-    queue.consume(bytes.count)
     return bytes
   }
 

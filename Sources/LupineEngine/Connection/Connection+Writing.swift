@@ -141,19 +141,22 @@ extension Connection {
 
   /// Sends bytes in full: what the socket does not take now waits in `output`.
   func emit(_ bytes: Span<UInt8>) {
-    if tls != nil || !output.value.isEmpty || !canWrite {
+    if !output.value.isEmpty || tls == nil && !canWrite || state == .handshaking {
       output.value.append(bytes)
-      _ = sealOutput(bodyBytes: 0)
-      return
+      _ = flush()
+    } else if let tls {
+      guard encrypt(bytes, tls) else { return }
+      _ = outerTLS == nil ? sendCiphertext(of: tls) : flushNested()
+    } else {
+      let sent = trySend(bytes)
+      if sent < bytes.count, state == .busy { output.value.append(bytes.extracting(sent..<bytes.count)) }
     }
-    let sent = trySend(bytes)
-    if sent < bytes.count, state == .busy { output.value.append(bytes.extracting(sent..<bytes.count)) }
   }
 
   /// Sends as many bytes as the socket takes; over TLS all of them are taken. Returns how many.
   func emitPiece(_ bytes: Span<UInt8>) -> Int {
-    guard tls != nil else { return trySend(bytes) }
-    guard encrypt(bytes) else { return 0 }
+    guard let tls else { return trySend(bytes) }
+    guard encrypt(bytes, tls) else { return 0 }
     _ = flushTLS()
     return state == .busy ? bytes.count : 0
   }
@@ -166,14 +169,13 @@ extension Connection {
 
   /// Sends everything that waits. False: the socket takes no more for now, or has failed.
   func flush() -> Bool {
-    if tls != nil, state != .handshaking {
-      if !output.value.isEmpty {
-        guard output.withValue({ encrypt($0.span) }) else { return false }
+    if let tls {
+      if !output.value.isEmpty, state != .handshaking {
+        guard output.withValue({ encrypt($0.span, tls) }) else { return false }
         output.value.consume(output.value.count)
       }
       return flushTLS()
     }
-    if tls != nil { return flushTLS() }
     while !output.value.isEmpty {
       guard canWrite else { return false }
       let sent = output.withValue { trySend($0.span) }
@@ -183,8 +185,7 @@ extension Connection {
     return true
   }
 
-  private func encrypt(_ bytes: Span<UInt8>) -> Bool {
-    guard let tls else { return false }
+  private func encrypt(_ bytes: Span<UInt8>, _ tls: TLSConnection) -> Bool {
     do throws(TLSError) {
       try tls.send(bytes)
       return true
@@ -202,25 +203,41 @@ extension Connection {
 
   /// Sends what one layer of TLS, the outermost, has for the socket. False: the socket takes no more for now, or has failed.
   func sendCiphertext(of layer: TLSConnection?) -> Bool {
-    guard let tls = layer, let socket else { return true }
-    while !tls.output.isEmpty {
-      guard canWrite else { return false }
+    guard let tls = layer, tls.hasOutput, let socket else { return true }
+    while canWrite {
       do throws(IOError) {
-        switch try SystemCalls.send(socket.descriptor, tls.output.span) {
-        case .bytes(let count):
-          tls.output.consume(count)
-          if transfer != nil { wroteAnything = true }
-          transfer?.clock.lastActivityAt = context.now
+        switch try Self.send(outputOf: tls, to: socket) {
+        case .bytes:
+          if let transfer {
+            wroteAnything = true
+            transfer.clock.lastActivityAt = context.now
+          }
+          if !tls.hasOutput { return true }
         case .wouldBlock:
           canWrite = false
-          return false
         }
       } catch {
         writeFailed(error)
         return false
       }
     }
-    return true
+    return false
+  }
+
+  /// One `send` of the ciphertext that waits.
+  static func send(outputOf tls: TLSConnection, to socket: Socket) throws(IOError) -> WriteResult {
+    var result = WriteResult.wouldBlock
+    var failure: IOError?
+    tls.drainOutput { bytes in
+      do throws(IOError) {
+        result = try SystemCalls.send(socket.descriptor, bytes)
+      } catch {
+        failure = error
+      }
+      return if case .bytes(let count) = result { count } else { 0 }
+    }
+    if let failure { throw failure }
+    return result
   }
 
   private func trySend(_ bytes: Span<UInt8>) -> Int {

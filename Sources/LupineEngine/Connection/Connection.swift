@@ -346,7 +346,10 @@ final class Connection: ReadinessHandler, TimerHandler {
     } else if let tls, mayNotify, let socket, output.value.isEmpty {
       // Best effort: a peer that is told of the end can free its session; nobody waits for the outcome.
       tls.close()
-      _ = try? SystemCalls.send(socket.descriptor, tls.output.span)
+      tls.drainOutput { bytes in
+        _ = try? SystemCalls.send(socket.descriptor, bytes)
+        return 0
+      }
     }
     tls = nil
     outerTLS = nil

@@ -61,25 +61,38 @@ extension Connection {
   /// Wraps what the origin's TLS has to say in the proxy's, and sends that. False: the socket takes no more for now, or has failed.
   func flushNested() -> Bool {
     guard let outer = outerTLS, let inner = tls else { return true }
-    if !inner.output.isEmpty {
-      do throws(TLSError) {
-        try outer.send(inner.output.span)
-      } catch {
-        outerFailed(error)
-        return false
-      }
-      inner.output.consume(inner.output.count)
+    if let error = Self.wrap(inner, in: outer) {
+      outerFailed(error)
+      return false
     }
     return sendCiphertext(of: outer)
+  }
+
+  private static func wrap(_ inner: TLSConnection, in outer: TLSConnection) -> TLSError? {
+    guard inner.hasOutput else { return nil }
+    var failure: TLSError?
+    inner.drainOutput { bytes in
+      do throws(TLSError) {
+        try outer.send(bytes)
+        return bytes.count
+      } catch {
+        failure = error
+        return 0
+      }
+    }
+    return failure
   }
 
   /// Best effort, at the end.
   func notifyNested() {
     guard let outer = outerTLS, let inner = tls, let socket else { return }
     inner.close()
-    try? outer.send(inner.output.span)
+    _ = Self.wrap(inner, in: outer)
     outer.close()
-    _ = try? SystemCalls.send(socket.descriptor, outer.output.span)
+    outer.drainOutput { bytes in
+      _ = try? SystemCalls.send(socket.descriptor, bytes)
+      return 0
+    }
   }
 
   // MARK: Forwarded requests

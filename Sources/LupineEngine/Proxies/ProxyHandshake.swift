@@ -386,9 +386,9 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
     guard let socket, canWrite else { return }
     do throws(IOError) {
       if let tls {
-        while !tls.output.isEmpty, canWrite {
-          switch try SystemCalls.send(socket.descriptor, tls.output.span) {
-          case .bytes(let count): tls.output.consume(count)
+        while tls.hasOutput, canWrite {
+          switch try Connection.send(outputOf: tls, to: socket) {
+          case .bytes: break
           case .wouldBlock: canWrite = false
           }
         }
