@@ -187,7 +187,8 @@ extension TLSConnection {
   func takeInput(_ destination: UnsafeMutableRawBufferPointer) -> Int {
     if !held.value.isEmpty { return unsafe takeHeld(destination) }
     guard inputLeft > 0, let start = unsafe input else { return 0 }
-    let count = min(destination.count, inputLeft)
+    let bytes = unsafe Span<UInt8>(_unsafeBytes: UnsafeRawBufferPointer(start: start, count: inputLeft))
+    let count = grant.take(from: bytes, limit: destination.count)
     unsafe destination.copyMemory(from: UnsafeRawBufferPointer(start: start, count: count))
     unsafe input = start + count
     inputLeft -= count
@@ -195,7 +196,7 @@ extension TLSConnection {
   }
 
   private func takeHeld(_ destination: UnsafeMutableRawBufferPointer) -> Int {
-    let count = min(destination.count, held.value.count)
+    let count = held.withValue { grant.take(from: $0.span, limit: destination.count) }
     held.withValue { queue in
       unsafe queue.span.withUnsafeBytes { bytes in
         unsafe destination.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))

@@ -114,6 +114,7 @@ package final class TLSConnection {
   /// What OpenSSL has not taken yet of the span of the running `receive`.
   var input: UnsafeRawPointer?
   var inputLeft = 0
+  var grant = RecordGrant()
   var isReceiving = false
   var sawFirstByte = false
   var postHandshakeMessages = 0

@@ -103,6 +103,8 @@ package final class TLSContext: Sendable {
   private func configure() throws(TLSError) {
     unsafe SSL_CTX_set_security_level(pointer, Self.securityLevel)
     unsafe lupine_ctx_set_hygiene(pointer)
+    // One question for each record: see `RecordGrant`, which keeps what OpenSSL gets to the one.
+    unsafe lupine_ctx_set_read_ahead(pointer)
     // Not SSL_MODE_RELEASE_BUFFERS, which frees and allocates 17 KB at every record: see `TLSConnection.releaseBuffers`.
     unsafe lupine_ctx_set_mode(pointer, Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN))
     unsafe lupine_ctx_set_max_cert_list(pointer, Self.maximumChainBytes)

@@ -26,6 +26,7 @@ static inline void lupine_bio_clear_retry_flags(BIO *bio) { BIO_clear_retry_flag
 
 // SSL_CTX
 static inline void lupine_ctx_set_hygiene(SSL_CTX *ctx) { SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION); }
+static inline void lupine_ctx_set_read_ahead(SSL_CTX *ctx) { SSL_CTX_set_read_ahead(ctx, 1); }
 static inline long lupine_ctx_set_min_version(SSL_CTX *ctx, int version) { return SSL_CTX_set_min_proto_version(ctx, version); }
 static inline long lupine_ctx_set_max_version(SSL_CTX *ctx, int version) { return SSL_CTX_set_max_proto_version(ctx, version); }
 static inline long lupine_ctx_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
