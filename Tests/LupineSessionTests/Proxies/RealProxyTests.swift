@@ -57,12 +57,14 @@ import Testing
         #expect(response.metrics.transactions.last?.isProxyConnection == true)
       }
       let bytes = PatternBody.bytes(100_000)
-      var upload = try Request(server.url("/upload", host: "127.0.0.1"), method: .post)
+      // tinyproxy ends a connection behind each of its answers, and does not say so: what goes out before that is seen has to go out once more,
+      // which a POST must not.
+      var upload = try Request(server.url("/upload", host: "127.0.0.1"), method: .put)
       upload.body = .stream(length: nil, isReplayable: true) {
         BodyStream(stride(from: 0, to: bytes.count, by: 10_000).map { Array(bytes[$0..<$0 + 10_000]) })
       }
       #expect(try await session.data(for: upload).1.statusCode == 200)
-      let received = server.recordedRequests.last { $0.method == "POST" }
+      let received = server.recordedRequests.last { $0.method == "PUT" }
       #expect(received?.body == bytes)
       // Nothing that was for the proxy came to the origin.
       #expect(server.recordedRequests.allSatisfy { $0.fields.first("proxy-authorization") == nil })
