@@ -56,9 +56,12 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   }
 
   /// Callbacks of the same kind in a row count as one: how often data comes depends on timing.
-  private func note(_ entry: String, merging: Bool = false) {
+  ///
+  /// - Parameter keep: what else there is to keep; in one step with the entry, as who waits for the entry looks at that next.
+  private func note(_ entry: String, merging: Bool = false, _ keep: (inout Log) -> Void = { _ in }) {
     let isOnQueue = DispatchQueue.getSpecific(key: Self.key) ?? false
     log.withLock { log in
+      keep(&log)
       if !isOnQueue { log.offQueue += 1 }
       if log.inside > 0 { log.overlaps += 1 }
       log.inside += 1
@@ -113,18 +116,15 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
     totalBytesExpectedToSend: Int64?
   ) {
-    note("sent", merging: true)
-    log.withLock { $0.sent = totalBytesSent }
+    note("sent", merging: true) { $0.sent = totalBytesSent }
   }
 
   func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {
-    note("metrics")
-    log.withLock { $0.metrics = metrics }
+    note("metrics") { $0.metrics = metrics }
   }
 
   func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
-    note("completed \(error?.code.rawValue ?? "well") \(task.state)")
-    log.withLock { $0.lastError = error }
+    note("completed \(error?.code.rawValue ?? "well") \(task.state)") { $0.lastError = error }
   }
 
   func session(
@@ -141,8 +141,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   }
 
   func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
-    note("data", merging: true)
-    log.withLock { $0.data += [UInt8](data) }
+    note("data", merging: true) { $0.data += [UInt8](data) }
   }
 
   func session(
@@ -163,8 +162,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     _ session: Session, downloadTask: DownloadTask, didWriteData bytesWritten: Int64, totalBytesWritten: Int64,
     totalBytesExpectedToWrite: Int64?
   ) {
-    note("wrote", merging: true)
-    log.withLock { $0.sent = totalBytesWritten }
+    note("wrote", merging: true) { $0.sent = totalBytesWritten }
   }
 
   func session(
