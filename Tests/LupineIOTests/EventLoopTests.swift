@@ -233,6 +233,15 @@ private func startedLoop(_ name: String = "test") throws -> EventLoop {
         names(in: "/proc/self/task").compactMap { contents(of: "/proc/self/task/\($0)/comm") }
           .filter { $0.hasPrefix("lupine") }
       }
+      /// A thread that has been joined, or left to itself because it was still inside a lookup, is gone a moment later.
+      func waitUntil(_ condition: () -> Bool) -> Bool {
+        let limit = EventLoop.monotonicNow().advanced(byNanoseconds: 10_000_000_000)
+        while !condition() {
+          guard EventLoop.monotonicNow() < limit else { return false }
+          sched_yield()
+        }
+        return true
+      }
       func use() throws {
         let loop = try startedLoop("lupine-loop")
         let files = try FileThreads()
@@ -247,20 +256,11 @@ private func startedLoop(_ name: String = "test") throws -> EventLoop {
         }
         _ = resolver.resolve(host: "a.example", port: 1) { _ in done.raise() }
         guard done.wait(), done.wait() else { exit(2) }
-        guard threads().count == 3 else { exit(3) }
+        guard waitUntil({ threads().count == 3 }) else { exit(3) }
         files.stop()
         resolver.stop()
         loop.stop()
         loop.join()
-      }
-      /// A thread that has been joined, or left to itself because it was still inside a lookup, is gone a moment later.
-      func waitUntil(_ condition: () -> Bool) -> Bool {
-        let limit = EventLoop.monotonicNow().advanced(byNanoseconds: 5_000_000_000)
-        while !condition() {
-          guard EventLoop.monotonicNow() < limit else { return false }
-          sched_yield()
-        }
-        return true
       }
       try use()
       guard waitUntil({ threads().isEmpty }) else { exit(4) }
