@@ -333,7 +333,7 @@ import Testing
       #expect(data.receivedBytes == 123_456)
       // Cancelled before anything came, it is what it was.
       let second = Task { try await session.download(resumeFrom: data) }
-      _ = try server.waitForRequests(2)
+      #expect(await eventually { server.requestCount == 2 })
       second.cancel()
       let other = try await failure { try await second.value }
       #expect(other.resumeData == data)
@@ -346,7 +346,7 @@ import Testing
     let file = FileServer(.init(size: Self.size), [.init(stallsAfter: 0)])
     try await withFileServer(file) { session, server, folder in
       let task = Task { try await session.download(for: Request(server.url("/file"))) }
-      _ = try server.waitForRequests(1)
+      #expect(await eventually { server.requestCount == 1 })
       task.cancel()
       let error = try await failure { try await task.value }
       #expect(error.code == .cancelled && error.resumeData == nil && folder.partials == [])

@@ -284,7 +284,7 @@ import Testing
       let downloader = try service.downloader()
       let url = service.server.url("/held?w=1&h=1")
       let task = Task { try await downloader.image(from: url) }
-      _ = try service.server.waitForRequests(1)
+      #expect(await until { service.server.requestCount == 1 })
       task.cancel()
       let error = await #expect(throws: SessionError.self) { try await task.value }
       #expect(error?.code == .cancelled)
