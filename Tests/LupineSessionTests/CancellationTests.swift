@@ -28,7 +28,7 @@ import Testing
     var script = phase.script
     script.insert(.release(reached), at: script.count - 1)
     // A connection that is being opened is left to whoever comes next, for the time that its handshake has.
-    try await withScript([script], configure: { $0.tlsTimeout = .milliseconds(500) }) { session, server in
+    try await withScript([script], configure: { $0.tlsTimeout = .seconds(2) }) { session, server in
       let scheme = phase.isSecure ? "https" : "http"
       var request = try Request("\(scheme)://127.0.0.1:\(server.port)/", method: .put)
       if phase.hasBody { request.body = .bytes([UInt8](repeating: 1, count: 32 << 20)) }
