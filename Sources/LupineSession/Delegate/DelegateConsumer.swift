@@ -136,12 +136,17 @@ final class DelegateConsumer: DeferredConsumer {
   // MARK: The store of responses
 
   private func beginKeeping(_ response: Response) {
-    state.withLock { state in
+    let callbacks = state.withLock { state in
       // Of an attempt before.
       state.kept = nil
-      guard let callbacks = state.callbacks, callbacks.hasStore, let request = callbacks.currentRequest,
-        CachedResponse.mayBeStored(response, to: request)
-      else { return }
+      return state.callbacks
+    }
+    // Not under the lock: the task is asked, under whose own lock delegates are attached here.
+    guard let callbacks, callbacks.hasStore, let request = callbacks.currentRequest,
+      CachedResponse.mayBeStored(response, to: request)
+    else { return }
+    state.withLock { state in
+      guard state.callbacks != nil else { return }
       state.kept = []
       state.request = request
     }

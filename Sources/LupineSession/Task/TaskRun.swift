@@ -228,19 +228,23 @@ final class TaskRun: TransportReceiver, TransportExchange {
   }
 
   /// Before the start: reads the delegates, once.
+  ///
+  /// In one step, as one thread may begin the task while another cancels it: whoever ends it finds everybody who is to be told, and nobody is
+  /// attached behind the end.
   func prepare(_ face: SessionTask) {
     guard let callbacks, callbacks.value == nil else { return }
     let delegates = TaskCallbacks(
       task: face, session: session, own: face.delegate, earliestBeginDate: face.earliestBeginDate)
-    let isFirst = state.withLock { state -> Bool in
-      guard state.machine.state == .created, state.face == nil || state.face === face else { return false }
+    state.withLock { state in
+      guard state.machine.state == .created, callbacks.value == nil, state.face == nil || state.face === face else {
+        return
+      }
       state.face = face
-      return true
+      guard !delegates.isSilent else { return }
+      (consumer as? DelegateConsumer)?.attach(delegates)
+      (consumer as? DownloadTaskConsumer)?.attach(delegates, face)
+      callbacks.value = delegates
     }
-    guard isFirst, !delegates.isSilent else { return }
-    callbacks.value = delegates
-    (consumer as? DelegateConsumer)?.attach(delegates)
-    (consumer as? DownloadTaskConsumer)?.attach(delegates, face)
   }
 
   func watchProgress() { isWatched.store(true, ordering: .relaxed) }

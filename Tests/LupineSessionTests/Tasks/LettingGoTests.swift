@@ -1,7 +1,9 @@
+import Dispatch
 import Foundation
 import LupineBase
 import LupineSession
 import LupineTesting
+import Synchronization
 import Testing
 
 /// What a task holds goes when it is over: its delegate may hold the task, and in the usual case does.
@@ -72,6 +74,46 @@ import Testing
     task.delegate = keeper
     keeper.keep(task)
     if kind == .cancelledBeforeItBegins { task.cancel() } else { task.resume() }
+  }
+
+  /// Counts the ends that it hears of, and its own.
+  private final class Witness: SessionDataDelegate, SessionDownloadDelegate {
+    let handledCallbacks: CallbackSet = [.completed, .finishedDownload]
+    private let ends: Locked<(told: Int, gone: Int)>
+    private let tasks = Locked<[SessionTask]>([])
+
+    init(_ ends: Locked<(told: Int, gone: Int)>) { self.ends = ends }
+    deinit { ends.withLock { $0.gone += 1 } }
+
+    func keep(_ task: SessionTask) { tasks.withLock { $0.append(task) } }
+    func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+      ends.withLock { $0.told += 1 }
+    }
+    func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {}
+  }
+
+  /// Begun by one thread and cancelled by another at the same moment, a task is told to be over, and holds nothing then.
+  @Test(arguments: [Kind.data, .download]) func begunAndCancelledAtTheSameMoment(_ kind: Kind) async throws {
+    let rounds = 2_000
+    try await withServer { session, server in
+      let request = try Request(server.url("/hello"))
+      let ends = Locked((told: 0, gone: 0))
+      for _ in 0..<rounds {
+        let task = kind == .data ? session.dataTask(with: request) : session.downloadTask(with: request)
+        let witness = Witness(ends)
+        witness.keep(task)
+        task.delegate = witness
+        let ready = Atomic<Int>(0)
+        DispatchQueue.concurrentPerform(iterations: 2) { number in
+          ready.add(1, ordering: .relaxed)
+          // Both are there, or the other one has no processor.
+          for _ in 0..<10_000 where ready.load(ordering: .relaxed) < 2 {}
+          if number == 0 { task.resume() } else { task.cancel() }
+        }
+      }
+      let isOver = await eventually(seconds: 20) { ends.withLock { $0 == (rounds, rounds) } }
+      #expect(isOver, "\(ends.withLock { $0 })")
+    }
   }
 
   /// Whoever follows the data task hears of the download that it became, to its end.
