@@ -342,6 +342,13 @@ final class LockedReference<Value: Sendable>: Sendable {
   private let storage = LockedStorage<Value?>(nil)
   var value: Value? {
     get { storage.withLock { $0 } }
-    set { storage.withLock { $0 = newValue } }
+    set {
+      let former = storage.withLock { value in
+        defer { value = newValue }
+        return value
+      }
+      // Not under the lock: it may hold the last reference to a delegate that asks its task when it goes.
+      withExtendedLifetime(former) {}
+    }
   }
 }
