@@ -62,6 +62,8 @@ import Testing
       manager.delete("headers", parameters: parameters, success: success, failure: failure)
       let methods = try await outcomes.first(5).map { try $0.get() }
       #expect(methods == ["HEAD", "POST", "PUT", "PATCH", "DELETE"])
+      // The server answers before it reads the bodies.
+      #expect(await eventually { server.recordedRequests.allSatisfy(\.bodyIsComplete) })
       let requests = server.recordedRequests
       #expect(requests.map(\.method) == ["HEAD", "POST", "PUT", "PATCH", "DELETE"])
       #expect(requests.map { $0.query("key") } == ["value", nil, nil, nil, "value"])
