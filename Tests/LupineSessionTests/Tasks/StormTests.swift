@@ -96,7 +96,7 @@ import Testing
       }
     }
     let expected = made.withLock { $0 }
-    let isComplete = await eventually(seconds: 60) { ledger.completions.withLock { $0.count } == expected.count }
+    let isComplete = await eventually(seconds: 240) { ledger.completions.withLock { $0.count } == expected.count }
     // A task is taken from the list just after it has said its last word.
     _ = await eventually { await session.tasks.isEmpty }
     let remaining = await session.tasks.count
