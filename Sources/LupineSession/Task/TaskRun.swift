@@ -307,18 +307,20 @@ final class TaskRun: TransportReceiver, TransportExchange {
 
   /// The task is over; `tell` says so to whoever waits for it.
   func settle(_ result: Result<Response, SessionError>, _ tell: () -> Void) {
-    let registration = state.withLock { state -> Int? in
+    let (registration, isSeen) = state.withLock { state -> (Int?, Bool) in
       _ = state.machine.end()
-      if callbacks != nil {
+      // Of a call without delegates there is a handle if somebody has asked for the session's tasks. It and the task hold each other.
+      let isSeen = callbacks != nil || state.face != nil
+      if isSeen {
         switch result {
         case .success(let response): state.response = response
         case .failure(let error): state.error = error
         }
       }
       defer { state.registration = nil }
-      return state.registration
+      return (state.registration, isSeen)
     }
-    if callbacks != nil || isWatched.load(ordering: .relaxed) { endObserved(result) }
+    if isSeen || isWatched.load(ordering: .relaxed) { endObserved(result) }
     tell()
     if let registration { session.registry.remove(registration) }
   }

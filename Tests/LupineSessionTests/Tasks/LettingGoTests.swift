@@ -76,6 +76,30 @@ import Testing
     if kind == .cancelledBeforeItBegins { task.cancel() } else { task.resume() }
   }
 
+  private final class WeakTask: @unchecked Sendable {
+    weak var task: SessionTask?
+  }
+
+  /// Whoever lists the tasks gets handles on calls that have none; they go with their calls, and what came of those can be read until then.
+  @Test(arguments: [false, true]) func aListedCallGoes(_ isCancelled: Bool) async throws {
+    let go = try Latch()
+    try await withServer(ServerRoute.standard(latch: go)) { session, server in
+      let call = Task { try await session.data(from: server.url("/slow")) }
+      #expect(await eventually { server.requestCount == 1 })
+      let weak = WeakTask()
+      weak.task = await session.tasks.first
+      do {
+        let task = try #require(weak.task)
+        if isCancelled { task.cancel() } else { go.release() }
+        let result = await call.result
+        #expect((try? result.get()) == nil ? isCancelled : !isCancelled)
+        #expect(task.state == .completed && task.error?.code == (isCancelled ? .cancelled : nil))
+        #expect(task.response?.statusCode == (isCancelled ? nil : 200))
+      }
+      #expect(await eventually(seconds: 20) { weak.task == nil })
+    }
+  }
+
   /// Counts the ends that it hears of, and its own.
   private final class Witness: SessionDataDelegate, SessionDownloadDelegate {
     let handledCallbacks: CallbackSet = [.completed, .finishedDownload]
