@@ -102,6 +102,9 @@ extension Session {
     guard let task = run.face as? DownloadTask else { return }
     task.delegate = delegate
     run.prepare(task)
-    if let observer = run.observer { listener.value = DownloadCallbacks(observer, task: task) }
+    guard let observer = run.observer else { return }
+    listener.value = DownloadCallbacks(observer, task: task)
+    // Cancelled meanwhile: its end may have let go of what was not there yet.
+    if run.observer == nil { listener.value = nil }
   }
 }
