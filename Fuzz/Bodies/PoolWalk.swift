@@ -162,7 +162,7 @@ package enum PoolWalk {
       guard let connection = pick(world.leased.keys, operand) else { return }
       world.leased[connection] = nil
       world.idle.insert(connection)
-      world.perform(world.machine.release(connection, now: world.now))
+      if let steps = world.machine.release(connection, now: world.now) { world.perform(steps) }
     case 5:
       guard let connection = pick(world.leased.keys, operand) ?? pick(world.idle, operand) else { return }
       let steps = world.machine.closed(connection, .failed, now: world.now)

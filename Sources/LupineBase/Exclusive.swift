@@ -49,6 +49,12 @@ public struct Exclusive<Value: ~Copyable>: ~Copyable {
     }
   }
 
+  /// Gives the value to `body` where it is, also for a look at a large one: an access that only reads may copy all of it.
+  @inlinable
+  public func update<Result>(_ body: (inout Value) -> Result) -> Result {
+    body(&value)
+  }
+
   /// Reads the value for as long as `body` runs: for spans of it, which end with an access.
   @inlinable
   public func withValue<Result>(_ body: (borrowing Value) -> Result) -> Result {

@@ -47,7 +47,7 @@ package enum EngineError: Error, Sendable {
 }
 
 /// A failed transfer: the error, what was under way, and whether any byte of the request had left.
-package struct TransferFailure: Error, Sendable {
+package final class TransferFailure: Error, Sendable {
   package let error: EngineError
   package let phase: TransferPhase
   package let requestBytesSent: Bool

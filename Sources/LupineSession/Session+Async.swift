@@ -29,9 +29,12 @@ extension Session {
     onSent: (@Sendable (Int) -> Void)?
   ) throws(SessionError) -> (TaskRun, BufferConsumer) {
     try checkValid(request)
-    let consumer = BufferConsumer(limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize)
+    let isObserved = isObserved(delegate)
+    let consumer = BufferConsumer(
+      limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize,
+      resuming: Waiter.Place(loop: engine?.loop, queue: isObserved ? delegateQueue : nil))
     let run = TaskRun(
-      request, session: self, consumer: consumer, kind: kind, isObserved: isObserved(delegate), onSent: onSent)
+      request, session: self, consumer: consumer, kind: kind, isObserved: isObserved, onSent: onSent)
     return (run, consumer)
   }
 

@@ -25,6 +25,8 @@ import Testing
     owner.numbers.value.append(3)
     modify(owner) { $0.removeFirst() }
     #expect(owner.numbers.value == [2, 3])
+    #expect(owner.numbers.update { $0.removeLast() } == 3)
+    #expect(owner.numbers.value == [2])
     owner.bytes.value.append([1, 2, 3])
     #expect(owner.bytes.value.count == 3)
     #expect(owner.bytes.withValue { $0.span[1] } == 2)

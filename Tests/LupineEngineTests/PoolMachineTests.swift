@@ -42,7 +42,9 @@ private final class Pool {
 
   func opened(_ connection: Identifier, now: Instant) -> Machine.Steps { machine.opened(connection, now: now) }
   func openFailed(_ connection: Identifier, now: Instant) -> Machine.Steps { machine.openFailed(connection, now: now) }
-  func release(_ connection: Identifier, now: Instant) -> Machine.Steps { machine.release(connection, now: now) }
+  func release(_ connection: Identifier, now: Instant) -> Machine.Steps {
+    machine.release(connection, now: now) ?? Machine.Steps()
+  }
   func closed(_ connection: Identifier, _ reason: ConnectionCloseReason, now: Instant) -> Machine.Steps {
     machine.closed(connection, reason, now: now)
   }

@@ -215,7 +215,7 @@ extension Connection {
 
   private func responseEnded() {
     state = .ending
-    verdict = parser.value.reuseVerdict
+    verdict = parser.update { $0.reuseVerdict }
     if exchange.responseEnded() == .stopBody { stopBody() }
   }
 

@@ -165,7 +165,7 @@ package final class EnginePool {
   }
 
   func connectionReleased(_ connection: Connection) {
-    perform(machine.value.release(connection.identifier, now: context.now))
+    if let steps = machine.value.release(connection.identifier, now: context.now) { perform(steps) }
     if isDraining { closeIdle() } else { armExpiry() }
   }
 
@@ -270,10 +270,7 @@ package final class EnginePool {
   }
 
   private func armExpiry() {
-    guard expiry == nil || (machine.value.nextExpiry ?? .distantFuture) < expiryAt, let next = machine.value.nextExpiry
-    else {
-      return
-    }
+    guard let next = machine.update({ $0.nextExpiry }), expiry == nil || next < expiryAt else { return }
     if let expiry { context.cancel(expiry) }
     expiryAt = next
     expiry = context.schedule(at: next, IdleExpiry(pool: self))

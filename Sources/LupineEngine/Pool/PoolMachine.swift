@@ -198,7 +198,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     hosts[host].opening -= 1
     connections[connection.index].openedAt = now
     counters.opened += 1
-    return offer(connection.index, now: now, isReused: false)
+    return offer(connection.index, now: now, isReused: false) ?? Steps()
   }
 
   /// A connection could not be opened. If enough other openings are under way for all who wait, nobody fails. Else, if the key has a
@@ -230,7 +230,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   /// The exchange on a leased connection is over, and the connection may serve again.
-  package mutating func release(_ connection: ConnectionIdentifier, now: Instant) -> Steps {
+  package mutating func release(_ connection: ConnectionIdentifier, now: Instant) -> Steps? {
     precondition(connections[connection.index].state == .leased, "released a connection that was not leased")
     if let reason = expiry(ofLeased: connection.index, now: now) {
       return closed(connection, reason, now: now, tellDriver: true)
@@ -291,12 +291,12 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   /// A connection is free: the first waiter gets it; else it idles, unless its place is wanted elsewhere.
-  private mutating func offer(_ index: Int, now: Instant, isReused: Bool) -> Steps {
+  private mutating func offer(_ index: Int, now: Instant, isReused: Bool) -> Steps? {
     let host = connections[index].host
-    var steps = Steps()
     if let waiter = popNext(host) {
       lease(index)
       if isReused { counters.reused += 1 }
+      var steps = Steps()
       steps.lease = (ConnectionIdentifier(index: index), waiter, isReused)
       return steps
     }
@@ -304,6 +304,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     connections[index].idleSince = now
     connections[index].idleInHost = hostIdle.append(index, to: &hosts[host].idle)
     connections[index].idleInAll = allIdle.append(index, to: &allIdleList)
+    guard !starved.isEmpty else { return nil }
+    var steps = Steps()
     openForStarved(now: now, &steps)
     return steps
   }

@@ -88,7 +88,7 @@ extension TaskRun {
     let challenge = AuthenticationChallenge(
       protectionSpace: question.space, proposedCredential: question.proposed,
       previousFailureCount: question.failureCount,
-      failureResponse: state.withLock { makeResponse(head, exchange, $0) })
+      failureResponse: state.withLock { makeResponse(head, exchange, &$0) })
     let number = closeGate()
     observer.challenge(challenge) { [self] disposition in
       decide(number) {
@@ -122,7 +122,7 @@ extension TaskRun {
 
   private func fail(_ error: SessionError, _ head: ResponseHead, _ exchange: any TransportExchange) {
     state.withLock { state in
-      let response = makeResponse(head, exchange, state)
+      let response = makeResponse(head, exchange, &state)
       var error = error
       error.response = response
       state.response = response

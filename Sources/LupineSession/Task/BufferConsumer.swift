@@ -32,27 +32,38 @@ final class BufferConsumer: ResponseConsumer {
 
   private let state: LockedStorage<State>
   private let limit: Int
+  private let place: Waiter.Place
 
   /// Calls `completion` once.
   init(limit: Int, completion: @escaping @Sendable (Outcome) -> Void) {
     self.limit = max(0, limit)
+    place = Waiter.Place(loop: nil, queue: nil)
     state = LockedStorage(State(completion: Completion(call: completion)))
   }
 
   /// For who will `attach`, and then `take`.
-  init(limit: Int) {
+  init(limit: Int, resuming place: Waiter.Place) {
     self.limit = max(0, limit)
+    self.place = place
     state = LockedStorage(State())
   }
 
   /// Wakes `waiter` when the end has come, which may be now.
   func attach(_ waiter: Waiter) {
-    let hasEnded = state.withLock { state -> Bool in
-      guard state.outcome == nil else { return true }
+    let hasEnded = state.withLock { state in
       state.waiter = waiter
-      return false
+      return state.outcome != nil
     }
-    if hasEnded { waiter.wake() }
+    if hasEnded { waiter.wake(of: self, at: place) }
+  }
+
+  /// What a `Waiter` asks for in its time.
+  func resumeWaiter() {
+    let waiter = state.withLock { state -> Waiter? in
+      defer { state.waiter = nil }
+      return state.waiter
+    }
+    waiter?.resume()
   }
 
   /// For the waiter, once, when it was woken.
@@ -90,21 +101,20 @@ final class BufferConsumer: ResponseConsumer {
   }
 
   func end(_ result: Result<Response, SessionError>) {
-    let (bytes, isTooLarge, completion) = state.withLock { state in
-      defer {
-        state.bytes = Data()
-        state.completion = nil
-      }
-      return (state.bytes, state.isTooLarge, state.completion)
+    var bytes = Data()
+    var completion: Completion?
+    let isTooLarge = state.withLock { state in
+      swap(&bytes, &state.bytes)
+      swap(&completion, &state.completion)
+      return state.isTooLarge
     }
     let outcome = outcome(of: result, bytes, isTooLarge)
     if let completion { return completion.call(outcome) }
-    let waiter = state.withLock { state -> Waiter? in
+    let waiter = state.withLock { state in
       state.outcome = outcome
-      defer { state.waiter = nil }
       return state.waiter
     }
-    waiter?.wake()
+    waiter?.wake(of: self, at: place)
   }
 
   private func outcome(of result: Result<Response, SessionError>, _ bytes: Data, _ isTooLarge: Bool) -> Outcome {

@@ -194,7 +194,7 @@ extension TaskRun {
     let response = state.withLock { state -> Response in
       // A transport may answer before `start` has returned.
       if state.exchange == nil, state.machine.state != .completed { state.exchange = exchange }
-      let response = makeResponse(head, exchange, state)
+      let response = makeResponse(head, exchange, &state)
       state.response = response
       return response
     }
@@ -218,7 +218,8 @@ extension TaskRun {
     dropBody(of: exchange)
   }
 
-  func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: State) -> Response {
+  /// The state is given as it stands, not changed: it is too large to be copied.
+  func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: inout State) -> Response {
     Response(
       head: head, url: state.chainBox?.value.url ?? request.parsedURL, requestHead: exchange.requestHead,
       informational: state.informational, redirects: state.chainBox?.value.redirects ?? [])

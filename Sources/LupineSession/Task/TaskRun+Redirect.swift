@@ -53,7 +53,7 @@ extension TaskRun {
     case .deliver: return .deliver
     case .follow(let step):
       return .follow(step, Response.Redirect(url: url, head: head, requestHead: exchange.requestHead))
-    case .refuse(let refusal): return .refuse(refusal, makeResponse(head, exchange, state))
+    case .refuse(let refusal): return .refuse(refusal, makeResponse(head, exchange, &state))
     }
   }
 
@@ -83,7 +83,7 @@ extension TaskRun {
       var chain = state.chain ?? Chain(request)
       chain.follow(step, from: redirect)
       return (
-        chain.request(instead: request, isMarkedSensitive: isSensitive), makeResponse(redirect.head, exchange, state)
+        chain.request(instead: request, isMarkedSensitive: isSensitive), makeResponse(redirect.head, exchange, &state)
       )
     }
     let number = closeGate()

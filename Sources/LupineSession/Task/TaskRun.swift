@@ -295,7 +295,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
         transactions: state.transactions, start: state.startedAt, end: now,
         redirectCount: state.chainBox?.value.redirects.count ?? 0)
       let response = state.response?.ended(trailers: state.trailers ?? FieldSection(), metrics: metrics)
-      return outcome(failure, response, metrics, state)
+      return outcome(failure, response, metrics, &state)
     }
     guard let result else { return }
     if callbacks != nil, let consumer = consumer as? any DeferredConsumer, consumer.endsLater {
@@ -325,8 +325,9 @@ final class TaskRun: TransportReceiver, TransportExchange {
     if let registration { session.registry.remove(registration) }
   }
 
+  /// The state is given as it stands, not changed: it is too large to be copied.
   private func outcome(
-    _ failure: SessionError?, _ response: Response?, _ metrics: TaskMetrics, _ state: State
+    _ failure: SessionError?, _ response: Response?, _ metrics: TaskMetrics, _ state: inout State
   ) -> Result<Response, SessionError> {
     if failure == nil, let response { return .success(response) }
     var failure =

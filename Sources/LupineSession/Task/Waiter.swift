@@ -15,34 +15,39 @@ struct Waiter: Sendable {
   #endif
   /// Of a `TaskPriority`, whose layout is not known here: with one, whatever holds a waiter is moved and copied by way of its metadata.
   private let priority: UInt8
-  /// Wakes at the end of its turn.
-  private let loop: EventLoop?
-  /// Where delegates are told before.
-  private let queue: DispatchQueue?
+
+  /// Where waiters are resumed.
+  struct Place: Sendable {
+    /// Wakes at the end of its turn.
+    let loop: EventLoop?
+    /// Where delegates are told before.
+    let queue: DispatchQueue?
+  }
 
   #if DEBUG || LUPINE_THREAD_SANITIZER
-  fileprivate init(_ continuation: CheckedContinuation<Void, Never>, _ loop: EventLoop?, _ queue: DispatchQueue?) {
+  fileprivate init(_ continuation: CheckedContinuation<Void, Never>) {
     self.continuation = continuation
-    (self.loop, self.queue, priority) = (loop, queue, Task.currentPriority.rawValue)
+    priority = Task.currentPriority.rawValue
   }
 
-  private func resume() { continuation.resume() }
+  func resume() { continuation.resume() }
   #else
-  fileprivate init(_ continuation: UnsafeContinuation<Void, Never>, _ loop: EventLoop?, _ queue: DispatchQueue?) {
+  fileprivate init(_ continuation: UnsafeContinuation<Void, Never>) {
     unsafe self.continuation = continuation
-    (self.loop, self.queue, priority) = (loop, queue, Task.currentPriority.rawValue)
+    priority = Task.currentPriority.rawValue
   }
 
-  private func resume() { unsafe continuation.resume() }
+  func resume() { unsafe continuation.resume() }
   #endif
 
-  func wake() {
-    if let queue {
-      queue.async { resume() }
-    } else if let loop {
-      loop.atEndOfTurn(priority: TaskPriority(rawValue: priority)) { resume() }
+  /// Has `consumer`, which holds the waiter, resume it in its time. By way of the consumer, because a closure over one reference needs no memory.
+  func wake(of consumer: BufferConsumer, at place: Place) {
+    if let queue = place.queue {
+      queue.async { consumer.resumeWaiter() }
+    } else if let loop = place.loop {
+      loop.atEndOfTurn(priority: TaskPriority(rawValue: priority)) { consumer.resumeWaiter() }
     } else {
-      resume()
+      consumer.resumeWaiter()
     }
   }
 }
@@ -56,12 +61,11 @@ extension Session {
   func answer(
     of run: TaskRun, _ consumer: BufferConsumer, _ delegate: (any SessionTaskDelegate)?
   ) async throws -> (Data, Response) {
-    let queue = run.callbacks == nil ? nil : delegateQueue
     await withTaskCancellationHandler {
       #if DEBUG || LUPINE_THREAD_SANITIZER
-      await withCheckedContinuation { begin(run, consumer, delegate, Waiter($0, engine?.loop, queue)) }
+      await withCheckedContinuation { begin(run, consumer, delegate, Waiter($0)) }
       #else
-      await unsafe withUnsafeContinuation { unsafe begin(run, consumer, delegate, Waiter($0, engine?.loop, queue)) }
+      await unsafe withUnsafeContinuation { unsafe begin(run, consumer, delegate, Waiter($0)) }
       #endif
     } onCancel: {
       run.cancel()
