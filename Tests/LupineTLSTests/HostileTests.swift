@@ -50,6 +50,25 @@ struct HostileTests {
     #expect(end.failure == (code == 70 ? .noCommonVersion : .alert(TLSAlert(rawValue: code))))
   }
 
+  @Test("What others left in OpenSSL's queue of errors says nothing about a connection", arguments: TLSVersion.allCases)
+  func foreignErrors(version: TLSVersion) throws {
+    let pair = try connect(client: .trusting(Mint.shared.root, version))
+    #expect(leaveForeignError())
+    try pair.client.send([1, 2, 3])
+    pair.settle()
+    #expect(pair.server.received == [1, 2, 3])
+    try pair.server.send([4, 5])
+    let wire = pair.server.takeOutput()
+    #expect(leaveForeignError())
+    pair.client.feed(wire, .dripped)
+    #expect(pair.client.received == [4, 5])
+    pair.server.connection.close()
+    #expect(leaveForeignError())
+    pair.client.feed(pair.server.takeOutput())
+    #expect(pair.client.result == .closedByPeer)
+    #expect(pair.client.failure == nil)
+  }
+
   @Test("A changed record is noticed", arguments: TLSVersion.allCases)
   func tampered(version: TLSVersion) throws {
     let pair = try connect(client: .trusting(Mint.shared.root, version))

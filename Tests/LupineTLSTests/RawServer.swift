@@ -111,3 +111,9 @@ final class RawServer {
     unsafe SSL_do_handshake(ssl)
   }
 }
+
+/// Leaves an error in OpenSSL's queue of this thread, as somebody else's call may have. False: it did not.
+func leaveForeignError() -> Bool {
+  unsafe BIO_free(BIO_new_file("/nonexistent/of-somebody-else", "r"))
+  return ERR_peek_error() != 0
+}
