@@ -87,12 +87,19 @@ extension PoolHandle {
   func run(
     _ request: TransferRequest, started: (TransferHandle) -> Void = { _ in }
   ) async -> Recorder.Outcome {
+    let end = Locked<Recorder.Outcome?>(nil)
     await withCheckedContinuation { continuation in
-      let recorder = Recorder { continuation.resume(returning: $0) }
+      let recorder = Recorder { outcome in
+        // By way of the lock: ThreadSanitizer does not see the order that a continuation makes where it is resumed before it is awaited.
+        end.withLock { $0 = outcome }
+        continuation.resume()
+      }
       let handle = TransferHandle(Transfer(request, handler: recorder, createdAt: EventLoop.monotonicNow()))
       start(handle)
       started(handle)
     }
+    guard let outcome = end.withLock({ $0 }) else { preconditionFailure("a recorder tells its outcome") }
+    return outcome
   }
 }
 
