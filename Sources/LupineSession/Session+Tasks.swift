@@ -98,6 +98,8 @@ extension Session {
     let own = delegate.map { $0.handledCallbacks.contains(.createdTask) } ?? false
     tellCreated(task, own ? delegate : self.delegate as? any SessionTaskDelegate)
     task.resume()
+    // A call that was cancelled before it began ended when nobody was attached yet, and nobody else lets go of its delegate.
+    if task.state == .completed { task.letGo() }
   }
 
   // MARK: All of them

@@ -10,6 +10,8 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct LettingGoTests {
   enum Kind: CaseIterable, Sendable {
     case data, handler, upload, download, becomesDownload, cancelledBeforeItBegins, asynchronous
+    /// Calls of a Swift task that is cancelled already.
+    case cancelledCall, cancelledBytes, cancelledDownload
     /// The delegate wants to hear nothing.
     case silent
   }
@@ -65,6 +67,17 @@ import Testing
       _ = try await session.data(for: request, delegate: keeper)
       let count = keeper.tasks.withLock { $0.count }
       #expect(count == 1)
+      return
+    case .cancelledCall, .cancelledBytes, .cancelledDownload:
+      let call = Task {
+        unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
+        switch kind {
+        case .cancelledBytes: _ = try await session.bytes(for: request, delegate: keeper)
+        case .cancelledDownload: _ = try await session.download(for: request, delegate: keeper)
+        default: _ = try await session.data(for: request, delegate: keeper)
+        }
+      }
+      await #expect(throws: SessionError.self) { try await call.value }
       return
     case .data, .becomesDownload, .cancelledBeforeItBegins, .silent: task = session.dataTask(with: request)
     case .handler: task = session.dataTask(with: request) { _ in }
