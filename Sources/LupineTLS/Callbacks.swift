@@ -93,7 +93,8 @@ enum Callbacks {
 }
 
 /// The BIO between OpenSSL and a connection: reads from the span that the caller handed in, writes into its output. The connection is
-/// borrowed, not retained: it runs a method meanwhile.
+/// borrowed, not retained: it runs a method meanwhile. (`_withUnsafeGuaranteedRef` has no name without an underscore; `takeUnretainedValue`
+/// counts the reference twice each time, 170 instructions a read.)
 enum ConnectionBIO {
   nonisolated(unsafe) static let method: OpaquePointer? = {
     OpenSSLLibrary.start()

@@ -28,14 +28,19 @@ enum OpenSSLError {
       if first == 0 { first = code }
       if firstOfTLS == 0, lupine_err_library(code) == ERR_LIB_SSL { firstOfTLS = code }
     }
-    return firstOfTLS == 0 ? .protocolViolation(reason: text(of: first)) : typed(firstOfTLS)
+    return connectionFailure(firstOfTLS == 0 ? first : firstOfTLS)
   }
 
-  /// The last reason in the queue: that of the call that has just failed, whatever there was before it. Empties the queue.
+  /// The last reason in the queue: as a rule that of the call that has just failed, whatever there was before it. Empties the queue.
   static func drainLast() -> TLSError {
     let code = ERR_peek_last_error()
     ERR_clear_error()
-    return typed(code)
+    return connectionFailure(code)
+  }
+
+  /// Reasons have numbers of their own in each library: only those of the TLS layer have names here.
+  private static func connectionFailure(_ code: UInt) -> TLSError {
+    lupine_err_library(code) == ERR_LIB_SSL ? typed(code) : .protocolViolation(reason: text(of: code))
   }
 
   private static func typed(_ code: UInt) -> TLSError {
