@@ -43,29 +43,29 @@ package struct Origin: Hashable, Sendable {
 /// Two values are equal if they have the same parts; the empty path and `/` are one path, a default port written out is no port.
 /// Percent-encoding and dot segments are kept as given: they belong to the server.
 package struct ParsedURL: Hashable, Sendable {
-  /// What stands before the path; URLs that were resolved against one base share it.
-  private final class Site: Sendable {
-    let origin: Origin
+  /// Whom a URL addresses; URLs that were resolved against one base share it. No secret is in it.
+  package final class Site: Sendable {
+    package let origin: Origin
     /// Made once: every request asks for it.
     let authority: String
-    let userinfo: String?
 
-    init(origin: Origin, authority: String, userinfo: String?) {
+    init(_ origin: Origin) {
       self.origin = origin
-      self.authority = authority
-      self.userinfo = userinfo
+      authority = origin.authority
     }
   }
 
   /// Behind one reference, because a URL goes with a request through every floor.
   private final class Parts: Sendable {
     let site: Site
+    let userinfo: String?
     let target: String
     let pathLength: Int
     let fragment: String?
 
-    init(site: Site, target: String, pathLength: Int, fragment: String?) {
+    init(site: Site, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
       self.site = site
+      self.userinfo = userinfo
       self.target = target
       self.pathLength = pathLength
       self.fragment = fragment
@@ -74,9 +74,10 @@ package struct ParsedURL: Hashable, Sendable {
 
   private let parts: Parts
 
+  package var site: Site { parts.site }
   package var origin: Origin { parts.site.origin }
   /// The part before `@`, still percent-encoded; never sent in `Host`, SNI or `Referer`.
-  package var userinfo: String? { parts.site.userinfo }
+  package var userinfo: String? { parts.userinfo }
   /// What stands in the request line (origin form): path and query, at least `/`.
   package var target: String { parts.target }
   /// How many UTF-8 bytes of the target are path.
@@ -86,8 +87,7 @@ package struct ParsedURL: Hashable, Sendable {
 
   init(origin: Origin, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
     parts = Parts(
-      site: Site(origin: origin, authority: origin.authority, userinfo: userinfo), target: target,
-      pathLength: pathLength, fragment: fragment)
+      site: Site(origin), userinfo: userinfo, target: target, pathLength: pathLength, fragment: fragment)
   }
 
   private init(_ parts: Parts) { self.parts = parts }
@@ -97,9 +97,6 @@ package struct ParsedURL: Hashable, Sendable {
       || left.origin == right.origin && left.userinfo == right.userinfo && left.target == right.target
         && left.pathLength == right.pathLength && left.fragment == right.fragment
   }
-
-  /// Whether both were made from one URL, and thus have one origin. False says nothing.
-  package func isRelated(to other: ParsedURL) -> Bool { parts.site === other.parts.site }
 
   package func hash(into hasher: inout Hasher) {
     hasher.combine(origin)
@@ -158,7 +155,7 @@ package struct ParsedURL: Hashable, Sendable {
   /// Another URL of the same authority.
   func replacing(target: String, pathLength: Int, fragment: String?) -> ParsedURL {
     ParsedURL(
-      Parts(site: parts.site, target: target, pathLength: pathLength, fragment: fragment))
+      Parts(site: parts.site, userinfo: userinfo, target: target, pathLength: pathLength, fragment: fragment))
   }
 
   /// The same URL with another fragment.
@@ -168,7 +165,9 @@ package struct ParsedURL: Hashable, Sendable {
 
   /// The same URL without userinfo.
   package var withoutUserinfo: ParsedURL {
-    ParsedURL(origin: origin, userinfo: nil, target: target, pathLength: pathLength, fragment: fragment)
+    guard userinfo != nil else { return self }
+    return ParsedURL(
+      Parts(site: parts.site, userinfo: nil, target: target, pathLength: pathLength, fragment: fragment))
   }
 }
 

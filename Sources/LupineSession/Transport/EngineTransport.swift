@@ -24,6 +24,8 @@ final class EngineTransport: Transport {
     /// See `ConnectionIdentity.trustDomain`.
     var trustDomain: UInt64
     var last: KnownOrigin?
+    /// That of the URL which asked for `last`: whatever was resolved against the same base is known without a comparison.
+    var lastSite: ParsedURL.Site?
     var table: [Origin: KnownOrigin] = [:]
     /// The keys of requests that ask something of the network, or go through a proxy, which few do.
     var marked: [MarkedOrigin: PoolKey] = [:]
@@ -38,12 +40,11 @@ final class EngineTransport: Transport {
 
   /// By reference: copying an origin costs more than comparing it.
   private final class KnownOrigin: Sendable {
-    /// One that has the origin: whatever was made from the same is known without a comparison.
-    let url: ParsedURL
+    let origin: Origin
     let key: PoolKey
 
-    init(url: ParsedURL, key: PoolKey) {
-      self.url = url
+    init(origin: Origin, key: PoolKey) {
+      self.origin = origin
       self.key = key
     }
   }
@@ -264,16 +265,17 @@ final class EngineTransport: Transport {
         let place = MarkedOrigin(origin: route?.tunnels == false ? nil : url.origin, traffic: traffic, route: route)
         return markedKey(place, &keys)
       }
-      if let last = keys.last, last.url.isRelated(to: url) { return last.key }
+      if let last = keys.last, keys.lastSite === url.site { return last.key }
       let origin = url.origin
-      if let last = keys.last, last.url.origin == origin { return last.key }
+      keys.lastSite = url.site
+      if let last = keys.last, last.origin == origin { return last.key }
       if let known = keys.table[origin] {
         keys.last = known
         return known.key
       }
       let key = PoolKey(identity(of: origin, keys.trustDomain))
       if keys.table.count >= Self.maximumKeys { keys.table.removeAll() }
-      let known = KnownOrigin(url: url, key: key)
+      let known = KnownOrigin(origin: origin, key: key)
       keys.table[origin] = known
       keys.last = known
       return key
