@@ -1,7 +1,6 @@
 /// A point on the monotonic clock, in nanoseconds since an arbitrary origin.
 ///
 /// Pure modules receive instants as parameters and never read a clock themselves; `LupineIO` reads it once a turn.
-@frozen
 public struct Instant: Comparable, Hashable, Sendable {
   /// Nanoseconds since the clock's origin.
   public var nanoseconds: Int64

@@ -1,6 +1,4 @@
 /// A reference to an object confined to one loop, which other threads may hold and pass back to that loop, but not open.
-///
-/// This is the only `@unchecked Sendable` in the package outside the locks and the handles of OpenSSL.
 public struct LoopConfined<Object: AnyObject>: @unchecked Sendable {
   @usableFromInline let object: Object
 

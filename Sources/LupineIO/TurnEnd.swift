@@ -14,6 +14,7 @@ final class TurnEnd {
   }
 
   private let works = Exclusive<[Work]>([])
+  /// How many `works` are: the loop asks several times a turn, and nearly always there are none.
   private var count = 0
   private var priority = TaskPriority.medium
   /// Whether a turn is under way whose end will come.

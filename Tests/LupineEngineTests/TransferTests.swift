@@ -68,6 +68,47 @@ import Testing
     }
   }
 
+  /// A resolver that never answers, keeps who waits as a real one does, and says when it goes.
+  private final class KeepingResolver: HostResolver {
+    private let waiting = Locked<[@Sendable (Result<[SocketAddress], ResolveError>) -> Void]>([])
+    private let asked: Locked<Int>
+    private let gone: AsyncStream<Void>.Continuation
+
+    init(_ asked: Locked<Int>, _ gone: AsyncStream<Void>.Continuation) {
+      self.asked = asked
+      self.gone = gone
+    }
+
+    deinit { gone.finish() }
+
+    func resolve(
+      host: String, port: UInt16, completion: @escaping @Sendable (Result<[SocketAddress], ResolveError>) -> Void
+    ) -> ResolveToken {
+      asked.withLock { $0 += 1 }
+      waiting.withLock { $0.append(completion) }
+      return ResolveToken()
+    }
+
+    func immediateAnswer(host: String, port: UInt16) -> Result<[SocketAddress], ResolveError>? { nil }
+  }
+
+  /// A connection that was being opened when its engine ended holds nothing any more, although somebody still holds its lookup.
+  @Test func aConnectionThatNeverOpenedGoes() async throws {
+    let (ended, gone) = AsyncStream.makeStream(of: Void.self)
+    let asked = Locked(0)
+    func begin() async throws {
+      var configuration = PoolConfiguration()
+      configuration.resolver = KeepingResolver(asked, gone)
+      try await withPool(configuration) { pool in
+        let outcome = await pool.run(try request(host: "silent.example", port: 80, total: 30_000_000))
+        #expect(outcome.ends == 1)
+      }
+    }
+    try await begin()
+    #expect(asked.withLock { $0 } == 1)
+    for await _ in ended {}
+  }
+
   @Test func unknownHost() async throws {
     var configuration = PoolConfiguration()
     configuration.resolver = TableResolver([:])

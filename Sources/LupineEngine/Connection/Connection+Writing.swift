@@ -141,7 +141,7 @@ extension Connection {
 
   /// Sends bytes in full: what the socket does not take now waits in `output`.
   func emit(_ bytes: Span<UInt8>) {
-    if !output.value.isEmpty || tls == nil && !canWrite || state == .handshaking {
+    if !output.value.isEmpty || (tls == nil && !canWrite) {
       output.value.append(bytes)
       _ = flush()
     } else if let tls {

@@ -229,7 +229,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     return steps
   }
 
-  /// The exchange on a leased connection is over, and the connection may serve again.
+  /// The exchange on a leased connection is over, and the connection may serve again. Nil: there is nothing to do.
   package mutating func release(_ connection: ConnectionIdentifier, now: Instant) -> Steps? {
     precondition(connections[connection.index].state == .leased, "released a connection that was not leased")
     if let reason = expiry(ofLeased: connection.index, now: now) {
