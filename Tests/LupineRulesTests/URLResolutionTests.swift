@@ -56,7 +56,8 @@ import Testing
       let url = try URLReader.resolve(other, against: base)
       #expect(url.site !== base.site && url.origin != base.origin)
     }
-    #expect(base.userinfo == "user" && base.withoutUserinfo.userinfo == nil && base.withoutUserinfo.origin == base.origin)
+    #expect(base.userinfo == "user" && base.withoutUserinfo.userinfo == nil)
+    #expect(base.withoutUserinfo.origin == base.origin)
   }
 
   @Test func partsStayApart() throws {
