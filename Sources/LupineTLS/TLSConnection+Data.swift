@@ -196,11 +196,12 @@ extension TLSConnection {
   }
 
   private func takeHeld(_ destination: UnsafeMutableRawBufferPointer) -> Int {
-    let count = held.withValue { grant.take(from: $0.span, limit: destination.count) }
-    held.withValue { queue in
+    let count = held.withValue { queue in
+      let count = grant.take(from: queue.span, limit: destination.count)
       unsafe queue.span.withUnsafeBytes { bytes in
         unsafe destination.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
       }
+      return count
     }
     held.value.consume(count)
     if held.value.isEmpty { held.value.releaseIfEmpty() }
