@@ -2,7 +2,7 @@
 ///
 /// The law is that of a stored property: reads may overlap, a modification overlaps with nothing, and whoever breaks that traps. The runtime
 /// enforces it with a set of accesses of each thread, at about a hundred instructions for each access that it cannot prove harmless; the
-/// count here, which stands beside the value, costs four. Thus it is for values of objects that are confined to one thread at a time.
+/// count here, which stands beside the value, costs a few. Thus it is for values of objects that are confined to one thread at a time.
 @safe
 public struct Exclusive<Value: ~Copyable>: ~Copyable {
   @usableFromInline
