@@ -10,12 +10,6 @@ enum ByteScan {
 
   static let ones: UInt64 = 0x0101_0101_0101_0101
 
-  /// The two bytes from `index` on, the first one lowest.
-  @inline(__always)
-  static func pair(_ bytes: Span<UInt8>, _ index: Int) -> UInt16 {
-    UInt16(littleEndian: bytes.load(at: index, as: UInt16.self, room: padding))
-  }
-
   /// The four bytes from `index` on, the first one lowest.
   @inline(__always)
   static func four(_ bytes: Span<UInt8>, _ index: Int) -> UInt32 {
@@ -28,10 +22,23 @@ enum ByteScan {
     UInt64(littleEndian: bytes.load(at: index, as: UInt64.self))
   }
 
-  /// One bit for each of the 64 bytes from `index` on that is a control (below 0x20, or 0x7F). HTAB counts as one.
+  /// One bit for each of the 64 bytes from `index` on that is a control (below 0x20, or 0x7F) or not ASCII, which costs less to know.
+  /// HTAB counts as a control.
   @inline(__always)
   static func controls(_ bytes: Span<UInt8>, _ index: Int) -> UInt64 {
+    lupine_not_text64(bytes.load(at: index, as: SIMD64<UInt8>.self))
+  }
+
+  /// One bit for each of the 64 bytes from `index` on that is a control.
+  @inline(never)
+  static func onlyControls(_ bytes: Span<UInt8>, _ index: Int) -> UInt64 {
     lupine_controls64(bytes.load(at: index, as: SIMD64<UInt8>.self))
+  }
+
+  /// How many of the 16 bytes from `start` on are letters or `-`, up to the first that is not.
+  @inline(__always)
+  static func nameLength(_ bytes: Span<UInt8>, _ start: Int) -> Int {
+    lupine_not_name16(bytes.load(at: start, as: SIMD16<UInt8>.self, room: padding)).trailingZeroBitCount
   }
 
   /// The first index from `start` on whose byte is a control other than HTAB. There is one: the sentinel.

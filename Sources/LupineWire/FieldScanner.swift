@@ -130,16 +130,18 @@ struct FieldScanner {
     var stopped = Phase.lineStart
     var colon = nameEnd
     var value = valueStart
-    guard place < lastPlace, storage[next] > .space else { return }
+    guard place < lastPlace, Self.beginsOrdinarily(storage[next]) else { return }
     // Invariant: `controls` has a bit for every control in `block..<block + 64` that is not behind us.
     var block = next
     var controls = ByteScan.controls(storage.span, block)
-    while place < lastPlace, storage[next] > .space {
+    while true {
       start = next
       stopped = .name
       var stop: Int
-      var ending: UInt16
-      repeat {
+      // The byte before `stop`, the two of the line's end, and the first one of the next line. There is a byte before: the first of a
+      // line that begins ordinarily is no control.
+      var edge: UInt32
+      while true {
         while controls == 0 {
           block &+= 64
           controls = ByteScan.controls(storage.span, block)
@@ -148,17 +150,28 @@ struct FieldScanner {
         }
         stop = block &+ controls.trailingZeroBitCount
         controls &= controls &- 1
-        ending = ByteScan.pair(storage.span, stop)
-      } while ending != FieldScanner.lineEnd && UInt8(truncatingIfNeeded: ending) == .horizontalTab
-      colon = ByteScan.firstNonToken(storage.span, from: start)
-      next = colon
-      let after = ByteScan.four(storage.span, colon)
-      guard UInt8(truncatingIfNeeded: after) == .colon, colon > start else { break }
+        edge = ByteScan.four(storage.span, stop &- 1)
+        let byte = UInt8(truncatingIfNeeded: edge &>> 8)
+        if byte == .carriageReturn { break }
+        if byte >= 0x80 {
+          controls &= ByteScan.onlyControls(storage.span, block)
+        } else if byte != .horizontalTab {
+          break
+        }
+      }
+      colon = start &+ ByteScan.nameLength(storage.span, start)
+      var after = ByteScan.four(storage.span, colon)
+      if UInt8(truncatingIfNeeded: after) != .colon {
+        colon = Self.nameEnd(storage.span, from: colon)
+        after = ByteScan.four(storage.span, colon)
+        next = colon
+        // It is not the first byte of the line, which begins ordinarily.
+        guard UInt8(truncatingIfNeeded: after) == .colon else { break }
+      }
       stopped = .leadingSpace
       next = colon &+ 1
-      guard ending == FieldScanner.lineEnd, stop &- start <= longest else {
-        value = next
-        while value < stop, storage[value] <= .space { value &+= 1 }
+      guard edge & 0xFFFF00 == Self.lineEnd, stop &- start <= longest else {
+        (value, _) = Self.trimmed(storage.span, next, stop)
         if value < stop { stopped = .value }
         next = stop
         break
@@ -168,18 +181,18 @@ struct FieldScanner {
       // No control but HTAB stands before `stop`, and CR at `stop`: what is not above the space is white space or the end.
       // Almost always one space stands before the value and none behind it.
       value = next &+ 1
-      if after & 0xFF00 != 0x2000 || after & 0xFF_0000 <= 0x20_0000 {
-        value = next
-        while value < stop, storage[value] <= .space { value &+= 1 }
-      }
       var end = stop
-      if storage[stop &- 1] <= .space {
-        while end > value, storage[end &- 1] <= .space { end &-= 1 }
+      if UInt16(truncatingIfNeeded: after) != 0x203A || UInt8(truncatingIfNeeded: after &>> 16) <= .space
+        || UInt8(truncatingIfNeeded: edge) <= .space
+      {
+        (value, end) = Self.trimmed(storage.span, next, stop)
       }
       storage.store(FieldEntry(start, colon, value, end), at: place)
       place &+= FieldEntry.size
       next = stop &+ 2
       stopped = .lineStart
+      // Behind the last byte stands the sentinel, with which no line begins.
+      guard place < lastPlace, Self.beginsOrdinarily(UInt8(truncatingIfNeeded: edge &>> 24)) else { break }
     }
     phase = stopped
     count &+= (place &- firstPlace) / FieldEntry.size
@@ -189,8 +202,27 @@ struct FieldScanner {
     valueStart = value
   }
 
-  /// CR LF as ``ByteScan/pair(_:_:)`` reads it.
-  private static let lineEnd: UInt16 = 0x0A0D
+  /// What is left of `start..<stop`, which holds no control but HTAB, without the white space around it. Apart, as what follows is: the
+  /// loop has no register to spare.
+  @inline(never)
+  private static func trimmed(_ bytes: Span<UInt8>, _ start: Int, _ stop: Int) -> (Int, Int) {
+    var (first, end) = (start, stop)
+    while first < end, bytes[first] <= .space { first &+= 1 }
+    while end > first, bytes[end &- 1] <= .space { end &-= 1 }
+    return (first, end)
+  }
+
+  @inline(never)
+  private static func nameEnd(_ bytes: Span<UInt8>, from start: Int) -> Int {
+    ByteScan.firstNonToken(bytes, from: start)
+  }
+
+  /// CR LF behind another byte, as ``ByteScan/four(_:_:)`` reads it.
+  private static let lineEnd: UInt32 = 0x0A_0D00
+
+  /// Whether a line that begins so is worth a try: letters among others, and neither a control nor the colon.
+  @inline(__always)
+  private static func beginsOrdinarily(_ byte: UInt8) -> Bool { byte &- 0x3B < 0x44 }
 
   /// What to do with a line that starts with `byte`, which is not CR: nil for an ordinary field line.
   @inline(__always)
@@ -286,7 +318,8 @@ struct FieldScanner {
   @inline(__always)
   static func classify(_ bytes: Span<UInt8>, _ start: Int, _ end: Int) -> KnownField? {
     let length = end &- start
-    guard length < 18, knownLengths &>> UInt32(truncatingIfNeeded: length) & 1 != 0 else { return nil }
+    // A length of 64 more comes as far as the switch.
+    guard knownLengths &>> UInt64(truncatingIfNeeded: length) & 1 != 0 else { return nil }
     let mask = 0x20 &* ByteScan.ones
     let head = ByteScan.word(bytes, start) | mask
     let tail = ByteScan.word(bytes, end &- 8) | mask
@@ -302,9 +335,10 @@ struct FieldScanner {
     case 12: return head == content && tail == 0x6570_7974_2D74_6E65 ? .contentType : nil
     case 14: return head == content && tail == 0x6874_676E_656C_2D74 ? .contentLength : nil
     case 16: return head == content && tail == 0x676E_6964_6F63_6E65 ? .contentEncoding : nil
-    default:
+    case 17:
       return head == 0x7265_6673_6E61_7274 && tail == 0x676E_6964_6F63_6E65 && bytes[start &+ 8] == 0x2D
         ? .transferEncoding : nil
+    default: return nil
     }
   }
 
@@ -312,5 +346,5 @@ struct FieldScanner {
   private static let content: UInt64 = 0x2D74_6E65_746E_6F63
 
   /// One bit for each length that the name of a known field has.
-  private static let knownLengths: UInt32 = 0x35500
+  private static let knownLengths: UInt64 = 0x35500
 }

@@ -24,18 +24,14 @@ public enum ResponseEvent: Sendable, Equatable {
 ///   the last three → `ended`; `ending` → `ended`; anything → `failed`, for good; `ended` → `head` by ``begin(_:)``.
 /// - Invariant: after an error the parser only repeats it, and ``reuseVerdict`` says ``CloseReason/failed``.
 public struct ResponseParser: ~Copyable, Sendable {
-  private enum State {
-    case idle
-    case head
-    case ending
-    case length(Int64)
-    case chunked
-    case untilClose
-    case ended
-    case failed(WireError)
-  }
+  private enum State: UInt8 { case idle, head, ending, length, chunked, untilClose, ended, failed }
 
+  // What goes with a state stands beside it: a single byte is compared and written faster than a choice of values.
   private var state = State.idle
+  /// In `length`: bytes of the body that are still to come.
+  private var remaining: Int64 = 0
+  /// In `failed`: why.
+  private var failure = WireError(.truncatedHead, at: 0)
   private var heads: HeadParser
   private var context = RequestContext()
   private var verdict = ReuseVerdict.close(.responseUnfinished)
@@ -62,7 +58,7 @@ public struct ResponseParser: ~Copyable, Sendable {
   /// Makes the parser read the response to the next request on this connection. After an error this does nothing: the connection
   /// is lost.
   public mutating func begin(_ context: RequestContext = RequestContext()) {
-    if case .failed = state { return }
+    if state == .failed { return }
     self.context = context
     state = .head
     heads.begin(continuing: false)
@@ -84,7 +80,7 @@ public struct ResponseParser: ~Copyable, Sendable {
     do throws(WireError) {
       switch state {
       case .head: return try nextHead(input, &offset)
-      case .length(let remaining): return nextOfLength(input, &offset, remaining)
+      case .length: return nextOfLength(input, &offset)
       case .chunked: return try nextOfChunks(input, &offset)
       case .untilClose:
         guard offset < input.count else { return .needMore }
@@ -96,11 +92,10 @@ public struct ResponseParser: ~Copyable, Sendable {
       case .ending, .ended:
         state = .ended
         return .end
-      case .failed(let error): throw error
+      case .failed: throw failure
       }
     } catch {
-      state = .failed(error)
-      verdict = .close(.failed)
+      fail(error)
       throw error
     }
   }
@@ -118,14 +113,19 @@ public struct ResponseParser: ~Copyable, Sendable {
     case .idle: reason = .closedBeforeResponse
     case .head:
       reason = heads.consumed == 0 ? .closedBeforeResponse : .truncatedHead
-    case .length(let remaining): reason = .truncatedBody(missing: remaining)
+    case .length: reason = .truncatedBody(missing: remaining)
     case .chunked: reason = .truncatedChunkedBody
-    case .failed(let error): throw error
+    case .failed: throw failure
     }
     let error = WireError(reason, at: consumed)
-    state = .failed(error)
-    verdict = .close(.failed)
+    fail(error)
     throw error
+  }
+
+  private mutating func fail(_ error: WireError) {
+    state = .failed
+    failure = error
+    verdict = .close(.failed)
   }
 
   /// Bytes of this response taken so far.
@@ -139,7 +139,7 @@ public struct ResponseParser: ~Copyable, Sendable {
 
   /// Bytes of the body that are still to come; nil if its length was not announced, or no body is being read.
   public var bodyRemaining: Int64? {
-    if case .length(let remaining) = state { remaining } else { nil }
+    state == .length ? remaining : nil
   }
 
   /// Whether the connection may carry another request, as far as this response decides. Final once ``ResponseEvent/end`` came.
@@ -149,6 +149,9 @@ public struct ResponseParser: ~Copyable, Sendable {
     default: .close(.responseUnfinished)
     }
   }
+
+  /// ``reuseVerdict``, looked at where the parser is: it is a large value, and whoever only reads it from another module copies all of it.
+  package mutating func currentVerdict() -> ReuseVerdict { reuseVerdict }
 
   /// Tells the parser that bytes came after the end of the response: the connection is out of step.
   public mutating func rejectBytesAfterEnd() {
@@ -180,7 +183,9 @@ public struct ResponseParser: ~Copyable, Sendable {
     verdict = spoiled.map { .close($0) } ?? decision.reuse
     switch decision.body {
     case .none, .length(0): state = .ending
-    case .length(let length): state = .length(length)
+    case .length(let length):
+      remaining = length
+      state = .length
     case .chunked:
       decoder = ChunkedDecoder(limits: limits, leniency: leniency, origin: headBytes)
       state = .chunked
@@ -208,14 +213,15 @@ public struct ResponseParser: ~Copyable, Sendable {
   }
 
   private mutating func nextOfLength(
-    _ input: Span<UInt8>, _ offset: inout Int, _ remaining: Int64
+    _ input: Span<UInt8>, _ offset: inout Int
   ) -> ResponseEvent {
     guard offset < input.count else { return .needMore }
     let amount = Int(min(remaining, Int64(input.count - offset)))
     let range = offset..<offset + amount
     offset += amount
     bodyBytes += amount
-    state = amount == remaining ? .ending : .length(remaining - Int64(amount))
+    remaining -= Int64(amount)
+    if remaining == 0 { state = .ending }
     return .body(range)
   }
 

@@ -55,12 +55,16 @@ enum IndexHeader {
     let places = start &+ FieldEntry.size
     bytes.store(SIMD2<UInt64>(repeating: .max), at: places)
     var flags = UInt32(truncatingIfNeeded: label.status) | UInt32(truncatingIfNeeded: label.minor) &<< 16
-    for index in 0..<count {
-      let entry = bytes.span.load(at: place(index, start), as: FieldEntry.self)
+    let firstPlace = place(0, start)
+    let endPlace = place(count, start)
+    var next = firstPlace
+    while next < endPlace {
+      let entry = bytes.span.load(at: next, as: FieldEntry.self)
+      next &+= FieldEntry.size
       guard let kind = FieldScanner.classify(bytes.span, Int(entry.nameStart), Int(entry.nameEnd)) else { continue }
       let first = places &+ kind.rawValue &* 2
       if bytes.span.load(at: first, as: UInt16.self) == none {
-        bytes.store(UInt16(truncatingIfNeeded: index), at: first)
+        bytes.store(UInt16(truncatingIfNeeded: (next &- firstPlace) / FieldEntry.size &- 1), at: first)
       } else {
         flags |= 1 &<< UInt32(truncatingIfNeeded: 24 &+ kind.rawValue)
       }

@@ -66,6 +66,20 @@ struct ParserTests {
     }
   }
 
+  /// What is said of a line does not depend on whether it is all there: whatever its bytes are, and wherever they stand in a block.
+  @Test(arguments: [0x09, 0x0A, 0x0D, 0x20, 0x30, 0x3A, 0x3B, 0x5F, 0x7E, 0x7F, 0x80, 0xFF] as [UInt8])
+  func wholeLinesMeanWhatTheirBytesDo(_ byte: UInt8) throws {
+    for place in 0..<90 {
+      var line = Array("Content-Language: \(String(repeating: "v", count: 52)): z\r\nContent-Length: 0\r\n\r\n".utf8)
+      line.insert(byte, at: place)
+      var one = WireCase(file: "", name: "")
+      one.input = Array("HTTP/1.1 200 OK\r\n".utf8) + line
+      one.showsFields = true
+      let pieces = one.input.indices.map { one.input[$0..<$0 + 1] }
+      #expect(Feeder.feed(one, [one.input[...]]).log == Feeder.feed(one, pieces).log, "at \(place)")
+    }
+  }
+
   /// More fields than an index has room for at first, in storage that grows while it is read, and is shared after.
   @Test func manyFieldsInPieces() throws {
     var parser = ResponseParser()
