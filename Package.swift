@@ -102,7 +102,7 @@ let package = Package(
     // Bytes, decisions and effects: these four never import each other, except Rules -> Wire.
     library("LupineWire", ["LupineBase", "CLupineVector"]),
     library("LupineRules", ["LupineBase", "LupineWire"]),
-    library("LupineTLS", ["LupineBase", "CLupineOpenSSL"]),
+    library("LupineTLS", ["LupineBase", "CLupineOpenSSL", "CLupineLinux"]),
     library("LupineIO", ["LupineBase", "CLupineLinux"]),
 
     // Composition.

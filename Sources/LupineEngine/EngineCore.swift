@@ -17,6 +17,7 @@ final class EngineCore {
   private let sessions = TLSSessionCache()
   /// Those of proxies, apart: a ticket of one is never shown to the other (curl CVE-2021-22890).
   private let proxySessions = TLSSessionCache()
+  var families = FamilyMemory()
   /// One plaintext buffer for all TLS connections of the loop.
   private let scratch = TLSScratch()
 

@@ -199,8 +199,10 @@ private final class Attempt: ReadinessHandler {
   func ready(_ readiness: Readiness) {
     seen.formUnion(readiness)
     guard !readiness.isDisjoint(with: [.writable, .error, .hangUp]) else { return }
-    let error: IOError?
+    var error: IOError?
     switch descriptor {
+    // A socket that may only be written to has connected: an error would have been reported with it.
+    case .some where readiness.isDisjoint(with: [.error, .hangUp]): break
     case .some(let socket): error = SystemCalls.pendingError(socket)
     case .none: return
     }

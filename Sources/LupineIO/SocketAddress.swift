@@ -149,6 +149,8 @@ package enum SocketAddress: Hashable, Sendable {
       self = .v4(address, port: port)
       return
     }
+    // Names are looked at for every connection, and this is all that most of them need.
+    guard literal.utf8.contains(UInt8(ascii: ":")) else { return nil }
     var text = Substring(literal)
     if text.hasPrefix("["), text.hasSuffix("]"), text.utf8.count > 2 { text = text.dropFirst().dropLast() }
     let parts = text.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false)

@@ -1,3 +1,4 @@
+internal import CLupineLinux
 internal import Glibc
 
 /// What tells one version of a file from another.
@@ -7,6 +8,23 @@ struct FileIdentity: Hashable, Sendable {
   /// The identities of all files that a policy names, in a fixed order. Asks the system.
   static func all(of policy: TLSPolicy) -> [FileIdentity] {
     paths(of: policy).map(FileIdentity.init(path:))
+  }
+
+  /// The same for files that can be looked at without waiting for a disk or a server; nil if one of them cannot, or is not there.
+  static func cached(_ paths: [String]) -> [FileIdentity]? {
+    var found: [FileIdentity] = []
+    for path in paths {
+      guard let identity = FileIdentity(cachedPath: path) else { return nil }
+      found.append(identity)
+    }
+    return found
+  }
+
+  /// Seconds, for what is kept of looks at files.
+  static var uptime: Int {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC_COARSE, &time)
+    return time.tv_sec
   }
 
   static func paths(of policy: TLSPolicy) -> [String] {
@@ -22,7 +40,24 @@ struct FileIdentity: Hashable, Sendable {
 
   private init(path: String) {
     var status = stat()
-    guard unsafe stat(path, &status) == 0 else {
+    self.init(unsafe stat(path, &status) == 0 ? status : nil)
+  }
+
+  /// Opening finds the file by what the kernel remembers, or not at all, and nobody is asked for its attributes.
+  private init?(cachedPath path: String) {
+    // 0x200000 is O_PATH, which needs no right to read the file.
+    let descriptor = unsafe clupine_open_cached(AT_FDCWD, path, 0x20_0000 | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var status = stat()
+    // AT_EMPTY_PATH and AT_STATX_DONT_SYNC.
+    guard unsafe fstatat(descriptor, "", &status, 0x1000 | 0x4000) == 0 else { return nil }
+    self.init(status)
+  }
+
+  /// nil: there is no such file.
+  private init(_ status: stat?) {
+    guard let status else {
       numbers = []
       return
     }

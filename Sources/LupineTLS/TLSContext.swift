@@ -146,6 +146,8 @@ extension TLSContext {
   private struct Shared: Sendable {
     var context: TLSContext
     var stamp: UInt64
+    /// Seconds of the system's uptime when its files were last looked at in earnest.
+    var lookedAt: Int
   }
 
   private struct SharedKey: Hashable, Sendable {
@@ -161,13 +163,14 @@ extension TLSContext {
   /// least recently asked for go first.
   package static func client(for policy: TLSPolicy) throws(TLSError) -> TLSContext {
     let key = SharedKey(policy: policy, files: FileIdentity.all(of: policy))
-    if let known = find(key) { return known }
+    let now = FileIdentity.uptime
+    if let known = find(key, lookedAt: now) { return known }
     // Outside the lock: this reads files. Two threads may both do it; the first to finish wins.
     let made = try TLSContext(client: policy)
     return shared.withLock { state in
       if let known = state.table[key] { return known.context }
       state.clock += 1
-      state.table[key] = Shared(context: made, stamp: state.clock)
+      state.table[key] = Shared(context: made, stamp: state.clock, lookedAt: now)
       if state.table.count > sharedLimit, let oldest = state.table.min(by: { $0.value.stamp < $1.value.stamp }) {
         state.table[oldest.key] = nil
       }
@@ -175,18 +178,25 @@ extension TLSContext {
     }
   }
 
-  /// The same, if it can be told without asking the system: it was made, and the policy names no file that could have changed.
+  /// The same, if it can be told without waiting: it was made, and the policy names no file that could have changed, or the kernel
+  /// remembers all of them as they were. Of files on a server that is what it last heard, and so this counts for a second or two.
   /// For a loop, which must not wait for a disk.
   package static func known(for policy: TLSPolicy) -> TLSContext? {
-    FileIdentity.paths(of: policy).isEmpty ? find(SharedKey(policy: policy, files: [])) : nil
+    let paths = FileIdentity.paths(of: policy)
+    guard let files = FileIdentity.cached(paths) else { return nil }
+    return find(SharedKey(policy: policy, files: files), notBefore: paths.isEmpty ? .min : FileIdentity.uptime - 1)
   }
 
-  private static func find(_ key: SharedKey) -> TLSContext? {
+  /// With `lookedAt`, the key's files have just been looked at in earnest; else that must not have been before `notBefore`.
+  private static func find(_ key: SharedKey, lookedAt: Int? = nil, notBefore: Int = .min) -> TLSContext? {
     shared.withLock { state in
-      guard let known = state.table[key] else { return nil }
+      guard let index = state.table.index(forKey: key), state.table.values[index].lookedAt >= notBefore else {
+        return nil
+      }
       state.clock += 1
-      state.table[key]?.stamp = state.clock
-      return known.context
+      state.table.values[index].stamp = state.clock
+      if let lookedAt { state.table.values[index].lookedAt = lookedAt }
+      return state.table.values[index].context
     }
   }
 }

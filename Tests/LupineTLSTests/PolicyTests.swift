@@ -1,3 +1,4 @@
+import Foundation
 import LupineTLS
 import LupineTesting
 import Testing
@@ -51,6 +52,25 @@ struct PolicyTests {
     #expect(throws: TLSError.rootsUnreadable(path: files.directory, reason: "holds no certificates")) {
       try TLSContext.client(for: policy)
     }
+  }
+
+  @Test("A loop knows a context until one of its files has changed")
+  func knownUntilAFileChanges() throws {
+    let files = try Mint.shared.root.writeRoot()
+    defer { files.remove() }
+    let two = try withRevocationLists { try text(of: $0) }
+    var policy = TLSPolicy()
+    policy.roots = .file(files.certificatePath)
+    #expect(TLSContext.known(for: policy) == nil)
+    let context = try TLSContext.client(for: policy)
+    // Older kernels do not tell without waiting; then somebody else is asked.
+    let known = TLSContext.known(for: policy)
+    #expect(known == nil || known === context)
+    try (text(of: files.certificatePath) + two).write(toFile: files.certificatePath, atomically: true, encoding: .utf8)
+    #expect(TLSContext.known(for: policy) == nil)
+    #expect(try TLSContext.client(for: policy) !== context)
+    try FileManager.default.removeItem(atPath: files.certificatePath)
+    #expect(TLSContext.known(for: policy) == nil)
   }
 
   @Test("Roots that cannot be read are told when the context is made")

@@ -70,6 +70,8 @@ final class ConnectionOpener: TimerHandler {
   /// What is between the socket and the connection; nil without a proxy, and for one in the clear that forwards.
   private var handshake: ProxyHandshake?
   private var addresses: [SocketAddress] = []
+  /// What was looked up, and the answer in its own order; nil where no name was.
+  private var name: (host: String, port: UInt16, answer: [SocketAddress])?
 
   private var context: LoopContext { core.context }
   private var connection: Connection? { link.connection }
@@ -120,6 +122,7 @@ final class ConnectionOpener: TimerHandler {
   private func resolve(_ host: String, _ port: UInt16, _ connection: Connection) {
     let resolver = connection.pool.configuration.resolver ?? core.resolver
     connection.opening.resolveStart = context.now
+    name = (host, port, [])
     if let answer = resolver.immediateAnswer(host: host, port: port) {
       resolved(answer)
       return
@@ -140,10 +143,16 @@ final class ConnectionOpener: TimerHandler {
     lookup = nil
     connection.opening.resolveEnd = context.now
     switch answer {
-    case .success(let addresses): connect(addresses)
+    case .success(let addresses): connect(inOrder(addresses))
     case .failure(let error):
       connection.openFailed(connection.isProxied ? .proxy(.resolve(error)) : .resolve(error), .resolve)
     }
+  }
+
+  private func inOrder(_ addresses: [SocketAddress]) -> [SocketAddress] {
+    guard let name, addresses.count > 1 else { return addresses }
+    self.name?.answer = addresses
+    return core.families.sorted(addresses, host: name.host, port: name.port, now: context.now)
   }
 
   func timerFired(_ identifier: TimerIdentifier) {
@@ -172,18 +181,26 @@ final class ConnectionOpener: TimerHandler {
       }
       addresses = allowed
     }
-    let options = SocketOptions(localAddress: identity.localAddress, codePoint: identity.traffic.codePoint)
+    let options = SocketOptions(
+      keepAlive: connection.pool.configuration.keepAlive, localAddress: identity.localAddress,
+      codePoint: identity.traffic.codePoint)
     self.addresses = addresses
     let now = context.now
     if connection.opening.connectStart == nil { connection.opening.connectStart = now }
     let limit = connection.pool.configuration.connectNanoseconds
+    // What wins among some of the addresses, by a rule of this request, says nothing of the others.
+    let isChoice = identity.localAddress == nil && name.map { $0.answer.count == addresses.count } ?? false
     let connector = Connector(
       context, to: addresses, options: options,
       deadline: limit.map { now.advanced(byNanoseconds: $0) } ?? .distantFuture
-    ) { [link, handshake] outcome in
+    ) { [link, handshake, core, name] outcome in
       guard let connection = link.connection else { return }
       switch consume outcome {
       case .connected(let socket):
+        if let name, isChoice, name.answer.count > 1 {
+          let now = core.context.now
+          core.families.note(socket.remote, of: name.answer, host: name.host, port: name.port, now: now)
+        }
         if let handshake { handshake.connected(socket) } else { connection.connected(socket) }
       case .failed(let error):
         if error.reason == .deadlinePassed {

@@ -138,6 +138,8 @@ public struct SessionConfiguration: Sendable {
   /// (`waitsForConnectivity`). An interface is cellular as for `NetworkReachabilityManager`: by what the kernel says of its kind and hardware, and else by its
   /// name; one that is not known for what it is counts as none.
   public var allowsCellularAccess = true
+  /// Whether the kernel probes connections on which nothing moves, and when; nil: it does not. Default nil, as in URLSession.
+  public var tcpKeepAlive: TCPKeepAlive?
   /// Tests name the interface of a route here; nil is the kernel.
   package var routes: (@Sendable (SocketAddress) -> NetworkInterface?)?
 
