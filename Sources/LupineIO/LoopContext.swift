@@ -46,8 +46,10 @@ package final class LoopContext {
   /// Bytes in the read buffer: what the last `read` gave.
   private var filled = 0
 
-  /// The size of the read buffer that all connections of a loop share.
+  /// What one read gives at most, into the buffer that all connections of a loop share.
   package static let readBufferSize = 256 * 1024
+  /// The same for whoever asks for more. The rest of the buffer takes no memory until somebody has.
+  package static let largeReadSize = 512 * 1024
   private static let eventCapacity = 512
   private static let keptMail = 4096
   private static let mailRounds = 8
@@ -67,7 +69,7 @@ package final class LoopContext {
     epoll = watch.epoll
     isPrecise = SystemCalls.hasPreciseEpollWait(epoll)
     unsafe events = .allocate(capacity: Self.eventCapacity)
-    unsafe buffer = .allocate(byteCount: Self.readBufferSize, alignment: 4096)
+    unsafe buffer = .allocate(byteCount: Self.largeReadSize, alignment: 4096)
   }
 
   deinit {
@@ -171,10 +173,10 @@ package final class LoopContext {
     try read(socket, atMost: Self.readBufferSize)
   }
 
-  /// Reads at most `limit` bytes from a socket into the loop's buffer, over what was there.
+  /// Reads at most `limit` bytes, and no more than `largeReadSize`, from a socket into the loop's buffer, over what was there.
   package func read(_ socket: borrowing Descriptor, atMost limit: Int) throws(IOError) -> ReadResult {
     filled = 0
-    let size = min(limit, Self.readBufferSize)
+    let size = min(limit, Self.largeReadSize)
     precondition(size > 0, "a read needs room")
     let result = try unsafe SystemCalls.receive(socket, UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]))
     if case .bytes(let count) = result { filled = count }

@@ -56,26 +56,31 @@ final class WorkerThreads: Sendable {
   /// - Returns: false if the pool is stopped, or no thread could be made and none exists; the job was let go without being run.
   func submit(_ job: @escaping Job) -> Bool {
     reap()
-    return state.withLock { state in
-      guard !state.isStopped else { return false }
+    let (isTaken, mustWake) = enqueue(job)
+    // Not under the lock: the thread that wakes up asks for it first.
+    if mustWake { SystemCalls.signal(wake) }
+    return isTaken
+  }
+
+  private func enqueue(_ job: @escaping Job) -> (isTaken: Bool, mustWake: Bool) {
+    state.withLock { state in
+      guard !state.isStopped else { return (false, false) }
       state.jobs.append(job)
       if state.idle >= state.jobs.count || state.threads.count - state.ended.count >= maximum {
-        if state.idle > 0 { SystemCalls.signal(wake) }
-        return true
+        return (true, state.idle > 0)
       }
       let number = state.nextNumber
       state.nextNumber += 1
       do throws(IOError) {
         state.threads[number] = try Thread.start(name: name) { self.run(number) }
-        return true
+        return (true, false)
       } catch {
         // Too many threads in the process: those that exist will come to it.
         guard state.threads.count > state.ended.count else {
           state.jobs.removeAll()
-          return false
+          return (false, false)
         }
-        if state.idle > 0 { SystemCalls.signal(wake) }
-        return true
+        return (true, state.idle > 0)
       }
     }
   }
@@ -126,8 +131,10 @@ final class WorkerThreads: Sendable {
       case .run(let job): job()
       case .end: return
       case .wait:
-        let isWoken = SystemCalls.waitReadable(wake, milliseconds: idleMilliseconds) && SystemCalls.take(wake)
-        if endsAfterWait(number, isWoken) { return }
+        let isIdle = !SystemCalls.waitReadable(wake, milliseconds: idleMilliseconds)
+        // All that wait wake up for one job. Whoever comes too late waits again: it has not been idle for long.
+        if !isIdle { _ = SystemCalls.take(wake) }
+        if endsAfterWait(number, isIdle) { return }
       }
     }
   }
@@ -148,11 +155,11 @@ final class WorkerThreads: Sendable {
     }
   }
 
-  /// A thread that nobody woke goes, unless a job has come in between.
-  private func endsAfterWait(_ number: Int, _ isWoken: Bool) -> Bool {
+  /// A thread that has been idle goes, unless a job has come in between.
+  private func endsAfterWait(_ number: Int, _ isIdle: Bool) -> Bool {
     state.withLock { state in
       state.idle -= 1
-      guard !isWoken, state.jobs.isEmpty else { return false }
+      guard isIdle, state.jobs.isEmpty else { return false }
       state.end(number)
       return true
     }

@@ -123,6 +123,33 @@ private func pattern(_ count: Int) -> [UInt8] {
     #expect(count.withLock { $0 } == 1000)
     #expect(threads.threadCount == 0)
   }
+
+  /// Both threads wake up for one job. The one that finds it taken has not been idle, and stays.
+  @Test func aThreadThatComesTooLateStays() throws {
+    let threads = try FileThreads(maximumThreads: 2)
+    let (begun, gate, done) = (Signal(), Signal(), Signal())
+    for _ in 0..<2 {
+      threads.run {
+        begun.raise()
+        return gate.wait()
+      } completion: { _ in
+        done.raise()
+      }
+    }
+    for _ in 0..<2 { #expect(begun.wait()) }
+    for _ in 0..<2 { gate.raise() }
+    for _ in 0..<2 { #expect(done.wait()) }
+    for _ in 0..<500 {
+      threads.run {
+        1
+      } completion: { _ in
+        done.raise()
+      }
+      #expect(done.wait())
+      #expect(threads.threadCount == 2)
+    }
+    threads.stop()
+  }
 }
 
 @Suite struct SequentialFileTests {

@@ -296,6 +296,38 @@ import Testing
     #expect(seen.withLock { $0 } == [[1, 2, 3], [4, 5]])
   }
 
+  /// More than an ordinary read gives, for who asks for it, and never more than the buffer holds, whatever is asked for.
+  @Test func aLargeReadTakesMore() throws {
+    let listener = try Listener()
+    let size = LoopContext.largeReadSize
+    let piece = 64 << 10
+    let seen = Locked<[Int]>([])
+    try onLoop { context in
+      do {
+        let client = try SystemCalls.makeSocket(listener.address.systemFamily)
+        _ = try SystemCalls.connect(client, to: listener.address)
+        let isSet = SystemCalls.setReceiveLowWatermark(client, size + piece)
+        #expect(isSet)
+        let server = try listener.accept().release()
+        let sender = try Thread.start(name: "sender") {
+          let server = Descriptor(adopting: server)
+          let bytes = [UInt8](repeating: 7, count: piece)
+          for _ in 0...(size / piece) { _ = try? SystemCalls.send(server, bytes.span) }
+        }
+        sender.join()
+        let hasCome = SystemCalls.waitReadable(client, milliseconds: 10_000)
+        #expect(hasCome)
+        for limit in [.max, LoopContext.readBufferSize] {
+          _ = try context.read(client, atMost: limit)
+          let count = context.bytes.count
+          seen.withLock { $0.append(count) }
+        }
+      } catch { Issue.record(error) }
+      context.loop.stop()
+    }
+    #expect(seen.withLock { $0 } == [size, piece])
+  }
+
   @Test func handlersAreLetGoWhenTheLoopEnds() throws {
     final class Witness: Sendable {
       let end: Signal

@@ -26,8 +26,7 @@ import Testing
         let request = try Request(server.url("/echo"), method: .put, body: body)
         let answer = await withCheckedContinuation {
           (continuation: CheckedContinuation<Result<(Data, Response), SessionError>, Never>) in
-          let consumer = BufferConsumer(limit: 1 << 20) { continuation.resume(returning: $0) }
-          let run = TaskRun(request, session: session, consumer: consumer)
+          let run = BufferedRun(request, session: session) { continuation.resume(returning: $0) }
           session.onEngine { run.start() }
         }
         #expect(PatternBody.matches(try answer.get().0, from: 0))

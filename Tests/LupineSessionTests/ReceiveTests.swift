@@ -1,3 +1,4 @@
+import FoundationEssentials
 import LupineBase
 import LupineSession
 import LupineTesting
@@ -116,6 +117,36 @@ private final class Reception: Sendable {
         #expect(
           try await String(decoding: session.data(for: Request(server.url("/small"))).0, as: UTF8.self) == "small")
       }
+      #expect(await session.poolStatistics().opened == 1)
+    }
+  }
+
+  /// The same for a download, which is read in larger pieces; those are what its progress is told of.
+  @Test(arguments: [(7 << 20) + 1, (8 << 20) - (768 << 10) + 1, (8 << 20) - 1])
+  func aDownloadThatStandsStillIsReadToItsLastByte(_ first: Int) async throws {
+    let total = 8 << 20
+    let goOn = try Latch()
+    try await withServer([
+      ServerRoute("GET", "/halting") { _, connection in
+        try connection.begin(framing: .length(total))
+        try connection.write(PatternBody.bytes(first))
+        _ = try connection.stall(until: goOn)
+        try connection.write(PatternBody.bytes(total - first, from: first))
+        try connection.finish()
+      },
+      ServerRoute("GET", "/small") { _, connection in try connection.respond(text: "small") },
+    ]) { session, server in
+      let seen = Locked<Int64>(0)
+      let request = try Request(server.url("/halting"))
+      let download = Task {
+        try await session.download(for: request, progress: { received, _ in seen.withLock { $0 = received } }).path
+      }
+      #expect(await eventually { seen.withLock { $0 } == Int64(first) })
+      goOn.release()
+      let path = try await download.value
+      #expect(Pattern.matches(path, total))
+      try FileManager.default.removeItem(atPath: path)
+      for _ in 0..<3 { #expect(try await session.text(server.url("/small")).0 == "small") }
       #expect(await session.poolStatistics().opened == 1)
     }
   }

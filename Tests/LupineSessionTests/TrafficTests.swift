@@ -17,7 +17,7 @@ import Testing
       call.networkServiceType = .voice
       #expect(!(try await session.text(server.url("/hello")).1.wasReused))
       #expect(!(try await session.text(call).1.wasReused))
-      #expect(ConnectedSockets.trafficClasses(to: server.port) == [0, 184])
+      #expect(ConnectedSockets.options(IPPROTO_IP, IP_TOS, to: server.port) == [0, 184])
       #expect(try await session.text(call).1.wasReused)
       #expect(try await session.text(server.url("/hello")).1.wasReused)
       #expect(server.connectionCount == 2)
@@ -28,11 +28,34 @@ import Testing
   @Test func theSessionHasAKind() async throws {
     try await withServer(configure: { $0.networkServiceType = .background }) { session, server in
       _ = try await session.text(server.url("/hello"))
-      #expect(ConnectedSockets.trafficClasses(to: server.port) == [4])
+      #expect(ConnectedSockets.options(IPPROTO_IP, IP_TOS, to: server.port) == [4])
       var plain = try Request(server.url("/hello"))
       plain.networkServiceType = .default
       _ = try await session.text(plain)
-      #expect(ConnectedSockets.trafficClasses(to: server.port) == [0, 4])
+      #expect(ConnectedSockets.options(IPPROTO_IP, IP_TOS, to: server.port) == [0, 4])
+    }
+  }
+
+  private static let probes: [(TCPKeepAlive?, [Int32])] = [
+    (nil, [0]),
+    (TCPKeepAlive(), [1, 60, 15, 4]),
+    (TCPKeepAlive(idleTime: .milliseconds(7_001), interval: .seconds(3), probes: 2), [1, 8, 3, 2]),
+    (TCPKeepAlive(idleTime: .zero, interval: .seconds(-5), probes: 0), [1, 1, 1, 1]),
+    (TCPKeepAlive(idleTime: .seconds(100_000), interval: .seconds(Int64.max), probes: .max), [1, 32_767, 32_767, 127]),
+  ]
+
+  /// Nothing is probed unless it is asked for; what Linux would refuse is brought within its limits.
+  @Test(arguments: probes)
+  func silentConnectionsAreProbed(_ keepAlive: TCPKeepAlive?, _ expected: [Int32]) async throws {
+    try await withServer(configure: { $0.tcpKeepAlive = keepAlive }) { session, server in
+      _ = try await session.text(server.url("/hello"))
+      let seen =
+        ConnectedSockets.options(SOL_SOCKET, SO_KEEPALIVE, to: server.port)
+        + ConnectedSockets.options(IPPROTO_TCP, TCP_KEEPIDLE, to: server.port)
+        + ConnectedSockets.options(IPPROTO_TCP, TCP_KEEPINTVL, to: server.port)
+        + ConnectedSockets.options(IPPROTO_TCP, TCP_KEEPCNT, to: server.port)
+      // The times of a socket that does not probe are the system's, and may be set otherwise there.
+      #expect(keepAlive == nil ? seen.first == expected.first : seen == expected)
     }
   }
 
@@ -128,13 +151,14 @@ import Testing
 
 /// The sockets of this process that are connected to a port of 127.0.0.1.
 private enum ConnectedSockets {
-  /// Their traffic classes, in ascending order.
-  static func trafficClasses(to port: Int) -> [Int32] {
+  /// The values of an option, in ascending order.
+  static func options(_ level: some BinaryInteger, _ name: Int32, to port: Int) -> [Int32] {
     let numbers = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
-    return numbers.compactMap { Int32($0) }.compactMap { trafficClass(of: $0, ifConnectedTo: port) }.sorted()
+    return numbers.compactMap { Int32($0) }.compactMap { option(Int32(level), name, of: $0, ifConnectedTo: port) }
+      .sorted()
   }
 
-  private static func trafficClass(of number: Int32, ifConnectedTo port: Int) -> Int32? {
+  private static func option(_ level: Int32, _ name: Int32, of number: Int32, ifConnectedTo port: Int) -> Int32? {
     var address = sockaddr_in()
     var length = socklen_t(MemoryLayout<sockaddr_in>.size)
     let code = unsafe withUnsafeMutablePointer(to: &address) { pointer in
@@ -145,6 +169,6 @@ private enum ConnectedSockets {
     }
     var value: Int32 = 0
     var size = socklen_t(MemoryLayout<Int32>.size)
-    return unsafe getsockopt(number, Int32(IPPROTO_IP), IP_TOS, &value, &size) == 0 ? value : nil
+    return unsafe getsockopt(number, level, name, &value, &size) == 0 ? value : nil
   }
 }

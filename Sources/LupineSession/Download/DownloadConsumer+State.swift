@@ -25,11 +25,13 @@ extension DownloadConsumer {
   enum Taken {
     case nothing
     case cancel
-    case taken(total: Int64, expected: Int64?, pause: PauseState?)
+    /// They belong into this buffer.
+    case gather(Locked<[UInt8]>, total: Int64, expected: Int64?)
   }
 }
 
 extension DownloadConsumer.State {
+  /// What becomes of bytes of the body. If they are gathered, `endGathering` must follow: nothing is written before.
   mutating func take(_ bytes: Span<UInt8>) -> DownloadConsumer.Taken {
     switch mode {
     case .waiting, .complete: return .nothing
@@ -48,10 +50,19 @@ extension DownloadConsumer.State {
       dropGathered()
       return .cancel
     }
-    gathered.withLock { $0.append(bytes) }
-    gatheredCount += bytes.count
-    let isFull = gatheredCount + underWay >= DownloadConsumer.highWatermark
-    return .taken(total: total, expected: expected, pause: isFull ? pause.change(to: true) : nil)
+    isGathering = true
+    return .gather(gathered, total: total, expected: expected)
+  }
+
+  /// So many bytes more are in the buffer that `take` named.
+  mutating func endGathering(_ count: Int) -> PauseState? {
+    isGathering = false
+    // What was gathered when writing failed is gone.
+    guard failure == nil else { return nil }
+    gatheredCount += count
+    lastRead = count
+    let limit = isSmall ? DownloadConsumer.smallHighWatermark : DownloadConsumer.highWatermark
+    return gatheredCount + underWay >= limit ? pause.change(to: true) : nil
   }
 
   mutating func dropGathered() {
@@ -60,9 +71,10 @@ extension DownloadConsumer.State {
   }
 
   mutating func nextStep() -> DownloadConsumer.Step {
-    guard !isBusy else { return .nothing }
-    if gatheredCount > 0, failure == nil {
+    guard !isBusy, !isGathering else { return .nothing }
+    if isPieceDue {
       isBusy = true
+      hasBegun = true
       swap(&gathered, &other)
       underWay = gatheredCount
       gatheredCount = 0
@@ -72,6 +84,16 @@ extension DownloadConsumer.State {
     self.completion = nil
     exchange = nil
     return .finish(.init(outcome: outcome(result), state: self), completion)
+  }
+
+  /// Whether the body comes in small pieces.
+  private var isSmall: Bool { lastRead <= DownloadConsumer.smallRead }
+
+  /// The first bytes are written at once, so that a file that cannot be made is known of early, and the last ones whatever they are.
+  private var isPieceDue: Bool {
+    guard gatheredCount > 0, failure == nil else { return false }
+    let size = isSmall ? DownloadConsumer.smallPieceSize : DownloadConsumer.pieceSize
+    return gatheredCount >= size || !hasBegun || result != nil
   }
 
   /// Our own failure comes before that of the exchange, which it caused.

@@ -26,7 +26,8 @@ struct DownloadHooks: Sendable {
 ///             -> refused            a response that makes no file
 ///     each    -> ended              `end`, once everything is written
 ///
-/// Invariants: at most one job is under way; what arrives meanwhile is gathered and goes with the next; after an error nothing is written.
+/// Invariants: at most one job is under way; what arrives meanwhile is gathered and goes with a later one, which is worth its two switches of
+/// threads; while the socket is stopped a job is under way, whose end lets it go on or starts the next; after an error nothing is written.
 /// Two buffers take turns, one being filled while the other is written, so that memory is neither asked for nor touched anew each time.
 /// When it ends without success the file is removed, unless its bytes can be gone on from: then the error has resume data.
 final class DownloadConsumer: ResponseConsumer {
@@ -51,6 +52,12 @@ final class DownloadConsumer: ResponseConsumer {
     /// What is in the file is of no use: it is emptied before anything is written.
     var mustEmpty = false
     var isBusy = false
+    /// A job has been started.
+    var hasBegun = false
+    /// Bytes are being copied into `gathered`, outside of the lock.
+    var isGathering = false
+    /// Bytes of the read before.
+    var lastRead = 0
     var pause = PauseState()
     /// The version whose beginning is in the file, if it can be gone on from.
     var version: DownloadVersion?
@@ -66,8 +73,15 @@ final class DownloadConsumer: ResponseConsumer {
     var completion: Completion?
   }
 
-  private static let lowWatermark = 128 << 10
-  static let highWatermark = 512 << 10
+  /// What a job writes at least, but for the first and the last: worth the two switches of threads that it costs.
+  static let pieceSize = 512 << 10
+  /// With so much in memory the socket is stopped: a piece under way and half of the next.
+  static let highWatermark = pieceSize * 3 / 2
+  /// What comes no more than that at a time, from a slow peer or out of TLS, is not worth as much memory: the reads of everybody.
+  static let smallRead = LoopContext.readBufferSize
+  static let smallPieceSize = 64 << 10
+  static let smallHighWatermark = 512 << 10
+  private static let bufferStep = 128 << 10
   static let refusedBodyLimit = 64 << 10
 
   let request: Request
@@ -170,14 +184,23 @@ final class DownloadConsumer: ResponseConsumer {
   // MARK: The body
 
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
-    let outcome = state.withLock { $0.take(bytes) }
-    switch outcome {
+    switch state.withLock({ $0.take(bytes) }) {
     case .nothing: return
     case .cancel:
       // At once, so that what was read already is not decoded to its end for nobody.
       exchange.setPaused(.final)
       exchange.cancel()
-    case .taken(let total, let expected, let pause):
+    case .gather(let gathered, let total, let expected):
+      // Not under the lock, which the thread that writes asks for as well.
+      gathered.withLock { gathered in
+        // In steps: doubled, the two buffers of a fast download would take twice what they ever hold.
+        let needed = gathered.count + bytes.count
+        if needed > gathered.capacity, needed > Self.bufferStep {
+          gathered.reserveCapacity((needed + Self.bufferStep - 1) / Self.bufferStep * Self.bufferStep)
+        }
+        gathered.append(bytes)
+      }
+      let pause = state.withLock { $0.endGathering(bytes.count) }
       if let pause { exchange.setPaused(pause) }
       hooks.received?(Int64(bytes.count), total, expected)
       startJob()
@@ -229,8 +252,7 @@ final class DownloadConsumer: ResponseConsumer {
         state.failure = SessionError(error, "write", path: state.partial?.path ?? place.path)
         state.version = nil
         state.untouched = nil
-        state.gathered = Locked([])
-        state.gatheredCount = 0
+        state.dropGathered()
         state.underWay = 0
         return (state.exchange, nil, true)
       case .success(let partial):
@@ -239,7 +261,7 @@ final class DownloadConsumer: ResponseConsumer {
         state.untouched = nil
         state.offset += Int64(state.underWay)
         state.underWay = 0
-        return (state.exchange, state.gatheredCount <= Self.lowWatermark ? state.pause.change(to: false) : nil, false)
+        return (state.exchange, state.gatheredCount < Self.pieceSize ? state.pause.change(to: false) : nil, false)
       }
     }
     if let pause { exchange?.setPaused(pause) }

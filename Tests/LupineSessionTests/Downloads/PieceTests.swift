@@ -1,0 +1,241 @@
+import Glibc
+import LupineBase
+import LupineEngine
+import LupineIO
+import LupineSession
+import LupineTesting
+import LupineWire
+import Testing
+
+/// How a body becomes pieces of a file, by a transport whose bytes come from the test, while the threads for files are held.
+@Suite(.timeLimit(.minutes(5)), .serialized) struct PieceTests {
+  /// What is written at once.
+  private static let piece = 512 << 10
+
+  @Test func limits() async throws {
+    try await withHandedBody { body, folder, download in
+      let held = try HeldFileThreads()
+      // The first bytes are under way at once, whatever they are.
+      body.give(1)
+      #expect(!body.isPaused)
+      // The socket stops when a piece and a half is there.
+      while !body.isPaused, body.given < 4 * Self.piece { body.give(384 << 10) }
+      #expect(body.given == 3 * Self.piece / 2 + 1)
+      #expect(body.pauses == 1)
+      // What was read already is taken, and changes nothing.
+      body.give(256 << 10)
+      #expect(body.pauses == 1 && folder.size == 0)
+      held.release()
+      // One job wrote the first byte, the next all that came meanwhile; then the socket goes on.
+      #expect(await eventually { !body.isPaused && folder.size == body.given })
+      let there = body.given
+      // Less than a piece waits.
+      body.give(Self.piece - 1)
+      try HeldFileThreads().release()
+      #expect(folder.size == there && !body.isPaused)
+      body.give(1)
+      #expect(await eventually { folder.size == body.given })
+      // The rest is written at the end, whatever it is.
+      body.give(1000)
+      body.end()
+      let path = try await download.value
+      #expect(Pattern.matches(path, body.given))
+      unsafe unlink(path)
+    }
+  }
+
+  /// Of a peer that sends little at a time no more than 64 KiB is kept back, and half a MiB while the disk is slow.
+  @Test func slowPeers() async throws {
+    try await withHandedBody { body, folder, download in
+      body.give(1)
+      #expect(await eventually { folder.size == 1 })
+      for _ in 0..<65 { body.give(1000) }
+      try HeldFileThreads().release()
+      #expect(folder.size == 1)
+      body.give(1000)
+      #expect(await eventually { folder.size == 66_001 })
+      // The socket stops earlier as well, at half a MiB.
+      let held = try HeldFileThreads()
+      while !body.isPaused, body.given < 2 * Self.piece { body.give(1000) }
+      #expect(body.given == 66_001 + 525_000)
+      held.release()
+      #expect(await eventually { !body.isPaused && folder.size == body.given })
+      body.end()
+      unsafe unlink(try await download.value)
+    }
+  }
+
+  /// The reader keeps its place while pieces are under way: nothing is lost, nothing is written twice.
+  @Test(arguments: [1, 999, 65_536, 262_144, 524_287, 524_288, 524_289, 3_000_000])
+  func everySize(_ size: Int) async throws {
+    try await withHandedBody { body, _, download in
+      let total = min(5_000_001, 5000 * size + 1)
+      while body.given < total { body.give(min(size, total - body.given)) }
+      body.end()
+      let path = try await download.value
+      #expect(Pattern.matches(path, body.given))
+      unsafe unlink(path)
+    }
+  }
+
+  /// Cancelled while a piece is under way and more has been gathered: it ends when all of that is in the file, and the resume data has it.
+  @Test func cancelledWithAPieceUnderWay() async throws {
+    try await withHandedBody(leaves: 1) { body, folder, download in
+      let held = try HeldFileThreads()
+      body.give(600_000)
+      body.give(500_000)
+      download.cancel()
+      #expect(await eventually { body.isCancelled })
+      body.end(SessionError(.cancelled, phase: .receive, message: "cancelled"))
+      #expect(folder.size == 0)
+      held.release()
+      let data = try await leftover { try await download.value }
+      #expect(data.receivedBytes == 1_100_000 && folder.size == 1_100_000)
+      #expect(Pattern.matches(folder.partial(try #require(folder.partials.first)), 1_100_000))
+    }
+  }
+
+  /// The disk is full in the midst: the exchange is cancelled, what was gathered is let go, and nothing is left behind.
+  @Test func failsWithAPieceUnderWay() async throws {
+    guard let disk = try SmallDisk(bytes: Self.piece * 3 / 2) else { return }
+    defer { disk.unmount() }
+    try await withHandedBody(in: disk.path) { body, _, download in
+      body.give(Self.piece)
+      try HeldFileThreads().release()
+      #expect(!body.isCancelled)
+      let held = try HeldFileThreads()
+      // The second piece does not fit; a part of the third waits behind it.
+      body.give(Self.piece)
+      body.give(Self.piece / 4)
+      held.release()
+      #expect(await eventually { body.isCancelled })
+      // The transport had read this already.
+      body.give(Self.piece)
+      body.end(SessionError(.cancelled, phase: .receive, message: "cancelled"))
+      let error = try await failure { try await download.value }
+      #expect(error.code == .fileFailed && error.phase == .file && error.resumeData == nil)
+      #expect(DirectoryListing.names(disk.path + "/lupine-\(geteuid())") == [])
+    }
+  }
+
+  /// - Parameters:
+  ///   - parent: where the folder of partial files is made; nil: in a scratch directory.
+  ///   - leaves: how many partial files are left.
+  private func withHandedBody(
+    in parent: String? = nil, leaves: Int = 0,
+    _ run: (HandedBody, DownloadFolder, Task<String, any Error>) async throws -> Void
+  ) async throws {
+    let folder = try DownloadFolder()
+    let transport = HandTransport()
+    try await withSession(configure: {
+      $0.temporaryDirectory = parent ?? folder.parentPath
+      $0.transport = transport
+    }) { session in
+      let request = try Request("http://a.example/file")
+      let download = Task { try await session.download(for: request).path }
+      #expect(await eventually { transport.body != nil })
+      let body = try #require(transport.body)
+      try body.giveHead()
+      try await run(body, folder, download)
+      _ = await download.result
+    }
+    #expect(folder.partials.count == leaves)
+  }
+}
+
+extension DownloadFolder {
+  /// The length of the only partial file.
+  fileprivate var size: Int? {
+    guard partials.count == 1, let name = partials.first else { return nil }
+    var status = stat()
+    return unsafe stat(partial(name), &status) == 0 ? Int(status.st_size) : nil
+  }
+}
+
+/// Keeps all threads for files from doing anything, from when it is made: every job before that has been done then.
+private final class HeldFileThreads: Sendable {
+  private let gate: Latch
+
+  init() throws {
+    let threads = try Engine.processFiles.get()
+    let gate = try Latch()
+    self.gate = gate
+    // As many as there are threads.
+    let reached = [try Latch(), try Latch()]
+    for latch in reached {
+      threads.run { () throws(IOError) in
+        latch.release()
+        _ = gate.wait(seconds: 60)
+      } completion: { _ in
+      }
+    }
+    for latch in reached { #expect(latch.wait()) }
+  }
+
+  deinit { gate.release() }
+
+  func release() { gate.release() }
+}
+
+/// Has one exchange, whose response comes from the test.
+private final class HandTransport: Transport {
+  private let exchange = Locked<HandedBody?>(nil)
+
+  var body: HandedBody? { exchange.withLock { $0 } }
+
+  func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    let body = HandedBody(receiver)
+    exchange.withLock { $0 = body }
+    return body
+  }
+}
+
+private final class HandedBody: TransportExchange {
+  private struct State {
+    var given = 0
+    var pause = PauseState()
+    var pauses = 0
+    var isCancelled = false
+  }
+
+  private let receiver: any TransportReceiver
+  private let state = Locked(State())
+
+  init(_ receiver: any TransportReceiver) { self.receiver = receiver }
+
+  var given: Int { state.withLock { $0.given } }
+  var isPaused: Bool { state.withLock { $0.pause.isPaused } }
+  var pauses: Int { state.withLock { $0.pauses } }
+  var isCancelled: Bool { state.withLock { $0.isCancelled } }
+
+  func giveHead() throws {
+    let head = try ResponseHead(status: 200, fields: [("ETag", "\"v1\"")])
+    receiver.receive(head: head, framing: .untilClose, of: self)
+  }
+
+  /// The next bytes of the pattern, in one call.
+  func give(_ count: Int) {
+    let start = state.withLock { state in
+      defer { state.given += count }
+      return state.given
+    }
+    var bytes: [UInt8] = []
+    Pattern.each(count, from: start) { bytes += $0 }
+    receiver.receive(body: bytes.span, of: self)
+  }
+
+  func end(_ failure: SessionError? = nil) { receiver.end(failure, metrics: TransactionMetrics(), of: self) }
+
+  // MARK: What the download asks for
+
+  func cancel() { state.withLock { $0.isCancelled = true } }
+
+  func setPaused(_ pause: PauseState) {
+    state.withLock { state in
+      guard state.pause.update(to: pause) else { return }
+      if pause.isPaused { state.pauses += 1 }
+    }
+  }
+
+  func discardBody() {}
+}
