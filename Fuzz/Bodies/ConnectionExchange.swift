@@ -104,7 +104,7 @@ final class ConnectionExchange: TransferHandler {
   func transfer(_ transfer: Transfer, didReceive head: ResponseHead, framing: BodyFraming) {
     precondition(!hasEnded && status == nil, "request \(number) has two heads")
     status = head.status
-    if discards { transfer.discardBody() }
+    if discards { transfer.discard() }
     if cancelsAtHead { run?.engine.cancel(transfer) }
   }
 

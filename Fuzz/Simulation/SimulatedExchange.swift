@@ -147,7 +147,7 @@ final class SimulatedExchange: TransferHandler {
     check(head.fields.first(named: "X-Number") == "\(number)", "the head of another response")
     check(head.status == promise?.status, "status \(head.status) instead of \(String(describing: promise))")
     status = head.status
-    if caller.discards { transfer.discardBody() }
+    if caller.discards { transfer.discard() }
   }
 
   func transfer(_ transfer: Transfer, didReceiveBody bytes: Span<UInt8>) {

@@ -113,11 +113,6 @@ package final class PoolHandle: Sendable {
 package struct TransferHandle: Sendable {
   let confined: LoopConfined<Transfer>
 
-  /// Runs `body` at once; the caller is on the loop's thread.
-  package func performOnLoop(_ body: (Transfer) -> Void) {
-    body(confined.onLoop)
-  }
-
   package init(_ transfer: Transfer) {
     confined = LoopConfined(transfer)
   }

@@ -75,6 +75,10 @@ package struct ParsedURL: Hashable, Sendable {
   private let parts: Parts
 
   package var site: Site { parts.site }
+
+  /// Whether this is one of the URLs that share `site`.
+  package func isOf(_ site: Site?) -> Bool { parts.site === site }
+
   package var origin: Origin { parts.site.origin }
   /// The part before `@`, still percent-encoded; never sent in `Host`, SNI or `Referer`.
   package var userinfo: String? { parts.userinfo }

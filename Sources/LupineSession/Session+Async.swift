@@ -14,8 +14,7 @@ extension Session {
   public func data(
     for request: Request, delegate: (any SessionTaskDelegate)? = nil
   ) async throws -> (Data, Response) {
-    let (run, consumer) = try buffered(request, delegate, .data, onSent: nil)
-    return try await answer(of: run, consumer, delegate)
+    try await answer(of: try buffered(request, delegate, .data, onSent: nil), delegate)
   }
 
   /// Fetches a URL and collects its body in memory; see `data(for:)`.
@@ -27,22 +26,18 @@ extension Session {
   private func buffered(
     _ request: Request, _ delegate: (any SessionTaskDelegate)?, _ kind: TaskRun.Kind,
     onSent: (@Sendable (Int) -> Void)?
-  ) throws(SessionError) -> (TaskRun, BufferConsumer) {
+  ) throws(SessionError) -> BufferedRun {
     try checkValid(request)
     let isObserved = isObserved(delegate)
-    let consumer = BufferConsumer(
-      limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize,
+    return BufferedRun(
+      request, session: self, kind: kind, isObserved: isObserved, onSent: onSent,
       resuming: Waiter.Place(loop: engine?.loop, queue: isObserved ? delegateQueue : nil))
-    let run = TaskRun(
-      request, session: self, consumer: consumer, kind: kind, isObserved: isObserved, onSent: onSent)
-    return (run, consumer)
   }
 
   private func upload(
     _ request: Request, _ delegate: (any SessionTaskDelegate)?, onSent: (@Sendable (Int) -> Void)?
   ) async throws -> (Data, Response) {
-    let (run, consumer) = try buffered(request, delegate, .upload, onSent: onSent)
-    return try await answer(of: run, consumer, delegate)
+    try await answer(of: try buffered(request, delegate, .upload, onSent: onSent), delegate)
   }
 
   /// Sends bytes as the body of a request, and collects the response; see `data(for:)`.
@@ -106,9 +101,7 @@ extension Session {
   public func data(
     for request: Request, completion: @escaping @Sendable (Result<(Data, Response), SessionError>) -> Void
   ) -> @Sendable () -> Void {
-    let consumer = BufferConsumer(
-      limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize, completion: completion)
-    let run = TaskRun(request, session: self, consumer: consumer, takesAnswersAtOnce: false)
+    let run = BufferedRun(request, session: self, takesAnswersAtOnce: false, completion: completion)
     run.start()
     return run.cancel
   }

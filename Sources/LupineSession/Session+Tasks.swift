@@ -65,11 +65,9 @@ extension Session {
     -> TaskRun
   {
     let queue = delegateQueue
-    let consumer = BufferConsumer(limit: request.maximumBufferedBodySize ?? configuration.maximumBufferedBodySize) {
-      result in
+    return BufferedRun(request, session: self, kind: kind, isObserved: true) { result in
       queue.async { completionHandler(result) }
     }
-    return TaskRun(request, session: self, consumer: consumer, kind: kind, isObserved: true)
   }
 
   // MARK: Beginnings
@@ -117,6 +115,6 @@ extension Session {
 
   /// The same at once, from any thread.
   package var allTasks: [SessionTask] {
-    registry.runs.map { $0.face }.sorted { $0.taskIdentifier < $1.taskIdentifier }
+    registry.runs.filter { !$0.isOver }.map { $0.face }.sorted { $0.taskIdentifier < $1.taskIdentifier }
   }
 }

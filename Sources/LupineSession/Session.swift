@@ -2,6 +2,7 @@ public import Dispatch
 internal import Synchronization
 internal import LupineBase
 internal import LupineEngine
+internal import LupineIO
 internal import Logging
 internal import LupineWire
 
@@ -17,6 +18,8 @@ public final class Session: Sendable {
   let engine: EngineTransport?
   /// Where tasks have their exchanges: the transport, or the cache in front of it.
   let exchanges: any Transport
+  /// The same where it is the engine without a cache, which is called without a detour.
+  private let direct: EngineTransport?
   let authentication: SessionAuthentication
   let composer: RequestComposer
   /// The configured times in the unit of the engine, worked out once.
@@ -69,6 +72,7 @@ public final class Session: Sendable {
     }
     engine = transport as? EngineTransport
     exchanges = CachingTransport.wrap(transport, configuration, decider: decider == nil ? nil : delegate)
+    direct = configuration.responseCache == nil ? engine : nil
     do throws(WireError) {
       composer = try RequestComposer(
         userAgent: configuration.userAgent, additionalFields: configuration.additionalFields,
@@ -79,6 +83,16 @@ public final class Session: Sendable {
         underlying: error)
     }
     decider?.attach(self)
+  }
+
+  /// Begins an exchange of a task.
+  ///
+  /// - Parameter createdAt: when it was asked for; nil is now.
+  func start(
+    _ request: TransportRequest, _ receiver: TaskRun, createdAt: Instant?
+  ) -> any TransportExchange {
+    if let direct { return direct.start(request, receiver, createdAt: createdAt ?? EventLoop.monotonicNow()) }
+    return exchanges.start(request, receiver)
   }
 
   // MARK: Forgetting

@@ -136,6 +136,57 @@ import Testing
     }
   }
 
+  /// Of a host with both families the one that led to it comes first the next time, even where the other would answer by then; unless only
+  /// some of its addresses could be asked.
+  @Test(arguments: [false, true]) func theFamilyThatAnsweredIsTriedFirst(_ isBound: Bool) async throws {
+    let four = try LoopbackServer(routes: ServerRoute.standard())
+    let six = try LoopbackServer(routes: ServerRoute.standard(), address: .ipv6)
+    defer {
+      four.shutdown()
+      six.shutdown()
+    }
+    let closed = try #require(SocketAddress(literal: "::1", port: 1))
+    let last = try #require(SocketAddress(literal: "127.0.0.1", port: UInt16(four.port)))
+    let open = try #require(SocketAddress(literal: "::1", port: UInt16(six.port)))
+    var configuration = PoolConfiguration()
+    configuration.limits.uses = 1
+    let resolver = ChangingResolver([closed, last])
+    configuration.resolver = resolver
+    try await withPool(configuration) { pool in
+      func fetch() async throws {
+        let call = try request(host: "two.example", port: 80)
+        #expect(await pool.run(call).status == 404)
+      }
+      if isBound {
+        // Nothing was tried but what answered.
+        resolver.answer.withLock { $0 = [last] }
+      }
+      try await fetch()
+      resolver.answer.withLock { $0 = [open, last] }
+      try await fetch()
+    }
+    #expect(four.recordedRequests.count == (isBound ? 1 : 2))
+    #expect(six.recordedRequests.count == (isBound ? 1 : 0))
+  }
+
+  /// Answers at once, with what it was told last.
+  private final class ChangingResolver: HostResolver {
+    let answer: Locked<[SocketAddress]>
+
+    init(_ answer: [SocketAddress]) { self.answer = Locked(answer) }
+
+    func immediateAnswer(host: String, port: UInt16) -> Result<[SocketAddress], ResolveError>? {
+      .success(answer.withLock { $0 })
+    }
+
+    func resolve(
+      host: String, port: UInt16, completion: @escaping @Sendable (Result<[SocketAddress], ResolveError>) -> Void
+    ) -> ResolveToken {
+      completion(.success(answer.withLock { $0 }))
+      return ResolveToken()
+    }
+  }
+
   @Test func requestTrailersFollowAChunkedBody() async throws {
     let server = try LoopbackServer(routes: [
       ServerRoute("POST", "/") { _, connection in

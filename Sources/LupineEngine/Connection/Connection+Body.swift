@@ -84,8 +84,9 @@ extension Connection {
     body = .none
     exchange.bodySent()
     guard let transfer else { return }
-    transfer.clock.sendEndedAt = context.now
-    transfer.record.sendEnd = context.now
+    let now = context.now
+    transfer.clock.sendEndedAt = now
+    transfer.record.sendEnd = now
     if transfer.clock.limits.firstByte != nil { armForTransfer() }
   }
 }

@@ -51,11 +51,12 @@ extension Connection {
         break
       }
       reads += 1
+      let limit = readLimit
       do throws(IOError) {
-        switch try context.read(socket.descriptor) {
+        switch try context.read(socket.descriptor, atMost: limit) {
         case .bytes(let count):
           // A short read means drained, unless the peer has hung up: then the end is still to be read.
-          if count < LoopContext.readBufferSize, !hangUpSeen { canRead = false }
+          if count < limit, !hangUpSeen { canRead = false }
           receive(context.bytes)
           if isGathering || count >= Self.largeRead { updateGathering() }
         case .wouldBlock: canRead = false
@@ -96,12 +97,13 @@ extension Connection {
     do throws(TLSError) {
       let result = try tls.receive(bytes) { plaintext in receive(plaintext: plaintext) }
       guard state != .closed else { return }
+      // The end of our handshake goes with the request that waits for it, if one does.
+      if result == .open, state == .handshaking { handshakeDone() }
       _ = flushTLS()
       switch result {
-      case .handshaking: break
+      case .handshaking, .open: break
       case .trustPending: askTrust()
       case .identityPending: askIdentity()
-      case .open: if state == .handshaking { handshakeDone() }
       case .closedByPeer:
         canRead = false
         peerClosed(cleanly: true)
@@ -215,7 +217,7 @@ extension Connection {
 
   private func responseEnded() {
     state = .ending
-    verdict = parser.update { $0.reuseVerdict }
+    verdict = parser.value.currentVerdict()
     if exchange.responseEnded() == .stopBody { stopBody() }
   }
 

@@ -15,12 +15,13 @@ extension Connection {
   func sendHead(_ transfer: Transfer) {
     let step = exchange.headSent()
     nextSegment = 0
+    let head = transfer.head
+    transfer.record.requestHeadBytes = head.count
     if step == .startBody, tls == nil, let bytes = transfer.request.body.leadingBytes {
       nextSegment = 1
-      sendTogether(transfer.head, bytes)
+      sendTogether(head, bytes)
       return
     }
-    let head = transfer.head
     emit(head.span)
     guard state == .busy else { return }
     switch step {

@@ -236,7 +236,6 @@ final class Connection: ReadinessHandler, TimerHandler {
     transfer.record.sendStart = now
     transfer.record.reusedConnection = wasReused
     transfer.connection = information
-    transfer.record.requestHeadBytes = transfer.head.count
     transfer.clock.sendStartedAt = now
     transfer.clock.lastActivityAt = now
     sendHead(transfer)

@@ -11,7 +11,10 @@ internal import LupineWire
 ///     attached -> waiting (the reused connection died, 417 refused the expectation, or a proxy asked who it is) ; every state -> ended
 ///
 /// Invariant: `end` passes exactly once to the handler, which is released then.
-package final class Transfer {
+///
+/// Public, so that what hands it to other threads can be one object with it: of a small request each object is a part of the cost. No product
+/// has this module.
+open class Transfer {
   enum State {
     case new
     case waiting(PoolMachine<PoolKey, Transfer>.WaiterToken)
@@ -19,45 +22,54 @@ package final class Transfer {
     case ended
   }
 
-  package let request: TransferRequest
-  package var metrics: TransferMetrics {
-    TransferMetrics(record, connection: connection, earlier: past?.attempts ?? [])
+  package final let request: TransferRequest
+  package final var metrics: TransferMetrics {
+    TransferMetrics(record, connection: connection, earlier: earlierAttempts)
   }
-  var record = TransferRecord()
+  // The same in parts: a value that holds references is copied by counting them, this one has none.
+  package final var lastRecord: TransferRecord { record }
+  package final var lastConnection: ConnectionInformation? { connection }
+  package final var earlierAttempts: [TransferMetrics] {
+    guard let past else { return [] }
+    return past.attempts
+  }
+  final var record = TransferRecord()
   /// What is known of the connection that it was given.
-  var connection: ConnectionInformation?
+  final var connection: ConnectionInformation?
   /// Apart, as `decoding` is.
-  private var past: PastAttempts?
-  private var handler: (any TransferHandler)?
+  private final var past: PastAttempts?
+  private final var handler: (any TransferHandler)?
 
-  var state = State.new
-  var clock: DeadlineClock
-  var attempts = 0
+  final var state = State.new
+  final var clock: DeadlineClock
+  final var attempts = 0
   /// The head to send: that of the request until a 417 refuses its `Expect`, or a proxy wants to know more.
-  var head: [UInt8] {
+  final var head: [UInt8] {
     get { otherHead?.bytes ?? request.head }
     set { otherHead = OtherHead(newValue) }
   }
   /// Apart, as `decoding` is.
-  private var otherHead: OtherHead?
-  var expectsContinue: Bool
-  var receivedAnything = false
+  private final var otherHead: OtherHead?
+  final var expectsContinue: Bool
+  final var receivedAnything = false
   /// Apart, because decoding calls out: whoever has none is not checked for exclusive access to it.
-  private var decoding: Decoding?
+  private final var decoding: Decoding?
   /// Decoding stopped because the reader paused: call `decodeHeld` before anything that follows in the response is looked at.
-  private(set) var isDecodingHeld = false
+  private(set) final var isDecodingHeld = false
   /// Where it was started; nil after the end.
-  var pool: EnginePool?
-  package var isPaused: Bool { pausing }
+  final var pool: EnginePool?
+  package final var isPaused: Bool { pausing }
   // Not the same property: one that other modules see is checked for exclusive access at every use.
-  private var pausing = false
+  private final var pausing = false
   /// Bytes of a body that nobody wants may still be read to save the connection, so many and no more.
-  private(set) var discardBudget: Int?
+  private(set) final var discardBudget: Int?
   /// Runs while the transfer waits for a connection; its owner is the pool.
-  var waitTimer: TimerIdentifier?
+  final var waitTimer: TimerIdentifier?
 
-  /// - Parameter createdAt: when the caller asked, so that the total deadline covers everything.
-  package init(_ request: consuming TransferRequest, handler: any TransferHandler, createdAt: Instant) {
+  /// - Parameters:
+  ///   - handler: nil if `report` names it before the start.
+  ///   - createdAt: when the caller asked, so that the total deadline covers everything.
+  package init(_ request: consuming TransferRequest, handler: (any TransferHandler)?, createdAt: Instant) {
     self.handler = handler
     expectsContinue = request.headWithoutExpectation != nil
     clock = DeadlineClock(limits: request.deadlines, now: createdAt)
@@ -65,11 +77,16 @@ package final class Transfer {
     self.request = consume request
   }
 
-  var hasEnded: Bool {
+  /// Has `handler` told what becomes of the transfer; before the start.
+  package final func report(to handler: any TransferHandler) {
+    self.handler = handler
+  }
+
+  final var hasEnded: Bool {
     if case .ended = state { true } else { false }
   }
 
-  var hasBody: Bool {
+  final var hasBody: Bool {
     if case .none = request.body { false } else { true }
   }
 
@@ -77,13 +94,13 @@ package final class Transfer {
 
   /// Stops the delivery of body bytes, and the socket behind it: after those already read, or where a content coding is undone, after the
   /// buffer of at most 32 KiB that is being delivered.
-  package func pause() {
+  package final func pause() {
     pausing = true
     clock.isPaused = true
   }
 
   /// Resumes delivery.
-  package func resume() {
+  package final func resume() {
     guard isPaused else { return }
     pausing = false
     clock.isPaused = false
@@ -91,7 +108,7 @@ package final class Transfer {
   }
 
   /// The body is of no interest: it is dropped undecoded, up to 64 KiB, to keep the connection; past that the connection is closed.
-  package func discardBody() {
+  package final func discard() {
     let isFirst = discardBudget == nil
     if isFirst { discardBudget = Self.discardLimit }
     if isPaused { resume() }
@@ -104,7 +121,7 @@ package final class Transfer {
   static let discardNanoseconds: Int64 = 50_000_000
 
   /// Ends with `.cancelled`; nothing happens if it has ended.
-  func cancel() {
+  final func cancel() {
     if let pool {
       pool.cancel(self, .cancelled)
     } else {
@@ -114,12 +131,12 @@ package final class Transfer {
 
   // MARK: For the connection
 
-  func informational(_ head: ResponseHead) {
+  final func informational(_ head: ResponseHead) {
     handler?.transfer(self, didReceiveInformational: head)
   }
 
   /// Sets up the decoding that the head asks for, and hands the head on.
-  func receive(_ head: ResponseHead, framing: BodyFraming) throws(EngineError) {
+  final func receive(_ head: ResponseHead, framing: BodyFraming) throws(EngineError) {
     if request.decodesContent, framing != .none {
       try prepareDecoding(head.fields)
     }
@@ -127,7 +144,7 @@ package final class Transfer {
   }
 
   /// A coding that is not ours is none of our business: the body passes as it came.
-  private func prepareDecoding(_ fields: FieldSection) throws(EngineError) {
+  private final func prepareDecoding(_ fields: FieldSection) throws(EngineError) {
     guard fields.has(.contentEncoding) else { return }
     let codings: [ContentCoding]
     do throws(ContentCodingRefusal) {
@@ -148,7 +165,7 @@ package final class Transfer {
   }
 
   /// Hands body bytes on, decoded.
-  func receive(body bytes: Span<UInt8>) throws(EngineError) {
+  final func receive(body bytes: Span<UInt8>) throws(EngineError) {
     record.responseBodyBytes += Int64(bytes.count)
     if let budget = discardBudget {
       discardBudget = budget - bytes.count
@@ -166,7 +183,7 @@ package final class Transfer {
   }
 
   /// Decodes until everything given is decoded (true) or the reader pauses.
-  private func decode(_ bytes: Span<UInt8>, _ offset: inout Int) throws(EngineError) -> Bool {
+  private final func decode(_ bytes: Span<UInt8>, _ offset: inout Int) throws(EngineError) -> Bool {
     do {
       return try decoding?.decoder.decode(bytes, &offset) { decoded in
         record.responseDecodedBytes += Int64(decoded.count)
@@ -181,7 +198,7 @@ package final class Transfer {
   }
 
   /// Goes on with what was held when the reader paused. If it pauses again, the rest stays held.
-  func decodeHeld() throws(EngineError) {
+  final func decodeHeld() throws(EngineError) {
     guard isDecodingHeld, !isPaused, let decoding else { return }
     var rest = ByteQueue()
     swap(&rest, &decoding.undecoded)
@@ -198,27 +215,27 @@ package final class Transfer {
   }
 
   /// Body bytes that wait for a reader that paused.
-  var undecodedBytes: Int { decoding?.undecoded.count ?? 0 }
+  final var undecodedBytes: Int { decoding?.undecoded.count ?? 0 }
 
-  func receive(trailers: FieldSection) {
+  final func receive(trailers: FieldSection) {
     // Those of a response that nobody wants are no part of the one that follows.
     guard discardBudget == nil else { return }
     handler?.transfer(self, didReceiveTrailers: trailers)
   }
 
   /// The body is complete on the wire; it must be complete under its coding as well.
-  func finishBody() throws(EngineError) {
+  final func finishBody() throws(EngineError) {
     guard let decoding, discardBudget == nil else { return }
     do throws(DecodeError) { try decoding.decoder.finish() } catch { throw .content(error) }
   }
 
-  func sent(bodyBytes count: Int) {
+  final func sent(bodyBytes count: Int) {
     record.requestBodyBytes += Int64(count)
     handler?.transfer(self, didSendBodyBytes: count)
   }
 
   /// Passes the end on; nothing happens after it.
-  func end(_ failure: TransferFailure?, now: Instant) {
+  final func end(_ failure: TransferFailure?, now: Instant) {
     guard !hasEnded else { return }
     state = .ended
     record.endAt = now
@@ -230,7 +247,7 @@ package final class Transfer {
   }
 
   /// Whether the retry rule lets this transfer go to another connection after its attempt failed.
-  func mayRetry(connectionWasReused: Bool, wroteAnything: Bool) -> Bool {
+  final func mayRetry(connectionWasReused: Bool, wroteAnything: Bool) -> Bool {
     let facts = AttemptFacts(
       connectionWasReused: connectionWasReused, wroteAnything: wroteAnything, receivedAnything: receivedAnything,
       hasIdempotencyKey: request.hasIdempotencyKey, isBodyReplayable: request.body.isReplayable, attempts: attempts)
@@ -246,32 +263,32 @@ package final class Transfer {
     case toProxy
   }
 
-  private(set) var resend: Resend?
+  private(set) final var resend: Resend?
 
   /// The server refused to be expected to say 100: its answer is dropped, and the request goes out once more without `Expect`.
-  func refuseExpectation() {
+  final func refuseExpectation() {
     guard request.headWithoutExpectation != nil else { return }
     resend = .withoutExpectation
-    discardBody()
+    discard()
   }
 
   /// Of a request in absolute form; nil for every other.
-  var forward: ForwardState?
+  final var forward: ForwardState?
 
   /// The proxy wants to know who is asking, and there is something to say: its 407 is dropped.
-  func answerProxy() {
+  final func answerProxy() {
     resend = .toProxy
-    discardBody()
+    discard()
   }
 
-  func dropExpectation() {
+  final func dropExpectation() {
     guard resend == .withoutExpectation else { return }
     expectsContinue = false
     if let plain = request.headWithoutExpectation { head = plain }
   }
 
   /// Puts away what belongs to one attempt, and begins the next.
-  func prepareForRetry(now: Instant) {
+  final func prepareForRetry(now: Instant) {
     if record.requestBodyBytes > 0 {
       handler?.transfer(self, didSendBodyBytes: -Int(clamping: record.requestBodyBytes))
     }

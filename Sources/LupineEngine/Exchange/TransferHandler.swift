@@ -6,7 +6,7 @@ package import LupineWire
 package protocol TransferHandler: AnyObject {
   /// A 1xx response other than 100.
   func transfer(_ transfer: Transfer, didReceiveInformational head: ResponseHead)
-  /// The final head. Call `transfer.discardBody()` here to have the body dropped.
+  /// The final head. Call `transfer.discard()` here to have the body dropped.
   func transfer(_ transfer: Transfer, didReceive head: ResponseHead, framing: BodyFraming)
   /// Body bytes, decoded. The span is valid during the call. Call `transfer.pause()` to stop the socket.
   func transfer(_ transfer: Transfer, didReceiveBody bytes: Span<UInt8>)

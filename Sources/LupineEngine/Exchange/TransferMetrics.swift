@@ -4,7 +4,7 @@ package import LupineBase
 ///
 /// Without references, so that writing to it can call nothing, and a transfer needs no check of exclusive access to it.
 package struct TransferRecord: Sendable {
-  /// A connection was asked for.
+  /// A connection was asked for, or the task began that asked at once.
   package var createdAt = Instant(nanoseconds: 0)
   /// A connection was assigned.
   package var assignedAt: Instant?

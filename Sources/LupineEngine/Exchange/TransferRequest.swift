@@ -85,11 +85,14 @@ package struct TransferRequest: Sendable {
   /// The target in absolute form, for a proxy that forwards; nil for every other way. `head` is in that form then, without
   /// `Proxy-Authorization`.
   package let forwardTarget: String?
+  /// A large body is handed over in pieces of up to `LoopContext.largeReadSize` where it comes fast and in the clear.
+  package let takesLargePieces: Bool
 
   package init(
     key: PoolKey, method: String, head: [UInt8], headWithoutExpectation: [UInt8]? = nil, context: RequestContext,
     body: RequestBody = .none, hasIdempotencyKey: Bool = false, deadlines: Deadlines = Deadlines(),
-    decodesContent: Bool = true, priority: TransferPriority = .default, forwardTarget: String? = nil
+    decodesContent: Bool = true, priority: TransferPriority = .default, forwardTarget: String? = nil,
+    takesLargePieces: Bool = false
   ) {
     self.key = key
     self.method = method
@@ -102,5 +105,6 @@ package struct TransferRequest: Sendable {
     self.decodesContent = decodesContent
     self.priority = priority
     self.forwardTarget = forwardTarget
+    self.takesLargePieces = takesLargePieces
   }
 }

@@ -20,6 +20,8 @@ package struct PoolConfiguration: Sendable {
   package var allowsTLSTruncation = false
   /// Keep TLS sessions, and resume them.
   package var resumesTLS = true
+  /// Default nil: none.
+  package var keepAlive: SocketOptions.KeepAlive?
   package var resolver: (any HostResolver)?
   /// Over which interface an address is reached, for requests that may not use all; nil asks the kernel.
   package var routes: (@Sendable (SocketAddress) -> NetworkInterface?)?

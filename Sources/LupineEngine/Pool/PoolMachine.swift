@@ -312,6 +312,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
 
   /// Takes out the waiter whose turn it is.
   private mutating func popNext(_ host: Int) -> Waiter? {
+    guard waiting > 0 else { return nil }
     let priority = hosts[host].high.isEmpty && hosts[host].low.isEmpty ? .default : contestedTurn(host)
     guard let first = waiters.popFirst(of: &hosts[host][priority]) else { return nil }
     waiting -= 1

@@ -24,9 +24,11 @@ public struct TaskMetrics: Sendable {
   public init() {}
 
   /// - Parameter transactions: those that a transport tried again on its own hold their earlier attempts, which get entries of their own here.
-  init(transactions: TransactionList, start: Instant, end: Instant, redirectCount: Int) {
+  init(transactions: consuming TransactionList, start: Instant, end: Instant, redirectCount: Int) {
+    if transactions.hasRetries {
+      transactions = TransactionList(transactions.all.flatMap { $0.earlierAttempts + [$0] })
+    }
     list = transactions
-    if transactions.hasRetries { list = TransactionList(transactions.all.flatMap { $0.earlierAttempts + [$0] }) }
     duration = .nanoseconds(end.nanoseconds(since: start))
     self.start = start.nanoseconds
     self.redirectCount = redirectCount
@@ -37,28 +39,33 @@ public struct TaskMetrics: Sendable {
 }
 
 /// The transactions of a task, without an array as long as there is one.
-struct TransactionList: Sendable {
-  private var first: TransactionMetrics?
-  private var others: [TransactionMetrics] = []
+enum TransactionList: Sendable {
+  case none
+  case one(TransactionMetrics)
+  case several([TransactionMetrics])
 
-  init() {}
+  init() { self = .none }
 
-  init(_ all: [TransactionMetrics]) {
-    first = all.first
-    others = Array(all.dropFirst())
-  }
+  init(_ all: [TransactionMetrics]) { self = .several(all) }
 
   var all: [TransactionMetrics] {
-    guard let first else { return [] }
-    return [first] + others
+    switch self {
+    case .none: []
+    case .one(let only): [only]
+    case .several(let all): all
+    }
   }
 
   mutating func append(_ transaction: TransactionMetrics) {
-    if first == nil { first = transaction } else { others.append(transaction) }
+    if case .none = self { self = .one(transaction) } else { self = .several(all + [transaction]) }
   }
 
   var hasRetries: Bool {
-    first?.isRetry ?? false || !others.isEmpty && others.contains { $0.isRetry }
+    switch self {
+    case .none: false
+    case .one(let only): only.isRetry
+    case .several(let all): all.contains { $0.isRetry }
+    }
   }
 }
 
@@ -75,19 +82,34 @@ public final class TransactionMetrics: Sendable {
     case validatedCache
   }
 
-  let record: TransferMetrics
+  private let last: TransferRecord
+  private let connection: ConnectionInformation?
+  private let earlier: [TransferMetrics]
   package let url: ParsedURL?
   /// The method.
   public let method: String
   /// Where the response came from.
   public let fetchType: FetchType
 
-  init(_ record: TransferMetrics, url: ParsedURL?, method: String, fetchType: FetchType = .networkLoad) {
-    self.record = record
+  init(
+    _ last: TransferRecord, connection: ConnectionInformation?, earlier: [TransferMetrics], url: ParsedURL?,
+    method: String, fetchType: FetchType = .networkLoad
+  ) {
+    self.last = last
+    self.connection = connection
+    self.earlier = earlier
     self.fetchType = fetchType
     self.url = url
     self.method = method
   }
+
+  convenience init(_ record: TransferMetrics, url: ParsedURL?, method: String, fetchType: FetchType = .networkLoad) {
+    self.init(
+      record.record, connection: record.connection, earlier: record.earlier, url: url, method: method,
+      fetchType: fetchType)
+  }
+
+  var record: TransferMetrics { TransferMetrics(last, connection: connection, earlier: earlier) }
 
   /// The times of opening; of a reused connection they belong to an earlier exchange.
   private var opening: OpeningTimes? { record.reusedConnection ? nil : record.connection?.opening }
@@ -99,11 +121,10 @@ public final class TransactionMetrics: Sendable {
 
   /// Whether a server may have seen the request: it was answered, or an attempt before it was given a connection.
   var hasLeft: Bool {
-    record.record.responseStatus != 0 || record.earlier.contains { $0.sendStart != nil }
+    last.responseStatus != 0 || earlier.contains { $0.sendStart != nil }
   }
 
-  // Asked of every task. Not by the member lookup of the record: from here that is a key path, made and read at run time.
-  fileprivate var isRetry: Bool { record.record.retries > 0 }
+  fileprivate var isRetry: Bool { last.retries > 0 }
 
   // MARK: What
 
@@ -118,7 +139,7 @@ public final class TransactionMetrics: Sendable {
 
   // MARK: When
 
-  /// The task asked for a connection.
+  /// The task asked for a connection; of the first transaction of a task that had nothing to wait for, the task began.
   public var fetchStart: Int64 { record.createdAt.nanoseconds }
   /// The lookup of the host began. Of a connection that was being opened for another request, this may be before `fetchStart`.
   public var resolveStart: Int64? { opening?.resolveStart?.nanoseconds }

@@ -7,36 +7,37 @@ public import LupineWire
 /// A response: status, fields, and how it came.
 public struct Response: Sendable {
   /// Everything, behind one reference: a response passes through many hands, and most look at little of it.
-  private final class Storage: Sendable {
+  ///
+  /// `@unchecked`: what its end brings is written by whoever holds the only reference, as in every type that copies when it is written.
+  private final class Storage: @unchecked Sendable {
     let head: ResponseHead
     let parsedURL: ParsedURL
     let requestHead: [UInt8]
-    let informational: [ResponseHead]
-    let redirects: [Redirect]
+    let past: Past?
+    /// What is known once the body has ended.
+    var trailers = FieldSection()
+    var metrics = TaskMetrics()
 
-    init(head: ResponseHead, url: ParsedURL, requestHead: [UInt8], informational: [ResponseHead], redirects: [Redirect])
-    {
+    init(head: ResponseHead, url: ParsedURL, requestHead: [UInt8], past: Past?) {
       self.head = head
       parsedURL = url
       self.requestHead = requestHead
+      self.past = past
+    }
+  }
+
+  /// What came before; most responses have none.
+  private final class Past: Sendable {
+    let informational: [ResponseHead]
+    let redirects: [Redirect]
+
+    init(_ informational: [ResponseHead], _ redirects: [Redirect]) {
       self.informational = informational
       self.redirects = redirects
     }
   }
 
-  private let storage: Storage
-  private let end: EndStorage?
-
-  /// What is known once the body has ended.
-  private final class EndStorage: Sendable {
-    let trailers: FieldSection
-    let metrics: TaskMetrics
-
-    init(trailers: FieldSection, metrics: TaskMetrics) {
-      self.trailers = trailers
-      self.metrics = metrics
-    }
-  }
+  private var storage: Storage
 
   /// The head as it came, in wire order and case.
   public var head: ResponseHead { storage.head }
@@ -45,13 +46,13 @@ public struct Response: Sendable {
   /// The head of the request as it was sent, for verbose output; empty for a transport without one. It holds secrets.
   public var requestHead: [UInt8] { storage.requestHead }
   /// Interim responses (RFC 9110 15.2) before the final one, 100 (Continue) left out.
-  public var informational: [ResponseHead] { storage.informational }
+  public var informational: [ResponseHead] { storage.past?.informational ?? [] }
   /// Every redirect that led here, oldest first.
-  public var redirects: [Redirect] { storage.redirects }
+  public var redirects: [Redirect] { storage.past?.redirects ?? [] }
   /// Fields after the body (RFC 9110 6.5). Empty until the body has ended.
-  public var trailers: FieldSection { end?.trailers ?? FieldSection() }
+  public var trailers: FieldSection { storage.trailers }
   /// When what happened, for every request of the task. Empty until the body has ended.
-  public var metrics: TaskMetrics { end?.metrics ?? TaskMetrics() }
+  public var metrics: TaskMetrics { storage.metrics }
 
   /// A redirect that was followed.
   public struct Redirect: Sendable {
@@ -68,19 +69,17 @@ public struct Response: Sendable {
     head: ResponseHead, url: ParsedURL, requestHead: [UInt8] = [], informational: [ResponseHead] = [],
     redirects: [Redirect] = []
   ) {
-    storage = Storage(
-      head: head, url: url, requestHead: requestHead, informational: informational, redirects: redirects)
-    end = nil
+    let past = informational.isEmpty && redirects.isEmpty ? nil : Past(informational, redirects)
+    storage = Storage(head: head, url: url, requestHead: requestHead, past: past)
   }
 
-  private init(_ storage: Storage, _ end: EndStorage) {
-    self.storage = storage
-    self.end = end
-  }
-
-  /// The same response, complete.
-  package func ended(trailers: FieldSection, metrics: TaskMetrics) -> Response {
-    Response(storage, EndStorage(trailers: trailers, metrics: metrics))
+  /// Makes the response complete, in place if nobody else has it.
+  mutating func end(trailers: FieldSection?, metrics: consuming TaskMetrics) {
+    if !isKnownUniquelyReferenced(&storage) {
+      storage = Storage(head: head, url: parsedURL, requestHead: requestHead, past: storage.past)
+    }
+    if let trailers { storage.trailers = trailers }
+    storage.metrics = metrics
   }
 
   /// The URL that answered, after redirects; without userinfo and fragment.

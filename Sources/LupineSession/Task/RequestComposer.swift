@@ -180,10 +180,7 @@ struct ComposedFields: Sendable {
   /// Zeroes to write over. Not by `Array(repeating:count:)` as long as few are wanted: it asks the runtime for the metadata of its storage.
   private static func blank(_ size: Int) -> [UInt8] {
     guard size <= blankBytes.count else { return [UInt8](repeating: 0, count: size) }
-    var bytes: [UInt8] = []
-    bytes.reserveCapacity(size)
-    bytes.append(contentsOf: blankBytes[..<size])
-    return bytes
+    return [UInt8](blankBytes[..<size])
   }
 
   /// The head as it is sent.

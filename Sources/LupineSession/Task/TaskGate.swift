@@ -22,7 +22,7 @@ struct Gate {
     case informational(ResponseHead)
     case body([UInt8])
     case trailers(FieldSection)
-    case end(SessionError?, TransactionMetrics)
+    case end(SessionError?)
   }
 
   /// What to do with something that has arrived.
@@ -129,7 +129,7 @@ extension TaskRun {
       case .informational(let head): inform(head)
       case .body(let bytes): deliver(bytes.span)
       case .trailers(let trailers): state.withLock { $0.trailers = trailers }
-      case .end(let failure, let metrics): exchangeEnded(failure, metrics)
+      case .end(let failure): exchangeEnded(failure)
       case nil: return
       }
     }

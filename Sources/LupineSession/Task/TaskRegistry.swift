@@ -3,9 +3,16 @@ internal import Synchronization
 
 /// The tasks of a session that have begun and not completed, and whether new ones may begin.
 final class TaskRegistry: Sendable {
+  private struct Slot {
+    var run: TaskRun?
+    /// Of a free slot: the next free one.
+    var next = -1
+  }
+
   private struct State {
-    var slots: [TaskRun?] = []
-    var free: [Int] = []
+    var slots: [Slot] = []
+    /// The first of the free slots; -1 is none.
+    var free = -1
     var count = 0
     var isInvalid = false
     var onEmpty: (@Sendable () -> Void)?
@@ -20,21 +27,23 @@ final class TaskRegistry: Sendable {
     state.withLock { state in
       guard !state.isInvalid else { return nil }
       state.count += 1
-      if let slot = state.free.popLast() {
-        state.slots[slot] = run
-        return slot
+      let slot = state.free
+      guard slot >= 0 else {
+        state.slots.append(Slot(run: run))
+        return state.slots.count - 1
       }
-      state.slots.append(run)
-      return state.slots.count - 1
+      state.free = state.slots[slot].next
+      state.slots[slot].run = run
+      return slot
     }
   }
 
   func remove(_ slot: Int) {
     // The task may go with its last reference, and the session with it: not under its own lock.
     let (run, onEmpty) = state.withLock { state -> (TaskRun?, (@Sendable () -> Void)?) in
-      let run = state.slots[slot]
-      state.slots[slot] = nil
-      state.free.append(slot)
+      let run = state.slots[slot].run.take()
+      state.slots[slot].next = state.free
+      state.free = slot
       state.count -= 1
       guard state.count == 0 else { return (run, nil) }
       defer { state.onEmpty = nil }
@@ -44,7 +53,7 @@ final class TaskRegistry: Sendable {
   }
 
   var runs: [TaskRun] {
-    state.withLock { $0.slots.compactMap { $0 } }
+    state.withLock { $0.slots.compactMap(\.run) }
   }
 
   /// No task begins any more; `onEmpty` is called once, when the last one has completed. False: that was so already.

@@ -8,7 +8,7 @@ extension TaskRun {
     observer.response(response) { [self] disposition in
       decide(number) {
         switch disposition {
-        case .allow: consumer.receive(response, from: self)
+        case .allow: take(response)
         case .cancel: cancel()
         case .becomeDownload: becomeDownload(response, observer)
         }

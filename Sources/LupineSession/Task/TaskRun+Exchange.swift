@@ -16,15 +16,18 @@ extension TaskRun {
   }
 
   private enum Beginning {
-    case go(Box<Chain>?, number: Int)
+    case go(Box<Chain>?, number: Int, createdAt: Instant?)
     case cancelled
     case later
     case elsewhere
   }
 
   /// Begins the next exchange, unless the task is suspended or cancelled.
-  func begin() {
+  ///
+  /// - Parameter slot: where the registry keeps the task, of one that begins.
+  func begin(registeredAt slot: Int? = nil) {
     let beginning = state.withLock { state -> Beginning in
+      if let slot { state.registration = slot }
       switch state.machine.state {
       case .created, .canceling, .completed: return .cancelled
       case .suspended:
@@ -34,13 +37,14 @@ extension TaskRun {
       }
       if looksAtFiles(state.chainBox), isOnEngine { return .elsewhere }
       state.begun += 1
-      return .go(state.chainBox, number: state.begun)
+      // Of the first exchange of a task that waited for nobody the clock need not be read again.
+      return .go(state.chainBox, number: state.begun, createdAt: slot == nil ? nil : state.startedAt)
     }
     switch beginning {
     case .later: return
     case .elsewhere: beginElsewhere()
     case .cancelled: finish(cancellation)
-    case .go(let chain, let number):
+    case .go(let chain, let number, let createdAt):
       if chain != nil { prepareNext() }
       let next: TransportRequest
       do throws(SessionError) {
@@ -48,12 +52,12 @@ extension TaskRun {
       } catch {
         return finish(error)
       }
-      let exchange = session.exchanges.start(next, self)
+      let exchange = session.start(next, self, createdAt: createdAt)
       let (cancelNow, pauseNow) = state.withLock { state -> (Bool, PauseState?) in
         // On its own thread the exchange may have ended meanwhile, and a redirect have begun the next one.
-        guard state.ended < number, state.machine.state != .completed else { return (false, nil) }
+        guard state.ended < number, !state.isCompleted else { return (false, nil) }
         state.exchange = exchange
-        return (state.machine.state == .canceling, state.pause.isPaused ? state.pause : nil)
+        return (state.isCanceling, state.pause.isPaused ? state.pause : nil)
       }
       if cancelNow { exchange.cancel() } else if let pauseNow { exchange.setPaused(pauseNow) }
     }
@@ -118,6 +122,7 @@ extension TaskRun {
       method: request.method.rawValue, url: request.parsedURL, composition: composition, body: request.body,
       expectsContinue: request.expectsContinue, decodesContent: composition.offersCodings, priority: priority,
       networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),
+      takesLargePieces: kind == .download,
       idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
       totalNanoseconds: max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource))
   }
@@ -135,6 +140,7 @@ extension TaskRun {
       expectsContinue: request.expectsContinue && !chain.dropsBody, decodesContent: composition.offersCodings,
       priority: priority,
       networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),
+      takesLargePieces: kind == .download,
       idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
       totalNanoseconds: max(0, max(0, total) - elapsed))
   }
@@ -193,16 +199,16 @@ extension TaskRun {
   func answer(_ head: ResponseHead, _ exchange: any TransportExchange) {
     let response = state.withLock { state -> Response in
       // A transport may answer before `start` has returned.
-      if state.exchange == nil, state.machine.state != .completed { state.exchange = exchange }
+      if state.exchange == nil, !state.isCompleted { state.exchange = exchange }
       let response = makeResponse(head, exchange, &state)
       state.response = response
       return response
     }
-    guard !consumer.wantsWhole(insteadOf: response) else { return askForWhole(exchange) }
+    if let consumer, consumer.wantsWhole(insteadOf: response) { return askForWhole(exchange) }
     if let observer, observer.wants(.response), consumer is DelegateConsumer {
       askDisposition(response, observer)
     } else {
-      consumer.receive(response, from: self)
+      take(response)
     }
   }
 
@@ -220,9 +226,14 @@ extension TaskRun {
 
   /// The state is given as it stands, not changed: it is too large to be copied.
   func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: inout State) -> Response {
-    Response(
-      head: head, url: state.chainBox?.value.url ?? request.parsedURL, requestHead: exchange.requestHead,
-      informational: state.informational, redirects: state.chainBox?.value.redirects ?? [])
+    // Not by way of an optional chain, which is a large value to destroy even where there is none.
+    guard let box = state.chainBox else {
+      return Response(
+        head: head, url: request.parsedURL, requestHead: exchange.requestHead, informational: state.informational)
+    }
+    return Response(
+      head: head, url: box.value.url, requestHead: exchange.requestHead, informational: state.informational,
+      redirects: box.value.redirects)
   }
 
   func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
@@ -236,7 +247,7 @@ extension TaskRun {
 
   func deliver(_ bytes: Span<UInt8>) {
     receivedBytes.add(Int64(bytes.count), ordering: .relaxed)
-    consumer.receive(body: bytes, from: self)
+    take(body: bytes)
     progressed()
   }
 
@@ -258,35 +269,41 @@ extension TaskRun {
   }
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
-    let isHeld = state.withLock { state -> Bool in
+    let next = state.withLock { state -> AfterExchange? in
       state.transactions.append(metrics)
       if failure?.requestBytesSent ?? true || metrics.hasLeft { state.hasLeft = true }
       state.lastRequestHead = exchange.requestHead
-      return isGated.load(ordering: .acquiring)
-        && state.gate.arrive(.end(failure, metrics), isEnd: true) != .pass
+      if isGated.load(ordering: .acquiring), state.gate.arrive(.end(failure), isEnd: true) != .pass {
+        return nil
+      }
+      return state.exchangeEnded(failure)
     }
-    if !isHeld { exchangeEnded(failure, metrics) }
+    if let next { goOn(next, failure) }
   }
 
-  func exchangeEnded(_ failure: SessionError?, _ metrics: TransactionMetrics) {
-    let (following, isCancelled, hasLeft) = state.withLock { state -> (Following?, Bool, Bool) in
-      state.exchange = nil
-      state.ended += 1
-      defer { state.following = nil }
-      // A discarded body that fails changes nothing; a cancelled task does.
-      let isCancelled = state.machine.state == .canceling
-      return (failure?.code == .cancelled || isCancelled ? nil : state.following, isCancelled, state.hasLeft)
-    }
-    switch following {
-    case .again: beginAgain()
-    case .failure(let error): finish(error)
-    case nil:
+  /// An end that was held is looked at.
+  func exchangeEnded(_ failure: SessionError?) {
+    let next = state.withLock { $0.exchangeEnded(failure) }
+    goOn(next, failure)
+  }
+
+  /// What comes after an exchange.
+  enum AfterExchange {
+    case following(Following)
+    case end(isCancelled: Bool, hasLeft: Bool)
+  }
+
+  private func goOn(_ next: AfterExchange, _ failure: SessionError?) {
+    switch next {
+    case .following(.again): beginAgain()
+    case .following(.failure(let error)): finish(error)
+    case .end(let isCancelled, let hasLeft):
       // Of a response that is complete after all, parts may have been dropped already.
       if isCancelled { return finish(failure ?? cancellation) }
-      if let failure, waitsForConnectivity(after: failure) { return }
-      var failure = failure
+      guard var failure else { return mayRepeat(after: nil) ? () : finish(nil) }
+      if waitsForConnectivity(after: failure) { return }
       // Nothing of this exchange has left, perhaps, but of one before it.
-      if hasLeft { failure?.requestBytesSent = true }
+      if hasLeft { failure.requestBytesSent = true }
       if mayRepeat(after: failure) { return }
       finish(failure)
     }

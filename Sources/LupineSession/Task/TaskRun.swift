@@ -12,8 +12,12 @@ internal import LupineWire
 /// Its life is the `TaskMachine`. Within it one exchange at a time is under way; a redirect, a challenge or a new start begins the next one
 /// when the one before has ended.
 ///
+/// What becomes of the response is a consumer's, or that of a subclass, which is spared an object of its own then: `take` and `takeEnd`.
+///
 /// Invariant: the consumer's `end` is called exactly once, after which nothing is.
-final class TaskRun: TransportReceiver, TransportExchange {
+///
+/// `@unchecked` because it has a subclass: what it stores does not change, is atomic, or is behind a lock.
+class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
   /// What kind of public face the task has.
   enum Kind: Sendable {
     case data
@@ -36,59 +40,6 @@ final class TaskRun: TransportReceiver, TransportExchange {
     static let suspension = Pauses(rawValue: 4)
   }
 
-  /// Keeps what is large and rare out of the state of the many tasks that have none of it.
-  final class Box<Value> {
-    let value: Value
-
-    init(_ value: Value) { self.value = value }
-  }
-
-  struct State {
-    var machine = TaskMachine()
-    var exchange: (any TransportExchange)?
-    /// Exchanges begun, and exchanges ended.
-    var begun = 0
-    var ended = 0
-    var pauses: Pauses = []
-    /// What the reasons come to.
-    var pause = PauseState()
-    /// What the consumer wants.
-    var consumerPause = PauseState()
-    /// The next exchange waits: for a delegate, for connectivity, for a date, or for `resume`.
-    var wait: Wait?
-    var questions = 0
-    var connectivityWaits = 0
-    /// Pass this on where it may be nil: an optional chain is a large value to copy even then.
-    private(set) var chainBox: Box<Chain>?
-    var chain: Chain? {
-      get { chainBox?.value }
-      set { chainBox = newValue.map { Box($0) } }
-    }
-    /// Of a task that was asked who is asking.
-    var authentication: TaskAuthentication?
-    /// What the task begins with, where that is not what it was made with: a delayed request that was changed, a download's with its range.
-    var first: Request? {
-      get { firstBox?.value }
-      set { firstBox = newValue.map { Box($0) } }
-    }
-    private var firstBox: Box<Request>?
-    var following: Following?
-    var gate = Gate()
-    var response: Response?
-    var trailers: FieldSection?
-    var informational: [ResponseHead] = []
-    var transactions = TransactionList()
-    var lastRequestHead: [UInt8] = []
-    var startedAt = Instant(nanoseconds: 0)
-    var registration: Int?
-    /// The public face, from the start to the end; it is made when somebody asks.
-    var face: SessionTask?
-    var error: SessionError?
-    var isEnding = false
-    /// A server may have seen a request of the task: an exchange was answered, or failed after bytes of it were sent.
-    var hasLeft = false
-  }
-
   private static let identifiers = Atomic<UInt64>(0)
 
   /// Unique in the process.
@@ -96,7 +47,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
   let kind: Kind
   let request: Request
   let session: Session
-  let consumer: any ResponseConsumer
+  /// Nil of a task that takes its response itself.
+  let consumer: (any ResponseConsumer)?
   let onSent: (@Sendable (Int) -> Void)?
   /// Whether an answer that is at hand may be given before `start` has returned; otherwise on the engine's thread.
   let takesAnswersAtOnce: Bool
@@ -118,8 +70,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
   ///   - takesAnswersAtOnce: false if whoever waits was promised the engine's thread.
   ///   - onSent: told how many more body bytes were handed to the network; less than none if they have to be sent again.
   init(
-    _ request: Request, session: Session, consumer: any ResponseConsumer, kind: Kind = .data, isObserved: Bool = false,
-    takesAnswersAtOnce: Bool = true, onSent: (@Sendable (Int) -> Void)? = nil
+    _ request: Request, session: Session, consumer: (any ResponseConsumer)?, kind: Kind = .data,
+    isObserved: Bool = false, takesAnswersAtOnce: Bool = true, onSent: (@Sendable (Int) -> Void)? = nil
   ) {
     self.request = request
     self.session = session
@@ -130,6 +82,9 @@ final class TaskRun: TransportReceiver, TransportExchange {
     callbacks = isObserved ? LockedReference() : nil
   }
 
+  /// It has completed; whoever waits for it may not have been told.
+  var isOver: Bool { state.withLock { $0.isCompleted } }
+
   var observer: TaskCallbacks? { callbacks?.value }
 
   // MARK: Commands, from any thread
@@ -139,8 +94,8 @@ final class TaskRun: TransportReceiver, TransportExchange {
     let (action, exchange, pause) = state.withLock {
       state -> (TaskMachine.Action, (any TransportExchange)?, PauseState?) in
       let action = state.machine.resume()
-      if action == .start { state.startedAt = EventLoop.monotonicNow() }
-      guard action == .resume else { return (action, nil, nil) }
+      if case .start = action { state.startedAt = EventLoop.monotonicNow() }
+      guard case .resume = action else { return (action, nil, nil) }
       // With the decision, not after it: a suspension that was decided before must not come to pass behind it.
       state.pauses.remove(.suspension)
       return (action, state.exchange, state.pause.change(to: !state.pauses.isEmpty))
@@ -152,8 +107,12 @@ final class TaskRun: TransportReceiver, TransportExchange {
         finish(session.invalidationError(request))
         return
       }
-      state.withLock { $0.registration = slot }
-      if callbacks != nil { beginObserved() } else { begin() }
+      if callbacks != nil {
+        state.withLock { $0.registration = slot }
+        beginObserved()
+      } else {
+        begin(registeredAt: slot)
+      }
     case .resume:
       tell()
       if let pause { exchange?.setPaused(pause) }
@@ -266,7 +225,7 @@ final class TaskRun: TransportReceiver, TransportExchange {
       return state.face
     }
     face?.finishProgress()
-    if observer == nil || !consumer.tellsDelegates { face?.letGo() }
+    if observer == nil || !(consumer?.tellsDelegates ?? false) { face?.letGo() }
     callbacks?.value = nil
   }
 
@@ -281,62 +240,106 @@ final class TaskRun: TransportReceiver, TransportExchange {
   }
   func discardBody() { state.withLock { $0.exchange }?.discardBody() }
 
+  // MARK: What becomes of the response
+
+  /// The head of the final response.
+  func take(_ response: Response) { consumer?.receive(response, from: self) }
+
+  /// Body bytes.
+  func take(body bytes: Span<UInt8>) { consumer?.receive(body: bytes, from: self) }
+
+  /// The end, once; nothing else is called after it.
+  func takeEnd(_ result: Result<Response, SessionError>) { consumer?.end(result) }
+
   // MARK: The end
 
   func finish(_ failure: SessionError?) {
     let now = EventLoop.monotonicNow()
-    let result = state.withLock { state -> Result<Response, SessionError>? in
+    let ending = state.withLock { state -> Ending? in
       guard !state.isEnding else { return nil }
       state.isEnding = true
       state.exchange = nil
-      // A task that was cancelled before it began took no time.
-      if state.startedAt.nanoseconds == 0 { state.startedAt = now }
-      let metrics = TaskMetrics(
-        transactions: state.transactions, start: state.startedAt, end: now,
-        redirectCount: state.chainBox?.value.redirects.count ?? 0)
-      let response = state.response?.ended(trailers: state.trailers ?? FieldSection(), metrics: metrics)
-      return outcome(failure, response, metrics, &state)
+      let result = result(failure, now: now, &state)
+      // The consumer of a task that delegates hear of may take time to end.
+      return callbacks == nil ? settled(result, &state) : Ending(result: result)
     }
-    guard let result else { return }
-    if callbacks != nil, let consumer = consumer as? any DeferredConsumer, consumer.endsLater {
-      consumer.end(result, of: self)
+    guard let ending else { return }
+    if callbacks == nil {
+      complete(ending) { takeEnd(ending.result) }
+    } else if let consumer = consumer as? any DeferredConsumer, consumer.endsLater {
+      consumer.end(ending.result, of: self)
     } else {
-      settle(result) { consumer.end(result) }
+      settle(ending.result) { takeEnd(ending.result) }
     }
+  }
+
+  /// What a task ends with.
+  private struct Ending {
+    var result: Result<Response, SessionError>
+    var registration: Int?
+    /// Somebody has the public face, or hears of the task.
+    var isSeen = false
   }
 
   /// The task is over; `tell` says so to whoever waits for it.
   func settle(_ result: Result<Response, SessionError>, _ tell: () -> Void) {
-    let (registration, isSeen) = state.withLock { state -> (Int?, Bool) in
-      _ = state.machine.end()
-      // Of a call without delegates there is a handle if somebody has asked for the session's tasks. It and the task hold each other.
-      let isSeen = callbacks != nil || state.face != nil
-      if isSeen {
-        switch result {
-        case .success(let response): state.response = response
-        case .failure(let error): state.error = error
-        }
-      }
-      defer { state.registration = nil }
-      return (state.registration, isSeen)
-    }
-    if isSeen || isWatched.load(ordering: .relaxed) { endObserved(result) }
-    tell()
-    if let registration { session.registry.remove(registration) }
+    complete(state.withLock { settled(result, &$0) }, tell)
   }
 
-  /// The state is given as it stands, not changed: it is too large to be copied.
-  private func outcome(
-    _ failure: SessionError?, _ response: Response?, _ metrics: TaskMetrics, _ state: inout State
+  private func settled(_ result: Result<Response, SessionError>, _ state: inout State) -> Ending {
+    _ = state.machine.end()
+    // Of a call without delegates there is a handle if somebody has asked for the session's tasks. It and the task hold each other.
+    let isSeen = callbacks != nil || state.face != nil
+    if isSeen {
+      switch result {
+      case .success(let response): state.response = response
+      case .failure(let error): state.error = error
+      }
+    }
+    return Ending(result: result, registration: state.registration.take(), isSeen: isSeen)
+  }
+
+  private func complete(_ ending: Ending, _ tell: () -> Void) {
+    if ending.isSeen || isWatched.load(ordering: .relaxed) { endObserved(ending.result) }
+    tell()
+    if let registration = ending.registration { session.registry.remove(registration) }
+  }
+
+  private func result(
+    _ failure: SessionError?, now: Instant, _ state: inout State
   ) -> Result<Response, SessionError> {
-    if failure == nil, let response { return .success(response) }
+    // A task that was cancelled before it began took no time.
+    if state.startedAt.nanoseconds == 0 { state.startedAt = now }
+    var transactions = TransactionList.none
+    swap(&transactions, &state.transactions)
+    let metrics = TaskMetrics(
+      transactions: transactions, start: state.startedAt, end: now, redirectCount: state.redirectCount)
+    var taken = takeResponse(&state)
+    if failure == nil, var response = taken.take() {
+      response.end(trailers: state.trailers, metrics: metrics)
+      return .success(response)
+    }
+    taken?.end(trailers: state.trailers, metrics: metrics)
+    return .failure(completed(failure, taken, metrics, state.hasLeft, state.lastRequestHead))
+  }
+
+  /// The response; where nobody else can see it, it is taken, and thus completed where it is.
+  private func takeResponse(_ state: inout State) -> Response? {
+    guard callbacks == nil, state.face == nil else { return state.response }
+    return state.response.take()
+  }
+
+  /// What there is to say about a failure.
+  private func completed(
+    _ failure: SessionError?, _ response: Response?, _ metrics: TaskMetrics, _ hasLeft: Bool, _ requestHead: [UInt8]
+  ) -> SessionError {
     var failure =
       failure ?? SessionError(.unknown, phase: .receive, message: "the transport ended without a response")
     failure.response = response ?? failure.response
-    if state.hasLeft { failure.requestBytesSent = true }
-    failure.requestHead = state.lastRequestHead
+    if hasLeft { failure.requestBytesSent = true }
+    failure.requestHead = requestHead
     failure.metrics = metrics
-    return .failure(failure)
+    return failure
   }
 }
 

@@ -5,7 +5,7 @@ internal import LupineIO
 /// Who waits in an `async` call, to be woken exactly once. What it waits for is left elsewhere, and taken from there.
 ///
 /// Checked in debug builds, and for ThreadSanitizer, which does not see the order that an unchecked continuation makes. In others the check
-/// is left out, an object for each request: that a task completes exactly once is its own invariant (`TaskRun`, `BufferConsumer`).
+/// is left out, an object for each request: that a task completes exactly once is its own invariant (`BufferedRun`).
 @safe
 struct Waiter: Sendable {
   #if DEBUG || LUPINE_THREAD_SANITIZER
@@ -40,44 +40,42 @@ struct Waiter: Sendable {
   func resume() { unsafe continuation.resume() }
   #endif
 
-  /// Has `consumer`, which holds the waiter, resume it in its time. By way of the consumer, because a closure over one reference needs no memory.
-  func wake(of consumer: BufferConsumer, at place: Place) {
+  /// Has `run`, which holds the waiter, resume it in its time. By way of the run, because a closure over one reference needs no memory.
+  func wake(of run: BufferedRun, at place: Place) {
     if let queue = place.queue {
-      queue.async { consumer.resumeWaiter() }
+      queue.async { run.resumeWaiter() }
     } else if let loop = place.loop {
-      loop.atEndOfTurn(priority: TaskPriority(rawValue: priority)) { consumer.resumeWaiter() }
+      loop.atEndOfTurn(priority: TaskPriority(rawValue: priority)) { run.resumeWaiter() }
     } else {
-      consumer.resumeWaiter()
+      run.resumeWaiter()
     }
   }
 }
 
 extension Session {
-  /// Begins a task, and suspends until its consumer has the outcome. Cancelling the Swift task cancels it.
+  /// Begins a task, and suspends until it has its outcome. Cancelling the Swift task cancels it.
   ///
   /// Inlined, and with nothing between it and the continuation: each function that suspends asks the runtime for its executor, which costs
   /// 200 instructions and more.
   @inline(__always)
   func answer(
-    of run: TaskRun, _ consumer: BufferConsumer, _ delegate: (any SessionTaskDelegate)?
+    of run: BufferedRun, _ delegate: (any SessionTaskDelegate)?
   ) async throws -> (Data, Response) {
     await withTaskCancellationHandler {
       #if DEBUG || LUPINE_THREAD_SANITIZER
-      await withCheckedContinuation { begin(run, consumer, delegate, Waiter($0)) }
+      await withCheckedContinuation { begin(run, delegate, Waiter($0)) }
       #else
-      await unsafe withUnsafeContinuation { unsafe begin(run, consumer, delegate, Waiter($0)) }
+      await unsafe withUnsafeContinuation { unsafe begin(run, delegate, Waiter($0)) }
       #endif
     } onCancel: {
       run.cancel()
     }
-    return try consumer.take()
+    return try run.takeOutcome()
   }
 
-  private func begin(
-    _ run: TaskRun, _ consumer: BufferConsumer, _ delegate: (any SessionTaskDelegate)?, _ waiter: Waiter
-  ) {
+  private func begin(_ run: BufferedRun, _ delegate: (any SessionTaskDelegate)?, _ waiter: Waiter) {
     // In this order: of a task that was cancelled before it began, delegates hear that it was created before the call ends.
     launch(run, delegate)
-    consumer.attach(waiter)
+    run.attach(waiter)
   }
 }

@@ -5,60 +5,51 @@ internal import LupineIO
 internal import LupineRules
 internal import LupineWire
 
-/// One exchange on the engine: hands on what the transfer reports, and passes commands to its loop.
-final class EngineExchange: TransferHandler, TransportExchange {
-  private let pool: PoolHandle
-  var loop: EventLoop { pool.loop }
+/// One exchange on the engine: hands on what the transfer reports, and passes commands to its loop. It is the transfer, as other threads may
+/// hold it.
+///
+/// `@unchecked`: what other threads look at is what this class declares, and the request, which does not change. All else is the loop's, and is
+/// reached through `perform`. The last reference may go on any thread: after the end nothing of the loop's is left in it.
+final class EngineExchange: Transfer, TransferHandler, TransportExchange, @unchecked Sendable {
+  private let handle: PoolHandle
+  var loop: EventLoop { handle.loop }
   private let receiver: any TransportReceiver
   private let url: ParsedURL
-  private let method: String
-  private let transfer = LockedStorage<TransferHandle?>(nil)
-  private let pause = LockedStorage(PauseState())
-  let requestHead: [UInt8]
+  private let pauseState = LockedStorage(PauseState())
+  var requestHead: [UInt8] { request.head }
 
   init(
-    pool: PoolHandle, receiver: any TransportReceiver, url: ParsedURL, method: String, requestHead: [UInt8]
+    _ request: consuming TransferRequest, pool: PoolHandle, receiver: any TransportReceiver, url: ParsedURL,
+    createdAt: Instant
   ) {
-    self.requestHead = requestHead
-    self.pool = pool
+    handle = pool
     self.receiver = receiver
     self.url = url
-    self.method = method
+    super.init(request, handler: nil, createdAt: createdAt)
   }
 
-  func begin(_ transfer: Transfer) {
-    let handle = TransferHandle(transfer)
-    self.transfer.withLock { $0 = handle }
-    pool.start(handle)
-  }
-
-  /// The request cannot be sent: the receiver is told so, on the caller's thread.
-  func refuse(_ error: SessionError) {
-    let metrics = TransactionMetrics(TransferMetrics(), url: url, method: method)
-    receiver.end(error, metrics: metrics, of: self)
+  func begin() {
+    report(to: self)
+    handle.start(TransferHandle(self))
   }
 
   // MARK: Commands, from any thread
 
-  func cancel() {
-    guard let handle = transfer.withLock({ $0 }) else { return }
-    pool.cancel(handle)
-  }
+  func cancel() { handle.cancel(TransferHandle(self)) }
 
   func setPaused(_ state: PauseState) {
-    guard pause.withLock({ $0.update(to: state) }) else { return }
+    guard pauseState.withLock({ $0.update(to: state) }) else { return }
     // What holds when the loop comes to it: commands from other threads arrive later than those of the loop itself.
     perform { [self] transfer in
-      if pause.withLock({ $0.isPaused }) { transfer.pause() } else { transfer.resume() }
+      if pauseState.withLock({ $0.isPaused }) { transfer.pause() } else { transfer.resume() }
     }
   }
 
-  func discardBody() { perform { $0.discardBody() } }
+  func discardBody() { perform { $0.discard() } }
 
   /// At once if this is the loop's thread: a pause that a callback asks for holds for the very next byte.
   private func perform(_ command: @escaping @Sendable (Transfer) -> Void) {
-    guard let handle = transfer.withLock({ $0 }) else { return }
-    if loop.isCurrent { handle.performOnLoop(command) } else { pool.perform(on: handle, command) }
+    if loop.isCurrent { command(self) } else { handle.perform(on: TransferHandle(self), command) }
   }
 
   // MARK: Reports, on the loop
@@ -84,8 +75,21 @@ final class EngineExchange: TransferHandler, TransportExchange {
   }
 
   func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) {
-    self.transfer.withLock { $0 = nil }
     let error = failure.map { SessionError($0, url: url) }
-    receiver.end(error, metrics: TransactionMetrics(transfer.metrics, url: url, method: method), of: self)
+    let metrics = TransactionMetrics(
+      lastRecord, connection: lastConnection, earlier: earlierAttempts, url: url, method: request.method)
+    receiver.end(error, metrics: metrics, of: self)
+  }
+}
+
+/// An exchange whose request cannot be sent: the receiver is told so, on the caller's thread.
+final class RefusedExchange: TransportExchange {
+  func cancel() {}
+  func setPaused(_ state: PauseState) {}
+  func discardBody() {}
+
+  func tell(_ receiver: any TransportReceiver, _ error: SessionError, _ request: borrowing TransportRequest) {
+    let metrics = TransactionMetrics(TransferMetrics(), url: request.url, method: request.method)
+    receiver.end(error, metrics: metrics, of: self)
   }
 }

@@ -26,6 +26,8 @@ final class EngineTransport: Transport {
     var last: KnownOrigin?
     /// That of the URL which asked for `last`: whatever was resolved against the same base is known without a comparison.
     var lastSite: ParsedURL.Site?
+    /// The key of `lastSite`.
+    var lastKey: PoolKey?
     var table: [Origin: KnownOrigin] = [:]
     /// The keys of requests that ask something of the network, or go through a proxy, which few do.
     var marked: [MarkedOrigin: PoolKey] = [:]
@@ -131,6 +133,7 @@ final class EngineTransport: Transport {
     pool.allowsTLSTruncation = configuration.tls.allowsTruncation
     pool.resumesTLS = configuration.tls.allowsResumption
     pool.routes = configuration.routes
+    pool.keepAlive = configuration.tcpKeepAlive?.options
     return pool
   }
 
@@ -148,19 +151,21 @@ final class EngineTransport: Transport {
   }
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-    func exchange(_ requestHead: [UInt8]) -> EngineExchange {
-      EngineExchange(
-        pool: pool, receiver: receiver, url: request.url, method: request.method,
-        requestHead: requestHead)
-    }
+    start(request, receiver, createdAt: EventLoop.monotonicNow())
+  }
+
+  /// - Parameter createdAt: when it was asked for.
+  func start(
+    _ request: borrowing TransportRequest, _ receiver: any TransportReceiver, createdAt: Instant
+  ) -> any TransportExchange {
     do throws(SessionError) {
-      let transferRequest = try transferRequest(request)
-      let exchange = exchange(transferRequest.head)
-      exchange.begin(Transfer(consume transferRequest, handler: exchange, createdAt: EventLoop.monotonicNow()))
+      let exchange = EngineExchange(
+        try transferRequest(request), pool: pool, receiver: receiver, url: request.url, createdAt: createdAt)
+      exchange.begin()
       return exchange
     } catch {
-      let exchange = exchange([])
-      exchange.refuse(error)
+      let exchange = RefusedExchange()
+      exchange.tell(receiver, error, request)
       return exchange
     }
   }
@@ -232,7 +237,7 @@ final class EngineTransport: Transport {
       hasIdempotencyKey: request.composition.hasIdempotencyKey, deadlines: deadlines,
       decodesContent: request.decodesContent,
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default,
-      forwardTarget: form.isAbsolute ? request.url.requestString : nil)
+      forwardTarget: form.isAbsolute ? request.url.requestString : nil, takesLargePieces: request.takesLargePieces)
   }
 
   /// What most requests are is asked first: strings that differ are compared at length.
@@ -265,21 +270,26 @@ final class EngineTransport: Transport {
         let place = MarkedOrigin(origin: route?.tunnels == false ? nil : url.origin, traffic: traffic, route: route)
         return markedKey(place, &keys)
       }
-      if let last = keys.last, keys.lastSite === url.site { return last.key }
-      let origin = url.origin
+      if url.isOf(keys.lastSite), let key = keys.lastKey { return key }
+      let key = key(of: url.origin, &keys)
       keys.lastSite = url.site
-      if let last = keys.last, last.origin == origin { return last.key }
-      if let known = keys.table[origin] {
-        keys.last = known
-        return known.key
-      }
-      let key = PoolKey(identity(of: origin, keys.trustDomain))
-      if keys.table.count >= Self.maximumKeys { keys.table.removeAll() }
-      let known = KnownOrigin(origin: origin, key: key)
-      keys.table[origin] = known
-      keys.last = known
+      keys.lastKey = key
       return key
     }
+  }
+
+  private func key(of origin: Origin, _ keys: inout Keys) -> PoolKey {
+    if let last = keys.last, last.origin == origin { return last.key }
+    if let known = keys.table[origin] {
+      keys.last = known
+      return known.key
+    }
+    let key = PoolKey(identity(of: origin, keys.trustDomain))
+    if keys.table.count >= Self.maximumKeys { keys.table.removeAll() }
+    let known = KnownOrigin(origin: origin, key: key)
+    keys.table[origin] = known
+    keys.last = known
+    return key
   }
 
   private func markedKey(_ place: MarkedOrigin, _ keys: inout Keys) -> PoolKey {

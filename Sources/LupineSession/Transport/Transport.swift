@@ -73,6 +73,8 @@ public struct TransportRequest: Sendable {
   public var networkServiceType = NetworkServiceType.default
   /// Whether it may go over a mobile network. Default true.
   public var allowsCellularAccess = true
+  /// Large pieces of the response's body are as welcome as small ones.
+  var takesLargePieces = false
   let idleNanoseconds: Int64
   var totalNanoseconds: Int64
   /// How long nothing may move.

@@ -2,8 +2,9 @@ internal import Synchronization
 internal import FoundationEssentials
 internal import LupineBase
 
-/// Collects a body in memory, up to a limit, and tells who waits for it.
-final class BufferConsumer: ResponseConsumer {
+/// A task that collects its body in memory, up to a limit, and tells who waits for it. It is a consumer of its own: of the many small tasks
+/// each object is a part of the cost.
+final class BufferedRun: TaskRun, @unchecked Sendable {
   typealias Outcome = Result<(Data, Response), SessionError>
 
   /// A function in a structure passes generic code as it is; alone it would be wrapped on the way in, and once more on the way out.
@@ -11,7 +12,7 @@ final class BufferConsumer: ResponseConsumer {
     let call: @Sendable (Outcome) -> Void
   }
 
-  private struct State {
+  private struct Buffer {
     /// In the form in which it is handed out: of a body of a gigabyte even one copy more is a second, and `Data` grows in place.
     var bytes = Data()
     /// What the head announces; 0 if nothing.
@@ -30,91 +31,102 @@ final class BufferConsumer: ResponseConsumer {
     }
   }
 
-  private let state: LockedStorage<State>
+  private let buffer: LockedStorage<Buffer>
   private let limit: Int
   private let place: Waiter.Place
 
   /// Calls `completion` once.
-  init(limit: Int, completion: @escaping @Sendable (Outcome) -> Void) {
-    self.limit = max(0, limit)
+  init(
+    _ request: Request, session: Session, kind: Kind = .data, isObserved: Bool = false, takesAnswersAtOnce: Bool = true,
+    completion: @escaping @Sendable (Outcome) -> Void
+  ) {
+    limit = Self.limit(of: request, session)
     place = Waiter.Place(loop: nil, queue: nil)
-    state = LockedStorage(State(completion: Completion(call: completion)))
+    buffer = LockedStorage(Buffer(completion: Completion(call: completion)))
+    super.init(
+      request, session: session, consumer: nil, kind: kind, isObserved: isObserved,
+      takesAnswersAtOnce: takesAnswersAtOnce)
   }
 
-  /// For who will `attach`, and then `take`.
-  init(limit: Int, resuming place: Waiter.Place) {
-    self.limit = max(0, limit)
+  /// For who will `attach`, and then `takeOutcome`.
+  init(
+    _ request: Request, session: Session, kind: Kind, isObserved: Bool, onSent: (@Sendable (Int) -> Void)?,
+    resuming place: Waiter.Place
+  ) {
+    limit = Self.limit(of: request, session)
     self.place = place
-    state = LockedStorage(State())
+    buffer = LockedStorage(Buffer())
+    super.init(
+      request, session: session, consumer: nil, kind: kind, isObserved: isObserved, onSent: onSent)
+  }
+
+  private static func limit(of request: Request, _ session: Session) -> Int {
+    max(0, request.maximumBufferedBodySize ?? session.configuration.maximumBufferedBodySize)
   }
 
   /// Wakes `waiter` when the end has come, which may be now.
   func attach(_ waiter: Waiter) {
-    let hasEnded = state.withLock { state in
-      state.waiter = waiter
-      return state.outcome != nil
+    let hasEnded = buffer.withLock { buffer in
+      buffer.waiter = waiter
+      return buffer.outcome != nil
     }
     if hasEnded { waiter.wake(of: self, at: place) }
   }
 
   /// What a `Waiter` asks for in its time.
   func resumeWaiter() {
-    let waiter = state.withLock { state -> Waiter? in
-      defer { state.waiter = nil }
-      return state.waiter
-    }
-    waiter?.resume()
+    buffer.withLock { $0.waiter.take() }?.resume()
   }
 
   /// For the waiter, once, when it was woken.
-  func take() throws(SessionError) -> (Data, Response) {
-    let outcome = state.withLock { state -> Outcome? in
-      defer { state.outcome = nil }
-      return state.outcome
+  func takeOutcome() throws(SessionError) -> (Data, Response) {
+    guard let outcome = buffer.withLock({ $0.outcome.take() }) else {
+      preconditionFailure("a waiter takes the outcome once, after the end")
     }
-    guard let outcome else { preconditionFailure("a waiter takes the outcome once, after the end") }
     return try outcome.get()
   }
 
-  func receive(_ response: Response, from exchange: any TransportExchange) {
+  override func take(_ response: Response) {
     guard let length = response.expectedContentLength, length > 0 else { return }
-    state.withLock { $0.expected = min(Int(clamping: length), limit) }
+    buffer.withLock { $0.expected = min(Int(clamping: length), limit) }
   }
 
-  func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
-    let isTooLarge = state.withLock { state -> Bool in
-      guard !state.isTooLarge else { return false }
-      let room = limit - state.bytes.count
+  override func take(body bytes: Span<UInt8>) {
+    let isTooLarge = buffer.withLock { buffer -> Bool in
+      guard !buffer.isTooLarge else { return false }
+      let room = limit - buffer.bytes.count
       guard bytes.count > room else {
-        state.append(bytes)
+        buffer.append(bytes)
         return false
       }
-      state.append(bytes.extracting(first: room))
-      state.isTooLarge = true
+      buffer.append(bytes.extracting(first: room))
+      buffer.isTooLarge = true
       return true
     }
     if isTooLarge {
       // At once, so that what was read already is not decoded to its end for nobody.
-      exchange.setPaused(.final)
-      exchange.cancel()
+      setPaused(.final)
+      cancel()
     }
   }
 
-  func end(_ result: Result<Response, SessionError>) {
+  override func takeEnd(_ result: Result<Response, SessionError>) {
     var bytes = Data()
-    var completion: Completion?
-    let isTooLarge = state.withLock { state in
-      swap(&bytes, &state.bytes)
-      swap(&completion, &state.completion)
-      return state.isTooLarge
+    var isTooLarge = false
+    var waiter: Waiter?
+    let completion = buffer.withLock { buffer -> Completion? in
+      swap(&bytes, &buffer.bytes)
+      isTooLarge = buffer.isTooLarge
+      if let completion = buffer.completion.take() { return completion }
+      buffer.outcome = outcome(of: result, bytes, isTooLarge)
+      waiter = buffer.waiter
+      return nil
     }
-    let outcome = outcome(of: result, bytes, isTooLarge)
-    if let completion { return completion.call(outcome) }
-    let waiter = state.withLock { state in
-      state.outcome = outcome
-      return state.waiter
+    if let completion {
+      completion.call(outcome(of: result, bytes, isTooLarge))
+    } else {
+      waiter?.wake(of: self, at: place)
     }
-    waiter?.wake(of: self, at: place)
   }
 
   private func outcome(of result: Result<Response, SessionError>, _ bytes: Data, _ isTooLarge: Bool) -> Outcome {

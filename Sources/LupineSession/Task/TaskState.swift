@@ -1,0 +1,131 @@
+internal import LupineBase
+internal import LupineRules
+internal import LupineWire
+
+extension TaskRun {
+  /// Keeps what is large and rare out of the state of the many tasks that have none of it.
+  final class Box<Value> {
+    let value: Value
+
+    init(_ value: Value) { self.value = value }
+  }
+
+  /// What a task knows, under its lock. What most tasks never have stands behind one reference: each field costs instructions to make and to
+  /// end even where it is nil.
+  struct State {
+    var machine = TaskMachine()
+    var exchange: (any TransportExchange)?
+    /// Exchanges begun, and exchanges ended.
+    var begun = 0
+    var ended = 0
+    var pauses: Pauses = []
+    /// What the reasons come to.
+    var pause = PauseState()
+    /// What the consumer wants.
+    var consumerPause = PauseState()
+    /// The next exchange waits: for a delegate, for connectivity, for a date, or for `resume`.
+    var wait: Wait?
+    var questions = 0
+    var connectivityWaits = 0
+    var gate = Gate()
+    var response: Response?
+    var transactions = TransactionList()
+    var lastRequestHead: [UInt8] = []
+    var startedAt = Instant(nanoseconds: 0)
+    var registration: Int?
+    var isEnding = false
+    /// A server may have seen a request of the task: an exchange was answered, or failed after bytes of it were sent.
+    var hasLeft = false
+    private var rare: Rare?
+  }
+
+  private final class Rare {
+    var chain: Box<Chain>?
+    var authentication: TaskAuthentication?
+    var first: Box<Request>?
+    var following: Following?
+    var trailers: FieldSection?
+    var informational: [ResponseHead] = []
+    var face: SessionTask?
+    var error: SessionError?
+  }
+}
+
+/// What few tasks have.
+extension TaskRun.State {
+  private mutating func change(isNothing: Bool, _ apply: (TaskRun.Rare) -> Void) {
+    if let rare { return apply(rare) }
+    guard !isNothing else { return }
+    let made = TaskRun.Rare()
+    rare = made
+    apply(made)
+  }
+
+  /// Pass this on where it may be nil: an optional chain is a large value to copy even then.
+  var chainBox: TaskRun.Box<Chain>? { rare?.chain }
+
+  var chain: Chain? {
+    get { rare?.chain?.value }
+    set { change(isNothing: newValue == nil) { $0.chain = newValue.map { TaskRun.Box($0) } } }
+  }
+
+  var redirectCount: Int {
+    guard let box = chainBox else { return 0 }
+    return box.value.redirects.count
+  }
+
+  /// Of a task that was asked who is asking.
+  var authentication: TaskAuthentication? {
+    get { rare?.authentication }
+    set { change(isNothing: newValue == nil) { $0.authentication = newValue } }
+  }
+
+  /// What the task begins with, where that is not what it was made with: a delayed request that was changed, a download's with its range.
+  var first: Request? {
+    get { rare?.first?.value }
+    set { change(isNothing: newValue == nil) { $0.first = newValue.map { TaskRun.Box($0) } } }
+  }
+
+  /// What follows the exchange under way, instead of its response being the answer.
+  var following: TaskRun.Following? {
+    get { rare?.following }
+    set { change(isNothing: newValue == nil) { $0.following = newValue } }
+  }
+
+  var trailers: FieldSection? {
+    get { rare?.trailers }
+    set { change(isNothing: newValue == nil) { $0.trailers = newValue } }
+  }
+
+  /// Interim responses of the exchange under way.
+  var informational: [ResponseHead] {
+    get { rare?.informational ?? [] }
+    set { change(isNothing: newValue.isEmpty) { $0.informational = newValue } }
+  }
+
+  /// The public face, from the start to the end; it is made when somebody asks.
+  var face: SessionTask? {
+    get { rare?.face }
+    set { change(isNothing: newValue == nil) { $0.face = newValue } }
+  }
+
+  var error: SessionError? {
+    get { rare?.error }
+    set { change(isNothing: newValue == nil) { $0.error = newValue } }
+  }
+
+  mutating func exchangeEnded(_ failure: SessionError?) -> TaskRun.AfterExchange {
+    exchange = nil
+    ended += 1
+    // A discarded body that fails changes nothing; a cancelled task does.
+    guard let rare, let following = rare.following else { return .end(isCancelled: isCanceling, hasLeft: hasLeft) }
+    rare.following = nil
+    if isCanceling || failure?.code == .cancelled { return .end(isCancelled: isCanceling, hasLeft: hasLeft) }
+    return .following(following)
+  }
+
+  /// Whether the task has been cancelled and not completed. Not by `==`, which is generic.
+  var isCanceling: Bool { if case .canceling = machine.state { true } else { false } }
+
+  var isCompleted: Bool { if case .completed = machine.state { true } else { false } }
+}
