@@ -114,6 +114,8 @@ def write_json(path, result):
     parts = [f"  {line(name)}: {line(value)}" for name, value in result.items() if name not in ("rows", "samples")]
     parts.append('  "rows": [\n' + ",\n".join("    " + line(row) for row in result["rows"]) + "\n  ]")
     parts.append('  "samples": {\n' + ",\n".join(scenarios) + "\n  }")
+    # What took minutes to measure is not lost for want of a directory.
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path, "w") as file:
         file.write("{\n" + ",\n".join(parts) + "\n}\n")
 
