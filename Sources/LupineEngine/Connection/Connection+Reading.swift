@@ -23,10 +23,15 @@ extension Connection {
   /// The reader wants more: what came meanwhile is read in the next turn, never from within somebody's callback, because all
   /// connections of a loop share its read buffer.
   func resumeReading() {
-    guard state == .busy, let registration else { return }
+    guard state == .busy else { return }
     transfer?.clock.lastActivityAt = context.now
     armForTransfer()
-    if canRead || isParsingHeld { context.requeue(registration) }
+    readOn()
+  }
+
+  /// Reads in the next turn what may have come while nothing was read.
+  func readOn() {
+    if state == .busy, canRead || isParsingHeld, let registration { context.requeue(registration) }
   }
 
   private var mayRead: Bool {
@@ -35,14 +40,19 @@ extension Connection {
     case .opening, .closed: return false
     case .handshaking: return !isHandshakeHeld
     case .idle: return true
-    case .busy: return !(transfer?.isPaused ?? false)
+    case .busy: return !(transfer?.isPaused ?? false) && !isFileBeingSent
     // A reader that is behind does not matter any more; and once the connection cannot serve again, nothing more need be known of it.
     case .ending: return verdict == .reusable
     }
   }
 
+  /// A file thread is putting bytes into the socket.
+  private var isFileBeingSent: Bool {
+    if case .file(let sender) = body { sender.isSending } else { false }
+  }
+
   func read() {
-    if isParsingHeld { continueParsing() }
+    if isParsingHeld, !isFileBeingSent { continueParsing() }
     let context = context
     var reads = 0
     while mayRead, let socket {

@@ -4,7 +4,8 @@ internal import LupineIO
 /// Sends part of a file as the body of a request, from file threads, so that a slow disk never stalls the loop: with `sendfile` into a
 /// plaintext socket, else by reading chunks that are encrypted on the loop. Lives on the loop.
 ///
-/// Invariants: at most one job is under way; the socket stays open while a job uses it, because the job holds it.
+/// Invariants: at most one job is under way; the socket stays open while a job uses it, because the job holds it; nothing is read from the
+/// socket while a job puts bytes into it, because the answer to them may overtake word of them.
 final class FileSender {
   private let body: FileBody
   private weak var connection: Connection?
@@ -13,6 +14,8 @@ final class FileSender {
   private var reader: InputFile?
   private var sent: Int64 = 0
   private var isBusy = false
+  /// A job is putting bytes into the socket.
+  private(set) var isSending = false
   private var isAbandoned = false
   /// The size has been looked at for the last time.
   private var isChecked = false
@@ -76,6 +79,7 @@ final class FileSender {
     let isLast = Int64(count) == body.length - sent
     let slice = FileSlice(offset: offset, count: count, fileSize: isLast ? body.fileSize : nil)
     let edges = connection.writableEdges
+    isSending = true
     run { () throws(IOError) in
       try slice.send(file, into: socket)
     } then: { sender, outcome in
@@ -148,6 +152,14 @@ final class FileSender {
     connection?.fail(.fileShrank(expected: body.length, actual: sent), .send)
   }
 
+  /// A job is done: what came while it was under way is read, and before more is sent, which it may say is not wanted.
+  private func goOn() {
+    guard let connection else { return }
+    if sent < body.length { connection.read() }
+    connection.pumpWrites()
+    connection.readOn()
+  }
+
   private func run<Value: Sendable>(
     _ job: @escaping @Sendable () throws(IOError) -> Value, then: @escaping @Sendable (FileSender, Value) -> Void
   ) {
@@ -156,12 +168,13 @@ final class FileSender {
     core.files.run(on: core.context.loop, job) { result in
       let sender = confined.onLoop
       sender.isBusy = false
+      sender.isSending = false
       guard !sender.isAbandoned else { return }
       switch result {
       case .failure(let error): sender.connection?.fileFailed(error)
       case .success(let value):
         then(sender, value)
-        sender.connection?.pumpWrites()
+        sender.goOn()
       }
     }
   }
