@@ -88,45 +88,9 @@ private final class Reception: Sendable {
 
 /// Reads of a large body are gathered while it comes fast; that must never keep back a byte for long.
 @Suite(.timeLimit(.minutes(5))) struct GatheringTests {
-  /// The body stands still in its middle, at several places on both sides of the watermark and of the end.
-  @Test(arguments: [2 << 20, 2_500_001, (3 << 20) - 1], [false, true])
-  func aBodyThatStandsStillIsReadToItsLastByte(_ first: Int, _ isSecure: Bool) async throws {
-    let total = 3 << 20
-    let goOn = try Latch()
-    try await withServer(
-      [
-        ServerRoute("GET", "/halting") { _, connection in
-          try connection.begin(framing: .length(total))
-          try connection.write(PatternBody.bytes(first))
-          _ = try connection.stall(until: goOn)
-          try connection.write(PatternBody.bytes(total - first, from: first))
-          try connection.finish()
-        },
-        ServerRoute("GET", "/small") { _, connection in try connection.respond(text: "small") },
-      ], isSecure: isSecure
-    ) { session, server in
-      let reception = Reception()
-      _ = reception.begin(try Request(server.url("/halting")), session)
-      #expect(await eventually { reception.count == first })
-      goOn.release()
-      _ = try await reception.result().get()
-      #expect(reception.count == total)
-      #expect(PatternBody.matches(reception.bytes, from: 0))
-      // The same connection serves small answers as ever.
-      for _ in 0..<3 {
-        #expect(
-          try await String(decoding: session.data(for: Request(server.url("/small"))).0, as: UTF8.self) == "small")
-      }
-      #expect(await session.poolStatistics().opened == 1)
-    }
-  }
-
-  /// The same for a download, which is read in larger pieces; those are what its progress is told of.
-  @Test(arguments: [(7 << 20) + 1, (8 << 20) - (768 << 10) + 1, (8 << 20) - 1])
-  func aDownloadThatStandsStillIsReadToItsLastByte(_ first: Int) async throws {
-    let total = 8 << 20
-    let goOn = try Latch()
-    try await withServer([
+  /// A body that stands still after its first bytes, and small ones.
+  private func halting(after first: Int, of total: Int, until goOn: Latch) -> [ServerRoute] {
+    [
       ServerRoute("GET", "/halting") { _, connection in
         try connection.begin(framing: .length(total))
         try connection.write(PatternBody.bytes(first))
@@ -135,7 +99,38 @@ private final class Reception: Sendable {
         try connection.finish()
       },
       ServerRoute("GET", "/small") { _, connection in try connection.respond(text: "small") },
-    ]) { session, server in
+    ]
+  }
+
+  /// The connection that served the body serves small answers as ever.
+  private func expectSmallAnswers(_ session: Session, _ server: LoopbackServer) async throws {
+    for _ in 0..<3 { #expect(try await session.text(server.url("/small")).0 == "small") }
+    #expect(await session.poolStatistics().opened == 1)
+  }
+
+  /// The body stands still in its middle, at several places on both sides of the watermark and of the end.
+  @Test(arguments: [2 << 20, 2_500_001, (3 << 20) - 1], [false, true])
+  func aBodyThatStandsStillIsReadToItsLastByte(_ first: Int, _ isSecure: Bool) async throws {
+    let total = 3 << 20
+    let goOn = try Latch()
+    try await withServer(halting(after: first, of: total, until: goOn), isSecure: isSecure) { session, server in
+      let reception = Reception()
+      _ = reception.begin(try Request(server.url("/halting")), session)
+      #expect(await eventually { reception.count == first })
+      goOn.release()
+      _ = try await reception.result().get()
+      #expect(reception.count == total)
+      #expect(PatternBody.matches(reception.bytes, from: 0))
+      try await expectSmallAnswers(session, server)
+    }
+  }
+
+  /// The same for a download, which is read in larger pieces; those are what its progress is told of.
+  @Test(arguments: [(7 << 20) + 1, (8 << 20) - (512 << 10) + 1, (8 << 20) - 1])
+  func aDownloadThatStandsStillIsReadToItsLastByte(_ first: Int) async throws {
+    let total = 8 << 20
+    let goOn = try Latch()
+    try await withServer(halting(after: first, of: total, until: goOn)) { session, server in
       let seen = Locked<Int64>(0)
       let request = try Request(server.url("/halting"))
       let download = Task {
@@ -146,8 +141,31 @@ private final class Reception: Sendable {
       let path = try await download.value
       #expect(Pattern.matches(path, total))
       try FileManager.default.removeItem(atPath: path)
-      for _ in 0..<3 { #expect(try await session.text(server.url("/small")).0 == "small") }
-      #expect(await session.poolStatistics().opened == 1)
+      try await expectSmallAnswers(session, server)
+    }
+  }
+
+  /// A large read has gathering begin, and what comes next is not worth waking anybody: only time brings it.
+  @Test(arguments: [false, true]) func aLittleAfterALargeReadIsReadAfterAWhile(_ isSecure: Bool) async throws {
+    let (first, second) = try (Latch(), Latch())
+    let route = ServerRoute("GET", "/little") { _, connection in
+      try connection.begin(framing: .length(4 << 20))
+      try connection.write(PatternBody.bytes(100_000))
+      _ = try connection.stall(until: first)
+      try connection.write(PatternBody.bytes(50_000, from: 100_000))
+      _ = try connection.stall(until: second)
+      try connection.write(PatternBody.bytes((4 << 20) - 150_000, from: 150_000))
+      try connection.finish()
+    }
+    try await withServer([route], isSecure: isSecure) { session, server in
+      let reception = Reception()
+      _ = reception.begin(try Request(server.url("/little")), session)
+      #expect(await eventually { reception.count == 100_000 })
+      first.release()
+      #expect(await eventually { reception.count == 150_000 })
+      second.release()
+      _ = try await reception.result().get()
+      #expect(PatternBody.matches(reception.bytes, from: 0))
     }
   }
 

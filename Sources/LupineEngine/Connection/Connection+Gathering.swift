@@ -23,6 +23,7 @@ extension Connection {
   /// Begins, goes on or ends after a read.
   func updateGathering() {
     let remaining = state == .busy ? parser.value.bodyRemaining ?? 0 : 0
+    lastReadAt = context.now
     if !isGathering {
       // Worth two calls if it spares more.
       guard remaining >= Int64(4 * Self.gatheredBytes), setLowWatermark(Self.gatheredBytes) else { return }
@@ -35,7 +36,7 @@ extension Connection {
   }
 
   /// The timer fired: what waits is read if nothing has been for a while.
-  func checkGathering(lastReadAt: Instant) {
+  func checkGathering() {
     let due = lastReadAt.advanced(byNanoseconds: Self.gatheringNanoseconds)
     guard due <= context.now else {
       arm(at: due)

@@ -47,6 +47,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var isHandshakeHeld = false
   /// See `updateGathering`.
   var isGathering = false
+  /// While `isGathering`. Not the last activity, which is also what is sent.
+  var lastReadAt = Instant(nanoseconds: 0)
   /// It waits for a decision of the pool's decider.
   var isAskingForTrust = false
   var deadlineOfHandshake = Instant.distantFuture
@@ -392,7 +394,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     }
     if state == .idle { park() }
     guard let transfer, state == .busy else { return }
-    if isGathering { checkGathering(lastReadAt: transfer.clock.lastActivityAt) }
+    if isGathering { checkGathering() }
     let (deadline, phase) = transfer.clock.next
     guard deadline <= context.now else {
       arm(at: deadline)
