@@ -72,7 +72,7 @@ public final class Session: Sendable {
     }
     engine = transport as? EngineTransport
     exchanges = CachingTransport.wrap(transport, configuration, decider: decider == nil ? nil : delegate)
-    direct = configuration.responseCache == nil ? engine : nil
+    direct = exchanges as? EngineTransport
     do throws(WireError) {
       composer = try RequestComposer(
         userAgent: configuration.userAgent, additionalFields: configuration.additionalFields,
