@@ -7,10 +7,11 @@ extension TransportExchange {
   ///
   /// - Parameter priority: of the task that waits.
   func atEndOfTurn(priority: TaskPriority, _ work: @escaping @Sendable () -> Void) {
-    guard let exchange = self as? EngineExchange else {
+    // A consumer sees the exchange through its task, which knows the engine.
+    guard let loop = (self as? TaskRun)?.session.engine?.loop else {
       work()
       return
     }
-    exchange.loop.atEndOfTurn(priority: priority, work)
+    loop.atEndOfTurn(priority: priority, work)
   }
 }
