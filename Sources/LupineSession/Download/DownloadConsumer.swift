@@ -81,7 +81,6 @@ final class DownloadConsumer: ResponseConsumer {
   static let smallRead = LoopContext.readBufferSize
   static let smallPieceSize = 64 << 10
   static let smallHighWatermark = 512 << 10
-  private static let bufferStep = 128 << 10
   static let refusedBodyLimit = 64 << 10
 
   let request: Request
@@ -192,14 +191,7 @@ final class DownloadConsumer: ResponseConsumer {
       exchange.cancel()
     case .gather(let gathered, let total, let expected):
       // Not under the lock, which the thread that writes asks for as well.
-      gathered.withLock { gathered in
-        // In steps: doubled, the two buffers of a fast download would take twice what they ever hold.
-        let needed = gathered.count + bytes.count
-        if needed > gathered.capacity, needed > Self.bufferStep {
-          gathered.reserveCapacity((needed + Self.bufferStep - 1) / Self.bufferStep * Self.bufferStep)
-        }
-        gathered.append(bytes)
-      }
+      gathered.withLock { $0.append(bytes) }
       let pause = state.withLock { $0.endGathering(bytes.count) }
       if let pause { exchange.setPaused(pause) }
       hooks.received?(Int64(bytes.count), total, expected)
