@@ -48,7 +48,7 @@ extension TaskRun {
       if chain != nil { prepareNext() }
       let next: TransportRequest
       do throws(SessionError) {
-        next = try transportRequest(chain)
+        next = try transportRequest(chain, createdAt: createdAt)
       } catch {
         return finish(error)
       }
@@ -107,7 +107,8 @@ extension TaskRun {
     }
   }
 
-  private func transportRequest(_ box: Box<Chain>?) throws(SessionError) -> TransportRequest {
+  /// - Parameter createdAt: from when the transport counts; nil is now.
+  private func transportRequest(_ box: Box<Chain>?, createdAt: Instant?) throws(SessionError) -> TransportRequest {
     let field = try authorization(box)
     session.log(
       "\(box?.value.method ?? request.method.rawValue) \(SecretText.redacted(url: (box?.value.url ?? request.parsedURL).requestString))"
@@ -115,7 +116,7 @@ extension TaskRun {
     if box != nil || field != nil {
       var chain = box?.value ?? Chain(self.request)
       if let field { chain.answers = [field] }
-      return nextRequest(chain)
+      return nextRequest(chain, createdAt: createdAt)
     }
     let composition = ComposedFields(run: self, hop: nil, url: request.parsedURL)
     return TransportRequest(
@@ -128,10 +129,10 @@ extension TaskRun {
   }
 
   /// The request of an exchange that is not simply the first.
-  private func nextRequest(_ chain: Chain) -> TransportRequest {
+  private func nextRequest(_ chain: Chain, createdAt: Instant?) -> TransportRequest {
     let hop = ComposedFields.Hop(chain, self.request)
     let request = hop.request
-    let elapsed = EventLoop.monotonicNow().nanoseconds(since: state.withLock { $0.startedAt })
+    let elapsed = (createdAt ?? EventLoop.monotonicNow()).nanoseconds(since: state.withLock { $0.startedAt })
     let total = request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource
     let composition = ComposedFields(run: self, hop: hop, url: chain.url)
     return TransportRequest(
