@@ -31,7 +31,7 @@ extension Session {
     let isObserved = isObserved(delegate)
     return BufferedRun(
       request, session: self, kind: kind, isObserved: isObserved, onSent: onSent,
-      resuming: Waiter.Place(loop: engine?.loop, queue: isObserved ? delegateQueue : nil))
+      resuming: Waiter.Place(engine?.loop, queue: isObserved ? delegateQueue : nil))
   }
 
   private func upload(

@@ -1,5 +1,6 @@
 import Glibc
 import LupineBase
+import LupineIO
 import LupineSession
 import LupineTesting
 import Testing
@@ -24,6 +25,26 @@ import Testing
         }
       }
       #expect(threads == [engine])
+    }
+  }
+
+  /// What waits on the engine's thread goes on there: no other thread has a part in it, which would have to wake the engine.
+  @Test func tasksOnTheEngineAreResumedByIt() async throws {
+    try await withServer(configure: { $0.engine = .own }) { session, server in
+      let request = try Request(server.url("/hello"))
+      let loop = try #require(session.engineExecutor as? EventLoop)
+      let wakeUps = try await withTaskExecutorPreference(loop) {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          // Asked on the loop, so that what wakes it to begin is not counted.
+          let before = loop.wakeUps
+          for _ in 0..<20 {
+            group.addTask { for _ in 0..<50 { _ = try await session.data(for: request) } }
+          }
+          try await group.waitForAll()
+          return loop.wakeUps - before
+        }
+      }
+      #expect(wakeUps == 0)
     }
   }
 

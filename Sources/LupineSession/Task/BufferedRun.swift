@@ -41,7 +41,7 @@ final class BufferedRun: TaskRun, @unchecked Sendable {
     completion: @escaping @Sendable (Outcome) -> Void
   ) {
     limit = Self.limit(of: request, session)
-    place = Waiter.Place(loop: nil, queue: nil)
+    place = Waiter.Place(nil, queue: nil)
     buffer = LockedStorage(Buffer(completion: Completion(call: completion)))
     super.init(
       request, session: session, consumer: nil, kind: kind, isObserved: isObserved,

@@ -22,6 +22,12 @@ struct Waiter: Sendable {
     let loop: EventLoop?
     /// Where delegates are told before.
     let queue: DispatchQueue?
+
+    /// - Parameter loop: what brings the end. Nobody need be woken of whoever waits on its executor, as the caller does then.
+    init(_ loop: EventLoop?, queue: DispatchQueue?) {
+      self.loop = loop.flatMap { $0.isCurrent ? nil : $0 }
+      self.queue = queue
+    }
   }
 
   #if DEBUG || LUPINE_THREAD_SANITIZER
