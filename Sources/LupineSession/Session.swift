@@ -87,7 +87,7 @@ public final class Session: Sendable {
 
   /// Begins an exchange of a task.
   ///
-  /// - Parameter createdAt: when it was asked for; nil is now.
+  /// - Parameter createdAt: from when it counts; nil is now, as for every transport that is not the engine itself.
   func start(
     _ request: TransportRequest, _ receiver: TaskRun, createdAt: Instant?
   ) -> any TransportExchange {

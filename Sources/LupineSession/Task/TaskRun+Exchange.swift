@@ -107,7 +107,7 @@ extension TaskRun {
     }
   }
 
-  /// - Parameter createdAt: from when the transport counts; nil is now.
+  /// - Parameter createdAt: from when the exchange counts; nil is now.
   private func transportRequest(_ box: Box<Chain>?, createdAt: Instant?) throws(SessionError) -> TransportRequest {
     let field = try authorization(box)
     session.log(
@@ -125,15 +125,13 @@ extension TaskRun {
       networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),
       takesLargePieces: kind == .download,
       idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
-      totalNanoseconds: max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource))
+      totalNanoseconds: remainingNanoseconds(request, createdAt: createdAt))
   }
 
   /// The request of an exchange that is not simply the first.
   private func nextRequest(_ chain: Chain, createdAt: Instant?) -> TransportRequest {
     let hop = ComposedFields.Hop(chain, self.request)
     let request = hop.request
-    let elapsed = (createdAt ?? EventLoop.monotonicNow()).nanoseconds(since: state.withLock { $0.startedAt })
-    let total = request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource
     let composition = ComposedFields(run: self, hop: hop, url: chain.url)
     return TransportRequest(
       method: chain.method, url: chain.url, composition: composition,
@@ -143,7 +141,15 @@ extension TaskRun {
       networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),
       takesLargePieces: kind == .download,
       idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
-      totalNanoseconds: max(0, max(0, total) - elapsed))
+      totalNanoseconds: remainingNanoseconds(request, createdAt: createdAt))
+  }
+
+  /// What is left of the time for the whole task.
+  private func remainingNanoseconds(_ request: Request, createdAt: Instant?) -> Int64 {
+    let total = max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource)
+    // Of an exchange that counts from the start of the task nothing has passed.
+    guard createdAt == nil else { return total }
+    return max(0, total - EventLoop.monotonicNow().nanoseconds(since: state.withLock { $0.countsFrom }))
   }
 
   private func serviceType(of request: Request) -> NetworkServiceType {

@@ -18,6 +18,7 @@ extension TaskRun {
     // The registry holds the task while it waits; a task that was cancelled need not be there until the date.
     after(date.timeIntervalSinceNow) { [weak self, weak observer] in
       guard let self, let observer else { return }
+      state.withLock { $0.countsFrom = EventLoop.monotonicNow() }
       guard observer.wants(.willBeginDelayed) else {
         answered(wait) { self.beginPrepared() }
         return
@@ -135,7 +136,7 @@ extension TaskRun {
     let (attempt, left) = state.withLock { state -> (Int, Int64) in
       state.connectivityWaits += 1
       let total = request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource
-      return (state.connectivityWaits, total - EventLoop.monotonicNow().nanoseconds(since: state.startedAt))
+      return (state.connectivityWaits, total - EventLoop.monotonicNow().nanoseconds(since: state.countsFrom))
     }
     guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: left) else { return false }
     if attempt == 1, let observer { observer.waiting() }

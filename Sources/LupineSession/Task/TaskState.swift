@@ -48,6 +48,7 @@ extension TaskRun {
     var informational: [ResponseHead] = []
     var face: SessionTask?
     var error: SessionError?
+    var delayedUntil: Instant?
   }
 }
 
@@ -112,6 +113,12 @@ extension TaskRun.State {
   var error: SessionError? {
     get { rare?.error }
     set { change(isNothing: newValue == nil) { $0.error = newValue } }
+  }
+
+  /// From when the resource timeout counts: the start, or the end of the wait for `earliestBeginDate`, which is no part of the work.
+  var countsFrom: Instant {
+    get { rare?.delayedUntil ?? startedAt }
+    set { change(isNothing: false) { $0.delayedUntil = newValue } }
   }
 
   mutating func exchangeEnded(_ failure: SessionError?) -> TaskRun.AfterExchange {

@@ -253,6 +253,8 @@ import Testing
   private final class Unplugged: Transport {
     let network: NetworkTransport
     let failures: Locked<Int>
+    /// When exchanges were begun, and what was left then of the time for the whole task.
+    let begun = Locked<[(Date, Duration)]>([])
 
     init(failures: Int, _ network: NetworkTransport) {
       self.network = network
@@ -260,6 +262,7 @@ import Testing
     }
 
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      begun.withLock { $0.append((Date.now, request.totalTimeout)) }
       let fails = failures.withLock { failures in
         failures -= 1
         return failures >= 0
@@ -275,6 +278,32 @@ import Testing
         SessionError(.notConnected, phase: .connect, message: "no network"), metrics: TransactionMetrics(), of: exchange
       )
       return exchange
+    }
+  }
+
+  /// The wait for a date is no part of the time for the whole task: everything else is, whatever the task begins with.
+  @Test(arguments: [false, true]) func theDateIsNoPartOfTheResourceTimeout(_ isDownload: Bool) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let transport = Unplugged(failures: 2, try NetworkTransport(SessionConfiguration()))
+    try await withDelegate(configure: { configuration in
+      configuration.transport = transport
+      configuration.waitsForConnectivity = true
+    }) { session, delegate in
+      var request = try Request(server.url("/hello"))
+      request.totalTimeout = .seconds(60)
+      let task = isDownload ? session.downloadTask(with: request) : session.dataTask(with: request)
+      let begin = Date.now.addingTimeInterval(0.3)
+      task.earliestBeginDate = begin
+      task.resume()
+      #expect(await delegate.hasEnded())
+      let begun = transport.begun.withLock { $0 }
+      try #require(begun.count == 3)
+      for (time, left) in begun {
+        let passed = Duration.seconds(time.timeIntervalSince(begin))
+        #expect(left <= .seconds(60))
+        #expect(abs((left + passed - .seconds(60)) / .milliseconds(1)) < 100)
+      }
     }
   }
 
