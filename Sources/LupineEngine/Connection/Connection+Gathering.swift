@@ -8,7 +8,7 @@ internal import LupineWire
 /// the loop wake each other for every few segments: 3,100 reads and as many waits for 256 MiB on loopback, 1,100 and 300 with it.
 ///
 /// Invariants: at least so many bytes of the response are still to come, as its length says, so that the watermark is always reached; and
-/// nothing waits in the socket for longer than 20 ms, whatever the peer does.
+/// while anybody wants to read, nothing waits in the socket for longer than 20 ms, whatever the peer does.
 extension Connection {
   /// What must wait in the socket: two reads, or a large one.
   private static let gatheredBytes = 512 * 1024

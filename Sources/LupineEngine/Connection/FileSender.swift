@@ -87,7 +87,11 @@ final class FileSender {
       sender.sent += Int64(outcome.sent)
       // The socket may have become writable between the refusal and now; that event will not come again.
       connection.fileSent(outcome.sent, wouldBlock: outcome.wouldBlock && connection.writableEdges == edges)
-      if let size = outcome.otherSize { sender.check(size) } else if outcome.atEnd { sender.shrank() }
+      if let size = outcome.otherSize {
+        sender.unlessAnswered { _ in sender.check(size) }
+      } else if outcome.atEnd {
+        sender.unlessAnswered { _ in sender.shrank() }
+      }
     }
   }
 
@@ -152,6 +156,12 @@ final class FileSender {
     connection?.fail(.fileShrank(expected: body.length, actual: sent), .send)
   }
 
+  /// Fails the request, unless it has been answered while the job was under way, and the body is not wanted any more.
+  private func unlessAnswered(_ fail: (Connection) -> Void) {
+    connection?.read()
+    if !isAbandoned, let connection { fail(connection) }
+  }
+
   /// A job is done: what came while it was under way is read, and before more is sent, which it may say is not wanted.
   private func goOn() {
     guard let connection else { return }
@@ -171,7 +181,7 @@ final class FileSender {
       sender.isSending = false
       guard !sender.isAbandoned else { return }
       switch result {
-      case .failure(let error): sender.connection?.fileFailed(error)
+      case .failure(let error): sender.unlessAnswered { $0.fileFailed(error) }
       case .success(let value):
         then(sender, value)
         sender.goOn()
@@ -195,7 +205,8 @@ private struct FileSlice: Sendable {
     var otherSize: Int64?
   }
 
-  /// Sends until the socket is full, the slice is sent or the file ends. Blocks on the disk.
+  /// Sends until the socket is full, the slice is sent or the file ends. Blocks on the disk. An error after some bytes is left to the next
+  /// slice, which meets it again, so that those bytes are known of.
   func send(_ file: File, into socket: Socket) throws(IOError) -> Outcome {
     var outcome = Outcome()
     if let fileSize {
@@ -206,16 +217,21 @@ private struct FileSlice: Sendable {
       }
     }
     while outcome.sent < count {
-      switch try SystemCalls.sendFile(
-        socket.descriptor, file.descriptor, offset: offset + Int64(outcome.sent), count: count - outcome.sent)
-      {
-      case .wouldBlock:
-        outcome.wouldBlock = true
+      do throws(IOError) {
+        switch try SystemCalls.sendFile(
+          socket.descriptor, file.descriptor, offset: offset + Int64(outcome.sent), count: count - outcome.sent)
+        {
+        case .wouldBlock:
+          outcome.wouldBlock = true
+          return outcome
+        case .end:
+          outcome.atEnd = true
+          return outcome
+        case .bytes(let sent): outcome.sent += sent
+        }
+      } catch {
+        guard outcome.sent > 0 else { throw error }
         return outcome
-      case .end:
-        outcome.atEnd = true
-        return outcome
-      case .bytes(let sent): outcome.sent += sent
       }
     }
     return outcome
@@ -236,7 +252,7 @@ extension Connection {
   /// The file cannot be read, or the socket takes no more.
   func fileFailed(_ error: IOError) {
     switch error {
-    case .brokenPipe, .reset, .timedOut: writeFailed(error)
+    case .brokenPipe, .reset, .timedOut, .unreachable: writeFailed(error)
     default: fail(.file(error), .send)
     }
   }
