@@ -162,8 +162,9 @@ extension TLSContext {
   /// The context of a policy: made the first time, or when one of its files has changed; then shared. At most 64 are kept, the
   /// least recently asked for go first.
   package static func client(for policy: TLSPolicy) throws(TLSError) -> TLSContext {
-    let key = SharedKey(policy: policy, files: FileIdentity.all(of: policy))
+    // Before the files are looked at, which may take long.
     let now = FileIdentity.uptime
+    let key = SharedKey(policy: policy, files: FileIdentity.all(of: policy))
     if let known = find(key, lookedAt: now) { return known }
     // Outside the lock: this reads files. Two threads may both do it; the first to finish wins.
     let made = try TLSContext(client: policy)

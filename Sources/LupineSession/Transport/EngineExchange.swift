@@ -12,7 +12,6 @@ internal import LupineWire
 /// reached through `perform`. The last reference may go on any thread: after the end nothing of the loop's is left in it.
 final class EngineExchange: Transfer, TransferHandler, TransportExchange, @unchecked Sendable {
   private let handle: PoolHandle
-  var loop: EventLoop { handle.loop }
   private let receiver: any TransportReceiver
   private let url: ParsedURL
   private let pauseState = LockedStorage(PauseState())
@@ -49,7 +48,7 @@ final class EngineExchange: Transfer, TransferHandler, TransportExchange, @unche
 
   /// At once if this is the loop's thread: a pause that a callback asks for holds for the very next byte.
   private func perform(_ command: @escaping @Sendable (Transfer) -> Void) {
-    if loop.isCurrent { command(self) } else { handle.perform(on: TransferHandle(self), command) }
+    if handle.loop.isCurrent { command(self) } else { handle.perform(on: TransferHandle(self), command) }
   }
 
   // MARK: Reports, on the loop
