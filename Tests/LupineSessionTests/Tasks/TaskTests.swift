@@ -281,15 +281,23 @@ import Testing
     }
   }
 
+  private func withUnplugged(
+    failures: Int, waits: Bool = true, _ body: (Session, RecordingDelegate, Unplugged) async throws -> Void
+  ) async throws {
+    let transport = Unplugged(failures: failures, try NetworkTransport(SessionConfiguration()))
+    try await withDelegate(configure: { configuration in
+      configuration.transport = transport
+      configuration.waitsForConnectivity = waits
+    }) { session, delegate in
+      try await body(session, delegate, transport)
+    }
+  }
+
   /// The wait for a date is no part of the time for the whole task: everything else is, whatever the task begins with.
   @Test(arguments: [false, true]) func theDateIsNoPartOfTheResourceTimeout(_ isDownload: Bool) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
-    let transport = Unplugged(failures: 3, try NetworkTransport(SessionConfiguration()))
-    try await withDelegate(configure: { configuration in
-      configuration.transport = transport
-      configuration.waitsForConnectivity = true
-    }) { session, delegate in
+    try await withUnplugged(failures: 3) { session, delegate, transport in
       var request = try Request(server.url("/hello"))
       request.totalTimeout = .seconds(60)
       let task = isDownload ? session.downloadTask(with: request) : session.dataTask(with: request)
@@ -311,11 +319,7 @@ import Testing
   @Test(arguments: [true, false]) func waitingForConnectivity(_ waits: Bool) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
-    let transport = Unplugged(failures: 2, try NetworkTransport(SessionConfiguration()))
-    try await withDelegate(configure: { configuration in
-      configuration.transport = transport
-      configuration.waitsForConnectivity = waits
-    }) { session, delegate in
+    try await withUnplugged(failures: 2, waits: waits) { session, delegate, _ in
       let task = session.dataTask(with: try Request(server.url("/hello")))
       task.resume()
       #expect(await delegate.hasEnded())
@@ -329,11 +333,7 @@ import Testing
 
   /// A task that waits for a network can be cancelled, and its time is limited.
   @Test func waitingForConnectivityEnds() async throws {
-    let transport = Unplugged(failures: .max, try NetworkTransport(SessionConfiguration()))
-    try await withDelegate(configure: { configuration in
-      configuration.transport = transport
-      configuration.waitsForConnectivity = true
-    }) { session, delegate in
+    try await withUnplugged(failures: .max) { session, delegate, _ in
       var request = try Request("http://127.0.0.1:1/")
       request.totalTimeout = .milliseconds(300)
       let patient = session.dataTask(with: request)
