@@ -125,7 +125,8 @@ package final class LoopContext {
     _ descriptor: borrowing Descriptor, _ handler: any ReadinessHandler
   ) throws(IOError) -> Registration {
     let registration = registrations.insert(descriptor.number, handler)
-    let events = EPOLLIN.rawValue | EPOLLOUT.rawValue | EPOLLRDHUP.rawValue | EPOLLET.rawValue
+    let events =
+      EPOLLIN.rawValue | EPOLLOUT.rawValue | EPOLLRDHUP.rawValue | EPOLLPRI.rawValue | EPOLLET.rawValue
     do throws(IOError) {
       try SystemCalls.epollAdd(epoll, descriptor.number, events: events, token: registration.token)
     } catch {

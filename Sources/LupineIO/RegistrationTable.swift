@@ -10,6 +10,8 @@ package struct Readiness: OptionSet, Sendable {
 
   /// Whether the peer has closed its side, or more; plain arithmetic, because set algebra is not specialised across modules.
   package var isEnding: Bool { rawValue & 28 != 0 }
+  /// Whether a short read does not mean that the socket is drained.
+  package var readsFallShort: Bool { rawValue & 60 != 0 }
   package var isReadable: Bool { rawValue & 1 != 0 }
   package var isWritable: Bool { rawValue & 2 != 0 }
 
@@ -23,7 +25,10 @@ package struct Readiness: OptionSet, Sendable {
   /// An error waits: the next read or write gives it.
   package static let error = Readiness(rawValue: 16)
 
-  /// A read that filled its buffer only partly has drained the socket only if none of these was reported with it.
+  /// TCP's urgent data: a read ends before it, although more waits behind it, and nothing says so again.
+  package static let urgent = Readiness(rawValue: 32)
+
+  /// A read that filled its buffer only partly has drained the socket only if none of these, nor `urgent`, was reported with it.
   package static let ending: Readiness = [.readHangUp, .hangUp, .error]
 
   @inline(__always)
@@ -34,6 +39,7 @@ package struct Readiness: OptionSet, Sendable {
     if events & EPOLLRDHUP.rawValue != 0 { bits |= 4 }
     if events & EPOLLHUP.rawValue != 0 { bits |= 8 }
     if events & EPOLLERR.rawValue != 0 { bits |= 16 }
+    if events & EPOLLPRI.rawValue != 0 { bits |= 32 }
     rawValue = bits
   }
 }

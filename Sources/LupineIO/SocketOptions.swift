@@ -39,7 +39,7 @@ package struct SocketOptions: Hashable, Sendable {
   package func makeSocket(for remote: SocketAddress) throws(IOError) -> Descriptor {
     let socket = try SystemCalls.makeSocket(remote.systemFamily)
     guard remote.family != .unix else { return socket }
-    // Without this a read stops short at an urgent byte, and a short read would be taken for a drained socket.
+    // Without this an urgent byte is missing from the stream. A read stops short before it all the same: see `Readiness.urgent`.
     try SystemCalls.setOption(socket, SOL_SOCKET, SO_OOBINLINE, 1)
     if noDelay { try SystemCalls.setOption(socket, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
     if codePoint != 0 {

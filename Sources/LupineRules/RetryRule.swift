@@ -50,10 +50,14 @@ package enum RetryDecision: Hashable, Sendable {
 
 /// Go's rule for a request that died with its connection.
 package enum RetryRule {
-  /// As many as an idle pool may hold dead connections for one origin, and one that is fresh.
+  /// As many as an idle pool of the usual size may hold dead connections for one origin, and one that is fresh.
   package static let maximumAttempts = 7
 
-  package static func decide(method: String, _ facts: AttemptFacts) -> RetryDecision {
+  /// - Parameter connectionsPerHost: of the pool, which may hold as many dead ones.
+  package static func decide(
+    method: String, _ facts: AttemptFacts, connectionsPerHost: Int = maximumAttempts - 1
+  ) -> RetryDecision {
+    let maximumAttempts = max(maximumAttempts, connectionsPerHost < .max ? connectionsPerHost + 1 : .max)
     guard facts.connectionWasReused else { return .fail(.freshConnection) }
     guard !facts.receivedAnything else { return .fail(.responseBegun) }
     guard facts.isBodyReplayable else { return .fail(.bodyNotReplayable) }

@@ -103,6 +103,12 @@ import Testing
     clock.sendEndedAt = Instant(nanoseconds: 10)
     #expect(clock.next.at == Instant(nanoseconds: 30))
     #expect(clock.next.phase == .firstByte)
+    // A reader that does not want the answer yet waits for nobody, and gives the peer its time anew when it goes on.
+    clock.isPaused = true
+    #expect(clock.next.phase == .total)
+    clock.isPaused = false
+    clock.lastActivityAt = Instant(nanoseconds: 50)
+    #expect(clock.next.at == Instant(nanoseconds: 70))
     clock.firstByteAt = Instant(nanoseconds: 12)
     #expect(clock.next.phase == .total)
   }

@@ -8,7 +8,7 @@ extension Connection {
   private static let readsPerTurn = 4
 
   func ready(_ readiness: Readiness) {
-    if readiness.isEnding { hangUpSeen = true }
+    if readiness.readsFallShort { note(readiness) }
     if readiness.isWritable {
       canWrite = true
       writableEdges &+= 1
@@ -18,6 +18,12 @@ extension Connection {
       read()
     }
     if readiness.isWritable, state != .closed { pumpWrites() }
+  }
+
+  /// Something was reported after which the socket is read until it says that there is nothing, or the end.
+  func note(_ readiness: Readiness) {
+    if readiness.isEnding { hangUpSeen = true }
+    shortReadDrains = false
   }
 
   /// The reader wants more: what came meanwhile is read in the next turn, never from within somebody's callback, because all
@@ -65,8 +71,7 @@ extension Connection {
       do throws(IOError) {
         switch try context.read(socket.descriptor, atMost: limit) {
         case .bytes(let count):
-          // A short read means drained, unless the peer has hung up: then the end is still to be read.
-          if count < limit, !hangUpSeen { canRead = false }
+          if count < limit, shortReadDrains { canRead = false }
           receive(context.bytes)
           if isGathering || count >= Self.largeRead { updateGathering() }
         case .wouldBlock: canRead = false
@@ -152,10 +157,12 @@ extension Connection {
     }
     let now = context.now
     transfer.clock.lastActivityAt = now
-    if !transfer.receivedAnything {
-      transfer.receivedAnything = true
+    if transfer.clock.firstByteAt == nil {
       transfer.clock.firstByteAt = now
-      transfer.record.firstByteAt = now
+      if !transfer.receivedAnything {
+        transfer.receivedAnything = true
+        transfer.record.firstByteAt = now
+      }
     }
     var offset = 0
     do {
@@ -183,10 +190,13 @@ extension Connection {
         transfer.clock.awaitingContinueSince = nil
         startBody()
       }
+      // What is said while the request is under way is not the response that its last byte waits for.
+      if transfer.clock.sendEndedAt == nil { transfer.clock.firstByteAt = nil }
       if head.status != 100 { transfer.informational(head) }
     case .head(let head, let framing):
       transfer.record.responseHeadBytes = transfer.record.responseBytes + Int64(offset)
       transfer.record.responseStatus = head.status
+      if transfer.clock.firstByteAt == nil { transfer.clock.firstByteAt = context.now }
       transfer.record.responseMinorVersion = head.version.minor
       try receive(head, framing, transfer)
     case .body(let range):

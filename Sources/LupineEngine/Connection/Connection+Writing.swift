@@ -274,7 +274,7 @@ extension Connection {
     armForTransfer()
     stopBody()
     canRead = true
-    hangUpSeen = true
+    note(.hangUp)
     if let registration { context.requeue(registration) }
   }
 }

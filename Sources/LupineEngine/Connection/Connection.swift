@@ -43,6 +43,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   // Reading.
   var canRead = false
   var hangUpSeen = false
+  /// A read that gives less than it may has drained the socket; not behind a hang-up, nor where there was urgent data.
+  var shortReadDrains = true
   /// The handshake waits for something of ours: nothing is read meanwhile.
   var isHandshakeHeld = false
   /// See `updateGathering`.
@@ -58,6 +60,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   private var idleSince = Instant(nanoseconds: 0)
   /// How often the loop had asked epoll then.
   private(set) var idlePoll: UInt64 = 0
+  /// The peer may have closed it before a request came: it has served another one, or waited for its first.
+  private var hasIdled = false
   /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
   private static let parkNanoseconds: Int64 = 1_000_000_000
 
@@ -127,7 +131,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     remoteAddress = connected.remote
     localAddress = connected.local
     registration = connected.registration
-    if connected.seen.isEnding { hangUpSeen = true }
+    if connected.seen.readsFallShort { note(connected.seen) }
     // A server that speaks before it is asked: its words would be taken for the answer to the first request.
     let isUnasked = connected.seen.isReadable && !connected.seen.isEnding
     context.transfer(connected.registration, to: self, readiness: connected.seen)
@@ -184,6 +188,15 @@ final class Connection: ReadinessHandler, TimerHandler {
     unlink()
     information = currentInformation
     pool.connectionOpened(self)
+    // Nobody waited for it any more.
+    if state == .idle { idled() }
+  }
+
+  private func idled() {
+    hasIdled = true
+    idleSince = context.now
+    idlePoll = context.polls
+    arm(at: idleSince.advanced(byNanoseconds: Self.parkNanoseconds))
   }
 
   /// What is known of the connection now.
@@ -259,9 +272,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     let again = failure == nil && mayResend(transfer)
     if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.value.isEmpty, !isRetired {
       state = .idle
-      idleSince = now
-      idlePoll = context.polls
-      arm(at: now.advanced(byNanoseconds: Self.parkNanoseconds))
+      idled()
       pool.connectionReleased(self)
     } else {
       close(.notReusable)
@@ -293,7 +304,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     }
     pool.attemptFailed(
       transfer, TransferFailure(error: error, phase: failedPhase, requestBytesSent: wrote),
-      connectionWasReused: wasReused)
+      mayHaveDied: hasIdled)
   }
 
   /// 417 refused the expectation, and no byte of the body has been sent; or a proxy wants to know who is asking.

@@ -97,6 +97,10 @@ final class FileSender {
 
   /// Bytes of one job at most: long enough to be worth the hop, short enough to leave the thread to others.
   private static let turn = 4 * 1024 * 1024
+  /// Bytes of a call: a slow disk may take its time for each.
+  fileprivate static let callSize = 512 * 1024
+  /// No further call is made by then, so that the loop hears in time that something moves.
+  fileprivate static let jobNanoseconds: Int64 = 100_000_000
 
   // MARK: TLS
 
@@ -205,7 +209,7 @@ private struct FileSlice: Sendable {
     var otherSize: Int64?
   }
 
-  /// Sends until the socket is full, the slice is sent or the file ends. Blocks on the disk. An error after some bytes is left to the next
+  /// Sends until the socket is full, the slice is sent, the file ends or the time of a job is over. Blocks on the disk. An error after some bytes is left to the next
   /// slice, which meets it again, so that those bytes are known of.
   func send(_ file: File, into socket: Socket) throws(IOError) -> Outcome {
     var outcome = Outcome()
@@ -216,10 +220,13 @@ private struct FileSlice: Sendable {
         return outcome
       }
     }
+    let start = EventLoop.monotonicNow()
     while outcome.sent < count {
+      if outcome.sent > 0, EventLoop.monotonicNow().nanoseconds(since: start) > FileSender.jobNanoseconds { break }
       do throws(IOError) {
         switch try SystemCalls.sendFile(
-          socket.descriptor, file.descriptor, offset: offset + Int64(outcome.sent), count: count - outcome.sent)
+          socket.descriptor, file.descriptor, offset: offset + Int64(outcome.sent),
+          count: min(FileSender.callSize, count - outcome.sent))
         {
         case .wouldBlock:
           outcome.wouldBlock = true

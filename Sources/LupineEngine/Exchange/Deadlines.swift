@@ -63,8 +63,9 @@ struct DeadlineClock {
     consider(discardUntil, 0, .receive)
     consider(awaitingContinueSince, limits.awaitContinue, .awaitContinue)
     if sendEndedAt == nil { consider(sendStartedAt, limits.send, .send) }
-    if firstByteAt == nil { consider(sendEndedAt, limits.firstByte, .firstByte) }
     if !isPaused {
+      // A reader that went on after a pause was no wait of the peer's.
+      if firstByteAt == nil { consider(sendEndedAt.map { max($0, lastActivityAt) }, limits.firstByte, .firstByte) }
       consider(lastActivityAt, limits.idle, .receive)
       if let failed = writeFailedAt { consider(max(failed, lastActivityAt), Self.writeGrace, .receive) }
     }

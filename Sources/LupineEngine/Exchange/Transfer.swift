@@ -247,12 +247,16 @@ open class Transfer {
   }
 
   /// Whether the retry rule lets this transfer go to another connection after its attempt failed.
-  final func mayRetry(connectionWasReused: Bool, wroteAnything: Bool) -> Bool {
+  ///
+  /// - Parameter mayHaveDied: the connection may have been closed before the request came to it.
+  final func mayRetry(mayHaveDied: Bool, wroteAnything: Bool, connectionsPerHost: Int) -> Bool {
     let facts = AttemptFacts(
-      connectionWasReused: connectionWasReused, wroteAnything: wroteAnything, receivedAnything: receivedAnything,
+      connectionWasReused: mayHaveDied, wroteAnything: wroteAnything, receivedAnything: receivedAnything,
       hasIdempotencyKey: request.hasIdempotencyKey, isBodyReplayable: request.body.isReplayable, attempts: attempts)
-    if case .retry = RetryRule.decide(method: request.method, facts) { return true }
-    return false
+    switch RetryRule.decide(method: request.method, facts, connectionsPerHost: connectionsPerHost) {
+    case .retry: return true
+    case .fail: return false
+    }
   }
 
   // MARK: 417

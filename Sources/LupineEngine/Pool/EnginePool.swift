@@ -132,11 +132,13 @@ package final class EnginePool {
   }
 
   /// The attempt on a connection, which is closed by now, failed.
-  func attemptFailed(_ transfer: Transfer, _ failure: TransferFailure, connectionWasReused: Bool) {
+  func attemptFailed(_ transfer: Transfer, _ failure: TransferFailure, mayHaveDied: Bool) {
     let canRepeat: Bool
     switch failure.error {
     case .io, .closedBeforeResponse, .tls(.truncated):
-      canRepeat = transfer.mayRetry(connectionWasReused: connectionWasReused, wroteAnything: failure.requestBytesSent)
+      canRepeat = transfer.mayRetry(
+        mayHaveDied: mayHaveDied, wroteAnything: failure.requestBytesSent,
+        connectionsPerHost: configuration.limits.perHost)
     default: canRepeat = false
     }
     if canRepeat, !isClosed {

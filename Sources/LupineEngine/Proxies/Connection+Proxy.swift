@@ -14,7 +14,7 @@ extension Connection {
     localAddress = handshake.local
     self.registration = registration
     self.socket = socket
-    if handshake.seen.isEnding { hangUpSeen = true }
+    if handshake.seen.readsFallShort { note(handshake.seen) }
     context.transfer(registration, to: self, readiness: readable || hangUpSeen ? .readable : [])
     guard let policy = key.identity.tls else {
       tls = handshake.tls

@@ -261,7 +261,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
       do throws(IOError) {
         switch try context.read(socket.descriptor) {
         case .bytes(let count):
-          if count < LoopContext.readBufferSize, !seen.isEnding { canRead = false }
+          if count < LoopContext.readBufferSize, !seen.readsFallShort { canRead = false }
           receive(context.bytes)
         case .wouldBlock: canRead = false
         case .end:

@@ -1,0 +1,88 @@
+import LupineBase
+import LupineEngine
+import LupineIO
+import LupineSimulation
+import LupineWire
+import Testing
+
+/// An engine that the test drives, turn by turn, against servers inside the process.
+final class Drive {
+  private(set) var servers: [FarEnd] = []
+  private(set) var outcomes: [Recorder.Outcome] = []
+  /// Whether the next attempts to connect are decided at once.
+  var isDecided = true
+  private var made: (engine: DrivenEngine, pool: EnginePool)?
+
+  init(_ configuration: PoolConfiguration = PoolConfiguration()) throws {
+    let world = DrivenWorld { [unowned self] _ throws(IOError) in
+      var socket: StartedSocket?
+      servers.append(
+        try FarEnd.connect(self.engine.context, isDecided: self.isDecided) { socket = consume $0 })
+      guard let socket = socket.take() else { throw .refused }
+      return socket
+    }
+    let engine = try DrivenEngine(
+      world: world, resolver: TableResolver(["h": [SocketAddress.v4(.loopback, port: 80)]]))
+    made = (engine, engine.makePool(configuration))
+  }
+
+  var engine: DrivenEngine {
+    guard let made else { preconditionFailure("not made yet") }
+    return made.engine
+  }
+
+  var pool: EnginePool {
+    guard let made else { preconditionFailure("not made yet") }
+    return made.pool
+  }
+
+  func start(_ request: TransferRequest, then: @escaping () -> Void = {}) {
+    let next = LoopConfined(Next(self, then))
+    let recorder = Recorder { outcome in
+      next.onLoop.drive.outcomes.append(outcome)
+      next.onLoop.body()
+    }
+    engine.start(Transfer(request, handler: recorder, createdAt: engine.context.now), in: pool)
+  }
+
+  private final class Next {
+    let drive: Drive
+    let body: () -> Void
+
+    init(_ drive: Drive, _ body: @escaping () -> Void) {
+      self.drive = drive
+      self.body = body
+    }
+  }
+
+  func settle() {
+    #expect(engine.runUntilQuiet(limit: 1000) != nil)
+  }
+
+  /// What a server was sent.
+  func receive(_ server: Int) -> [UInt8] {
+    var bytes: [UInt8] = []
+    guard servers.indices.contains(server) else { return bytes }
+    servers[server].receive { bytes += [UInt8]($0) }
+    return bytes
+  }
+
+  func received(_ server: Int) -> String { String(decoding: receive(server), as: UTF8.self) }
+
+  func send(_ server: Int, _ text: String) {
+    let bytes = Array(text.utf8)
+    #expect(servers[server].send(bytes.span) == bytes.count)
+  }
+
+  /// Everything is closed, and nothing left.
+  func end() {
+    engine.forget(pool)
+    settle()
+    #expect(pool.isEmpty)
+    #expect(engine.context.registrationCount == 0)
+    #expect(engine.context.timerCount == 0)
+    let areClosed = servers.allSatisfy { $0.isHungUp }
+    #expect(areClosed)
+    engine.shutdown()
+  }
+}

@@ -1,0 +1,128 @@
+import Glibc
+import LupineBase
+import LupineEngine
+import LupineIO
+import LupineWire
+import Testing
+
+/// TCP's urgent data, which HTTP has no use for: a read ends before it, although more waits, and no further event says so.
+@Suite(.timeLimit(.minutes(1))) struct UrgentDataTests {
+  /// An engine that the test drives, connected over TCP.
+  private final class Drive {
+    var outcomes: [Recorder.Outcome] = []
+    private(set) var server: [Int32] = []
+    private let listener: Int32
+    private let port: UInt16
+    private var made: (engine: DrivenEngine, pool: EnginePool)?
+
+    init() throws {
+      listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+      var address = sockaddr_in()
+      address.sin_family = sa_family_t(AF_INET)
+      address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+      var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+      let number = listener
+      port = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+          unsafe bind(number, pointer, length)
+          listen(number, 8)
+          unsafe getsockname(number, pointer, &length)
+        }
+        return unsafe UInt16(bigEndian: pointer.pointee.sin_port)
+      }
+      let world = DrivenWorld { [unowned self] _ throws(IOError) in
+        let near = try SocketOptions().makeSocket(for: .v4(.loopback, port: self.port))
+        self.join(near.number)
+        return StartedSocket(near, .connected)
+      }
+      let engine = try DrivenEngine(
+        world: world, resolver: TableResolver(["h": [SocketAddress.v4(.loopback, port: 80)]]))
+      made = (engine, engine.makePool(PoolConfiguration()))
+    }
+
+    deinit {
+      for number in server { _ = Glibc.close(number) }
+      _ = Glibc.close(listener)
+    }
+
+    /// Connects a nonblocking socket, and waits for both ends: on the loopback interface that is at once.
+    private func join(_ near: Int32) {
+      var address = sockaddr_in()
+      address.sin_family = sa_family_t(AF_INET)
+      address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+      address.sin_port = port.bigEndian
+      let length = socklen_t(MemoryLayout<sockaddr_in>.size)
+      unsafe withUnsafePointer(to: address) { pointer in
+        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { _ = unsafe connect(near, $0, length) }
+      }
+      server.append(accept(listener, nil, nil))
+    }
+
+    var engine: DrivenEngine {
+      guard let made else { preconditionFailure("not made yet") }
+      return made.engine
+    }
+
+    func start(_ request: TransferRequest) {
+      guard let made else { preconditionFailure("not made yet") }
+      let drive = LoopConfined(self)
+      let recorder = Recorder { drive.onLoop.outcomes.append($0) }
+      engine.start(Transfer(request, handler: recorder, createdAt: engine.context.now), in: made.pool)
+    }
+
+    /// Takes turns until the server has a request.
+    func awaitRequest(_ index: Int) {
+      var bytes = [UInt8](repeating: 0, count: 4096)
+      while true {
+        _ = engine.context.turn()
+        guard server.indices.contains(index) else { continue }
+        let count = unsafe recv(server[index], &bytes, bytes.count, Int32(MSG_DONTWAIT))
+        if count > 0 { return }
+      }
+    }
+
+    func send(_ index: Int, _ text: String, isUrgent: Bool = false) {
+      let bytes = Array(text.utf8)
+      let flags = Int32(MSG_NOSIGNAL) | (isUrgent ? Int32(MSG_OOB) : 0)
+      #expect(unsafe Glibc.send(server[index], bytes, bytes.count, flags) == bytes.count)
+    }
+
+    func end() {
+      guard let made else { return }
+      engine.forget(made.pool)
+      _ = engine.runUntilQuiet(limit: 1000)
+      engine.shutdown()
+    }
+  }
+
+  @Test func whatComesBehindItIsReadToo() throws {
+    let drive = try Drive()
+    drive.start(try request(host: "h", port: 80, target: "/1"))
+    drive.awaitRequest(0)
+    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+    drive.send(0, "w", isUrgent: true)
+    drive.send(0, "orld")
+    for _ in 0..<100 where drive.outcomes.isEmpty { _ = drive.engine.context.turn() }
+    #expect(drive.outcomes.first?.body == Array("helloworld".utf8))
+    drive.end()
+  }
+
+  /// A response, and behind an urgent byte one that nobody has asked for: it does not wait there for the next request.
+  @Test func aResponseBehindItIsNotTheNextOne() throws {
+    let drive = try Drive()
+    drive.start(try request(host: "h", port: 80, target: "/1"))
+    drive.awaitRequest(0)
+    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
+    drive.send(0, "H", isUrgent: true)
+    drive.send(0, "TTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nEVIL!")
+    for _ in 0..<100 where drive.outcomes.isEmpty { _ = drive.engine.context.turn() }
+    #expect(drive.outcomes.first?.body == Array("OK".utf8))
+
+    drive.start(try request(host: "h", port: 80, target: "/2"))
+    drive.awaitRequest(1)
+    drive.send(1, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood")
+    for _ in 0..<100 where drive.outcomes.count < 2 { _ = drive.engine.context.turn() }
+    #expect(drive.outcomes.last?.body == Array("good".utf8))
+    drive.end()
+  }
+}
