@@ -151,12 +151,16 @@ public final class Session: Sendable {
 
   private func invalidate() {
     _ = registry.invalidate { [self] in
-      let delegate = delegateStorage.withLock { delegate in
-        defer { delegate = nil }
-        return delegate
+      guard delegate != nil else { return }
+      // Behind the last callbacks of tasks, of which some may be left to it.
+      delegateQueue.async { [self] in
+        let delegate = delegateStorage.withLock { delegate in
+          defer { delegate = nil }
+          return delegate
+        }
+        guard let delegate, delegate.handledCallbacks.contains(.becameInvalid) else { return }
+        delegate.session(self, didBecomeInvalidWithError: nil)
       }
-      guard let delegate, delegate.handledCallbacks.contains(.becameInvalid) else { return }
-      delegateQueue.async { delegate.session(self, didBecomeInvalidWithError: nil) }
     }
   }
 

@@ -7,7 +7,7 @@ package enum CacheKey {
   ///   - partition: what else decides what a URL stands for, as other names for hosts do. Empty for most sessions.
   ///   - isDecoded: whether the codings were offered by us, so that the stored body is decoded.
   package static func first(partition: String, isDecoded: Bool, url: ParsedURL) -> String {
-    "\(isDecoded ? "d" : "r")\(partition) \(url.requestString)"
+    "\(isDecoded ? "d" : "r")\(partition) \(url.identity)"
   }
 
   /// - Parameters:

@@ -23,6 +23,8 @@ package struct CacheRequest: Hashable, Sendable {
   package var isConditional = false
   /// The value of `Authorization`.
   package var authorization: String?
+  /// The value of the caller's own `Host`: with another than the URL's, the request is for another resource than its URL says (RFC 9110 section 7.1).
+  package var host: String?
 
   /// A request without fields that matter.
   package init(method: String, hasBody: Bool = false) {
@@ -40,6 +42,7 @@ package struct CacheRequest: Hashable, Sendable {
       case "pragma": if value.lowercased().contains("no-cache") { isPragmaNoCache = true }
       case "range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range":
         isConditional = true
+      case "host": host = value
       case "authorization": authorization = authorization.map { "\($0), \(value)" } ?? value
       default: break
       }

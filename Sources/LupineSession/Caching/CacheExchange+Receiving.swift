@@ -149,7 +149,7 @@ extension CacheExchange {
         return load([])
       case .fallBack: return fallBack(stored, metrics)
       case .forward:
-        if let failure, ended.head == nil, failure.code != .cancelled,
+        if let failure, ended.head == nil, Self.isOutage(failure),
           CacheUseRule.mayServeOnError(stored.terms, facts, at: owner.cache.now())
         {
           return fallBack(stored, metrics)
@@ -161,6 +161,17 @@ extension CacheExchange {
     // A 304 that nobody saw is no response.
     let failure = failure ?? (ended.isCancelled && isHidden(ended.outcome) ? cancellation : nil)
     receiver.end(failure, metrics: metrics, of: self)
+  }
+
+  /// Whether the server could not be reached, as if a gateway had answered 502 or 504 (RFC 5861 section 4). A server that is not trusted, or a
+  /// mistake of the request, is the caller's to know.
+  private static func isOutage(_ failure: SessionError) -> Bool {
+    switch failure.code {
+    case .timedOut, .connectionLost, .cannotConnect, .cannotFindHost, .notConnected, .truncatedResponse, .proxyFailed,
+      .proxyRefused:
+      true
+    default: false
+    }
   }
 
   private func isHidden(_ outcome: Outcome) -> Bool {

@@ -85,7 +85,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
 
   init(
     _ owner: CachingTransport, _ request: TransportRequest, _ receiver: any TransportReceiver, _ facts: CacheRequest,
-    _ mode: CacheMode, _ place: CachingTransport.Place, isBehind: Bool = false
+    _ mode: CacheMode, _ place: CachingTransport.Place, settled: SettledRequest? = nil, isBehind: Bool = false
   ) {
     self.owner = owner
     self.request = request
@@ -94,7 +94,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     self.mode = mode
     self.place = place
     self.isBehind = isBehind
-    let settled = SettledRequest(request)
+    let settled = settled ?? SettledRequest(request)
     self.settled = settled
     query = ResponseCache.Query(
       first: CacheKey.first(partition: place.partition, isDecoded: request.decodesContent, url: request.url),
@@ -155,7 +155,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     switch CacheUseRule.decide(stored.terms, facts, mode, at: owner.cache.now()) {
     case .serve: serve(stored)
     case .serveAndRevalidate:
-      if facts.mayBeStored { owner.revalidate(request, facts, stored, place, first: query.first) }
+      if facts.mayBeStored { owner.revalidate(request, settled, facts, stored, place, first: query.first) }
       serve(stored)
     case .validate: if facts.method == "GET" { validate(stored) } else { load([]) }
     case .refuse: serveTimeout()

@@ -130,7 +130,9 @@ final class CachingTransport: Transport {
   }
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-    let facts = Self.facts(request)
+    var facts = Self.facts(request)
+    // Who asks another host than the URL's, at the URL's address, has nothing to do with what is stored of the URL.
+    if let host = facts.host, host.lowercased() != request.url.authority { facts.isConditional = true }
     let mode = (request.composition.request.cachePolicy ?? policy).mode
     if !facts.mayUseStored, !facts.invalidates, mode == .protocolRules { return inner.start(request, receiver) }
     let exchange = CacheExchange(self, request, receiver, facts, mode, place(for: request.url))
@@ -197,14 +199,18 @@ final class CachingTransport: Transport {
   // MARK: Asking behind an answer
 
   /// Asks the server whether a response that was served stale still holds; once at a time for each.
+  ///
+  /// - Parameter settled: with the cookies that the response was found for, if it varies by them; who asks for it must not change on the way.
   func revalidate(
-    _ request: TransportRequest, _ facts: CacheRequest, _ stored: StoredResponse, _ place: Place, first: String
+    _ request: TransportRequest, _ settled: SettledRequest, _ facts: CacheRequest, _ stored: StoredResponse,
+    _ place: Place, first: String
   ) {
     guard state.withLock({ $0.revalidations.insert(first).inserted }) else { return }
     let receiver = SilentReceiver { [weak self] in
       self?.state.withLock { _ = $0.revalidations.remove(first) }
     }
-    let exchange = CacheExchange(self, request, receiver, facts, .revalidating, place, isBehind: true)
+    let exchange = CacheExchange(
+      self, request, receiver, facts, .revalidating, place, settled: settled, isBehind: true)
     schedule { exchange.validate(stored) }
   }
 }

@@ -41,21 +41,30 @@ public enum ConnectionChallengeDisposition: Sendable {
 
 /// Takes the questions of connections to the session's delegate.
 ///
-/// The session is referred to weakly: its connections must not keep it alive.
+/// The session is referred to weakly: its connections must not keep it alive. Once it or its delegate is gone, nobody can say any more what the
+/// delegate would have decided, and no server is trusted: what still opens a connection then, as a revalidation behind an answer, goes nowhere.
 final class DelegateTrustDecider: TrustDecider {
   private struct Weak {
     weak var session: Session?
+    /// Whether its delegate is one that decides.
+    var hadDecider = false
   }
 
   private let state = LockedStorage(Weak())
   private var session: Session? { state.withLock { $0.session } }
 
   func attach(_ session: Session) {
-    state.withLock { $0.session = session }
+    let decides =
+      session.delegate.map { $0.handledCallbacks.contains(.sessionChallenge) || $0 is any LateTrustDelegate } ?? false
+    state.withLock { state in
+      state.session = session
+      state.hadDecider = decides
+    }
   }
 
   private var wantsChallenges: Bool {
-    session?.delegate?.handledCallbacks.contains(.sessionChallenge) ?? false
+    let (session, hadDecider) = state.withLock { ($0.session, $0.hadDecider) }
+    return session?.delegate?.handledCallbacks.contains(.sessionChallenge) ?? hadDecider
   }
 
   var decidesTrust: Bool { wantsChallenges }
@@ -89,10 +98,9 @@ final class DelegateTrustDecider: TrustDecider {
     _ host: String, _ port: UInt16, _ kind: ConnectionChallenge.Kind,
     _ take: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
   ) {
-    let answer = Answer(default: .performDefaultHandling, take)
-    guard let session, let delegate = session.delegate else {
-      return answer.give(.performDefaultHandling)
-    }
+    // A question that nobody answers opens no door.
+    let answer = Answer(default: .reject, take)
+    guard let session, let delegate = session.delegate else { return answer.give(.reject) }
     let challenge = ConnectionChallenge(host: host, port: Int(port), kind: kind)
     session.delegateQueue.async {
       delegate.session(session, didReceive: challenge) { answer.give($0) }

@@ -70,5 +70,17 @@ import Testing
     #expect(key == "k" && names == ["a", "b"] && generation == .max)
   }
 
+  /// The zone of an address says whose it is, though it is never sent; userinfo and fragment say nothing of what is
+  /// stored.
+  @Test func keysKnowZones() throws {
+    func key(_ url: String) throws -> String {
+      CacheKey.first(partition: "", isDecoded: true, url: try URLReader.read(url))
+    }
+    let first = try key("http://[fe80::1%25eth0]/x")
+    let others = try [key("http://[fe80::1%25eth1]/x"), key("http://[fe80::1]/x")]
+    #expect(Set(others + [first]).count == 3)
+    #expect(try key("http://u:p@[fe80::1%25eth0]:80/x#f") == first)
+  }
+
   private struct CacheFault: Error {}
 }

@@ -151,4 +151,68 @@ import Testing
       #expect(server.requestCount == 2)
     }
   }
+
+  /// A `Host` of the caller's own names another resource than the URL: what is stored of that is no answer, nor is the
+  /// answer stored in its place.
+  @Test func anotherHostIsAnotherResource() async throws {
+    let server = try LoopbackServer { request, connection in
+      try connection.respond(fields: Self.fresh, text: request.fields.first("Host") ?? "none")
+    }
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port], configure: { $0.responseCache = ResponseCache() }) { session in
+      let name = try #require(HTTPField.Name("Host"))
+      for host in ["a.example", "b.example", "a.example"] {
+        var request = try Request(server.url())
+        request.fields[name] = host
+        let response = try await session.expect(host, from: request)
+        #expect(response.metrics.transactions.map(\.fetchType) == [.networkLoad])
+      }
+      #expect(server.requestCount == 3)
+      // That of the URL, said or not, is the resource of the URL.
+      let own = "127.0.0.1:\(server.port)"
+      try await session.expect(own, from: server.url())
+      var request = try Request(server.url())
+      request.fields[name] = own
+      try await session.expect(own, from: request)
+      #expect(server.requestCount == 4)
+    }
+  }
+
+  /// What is asked behind an answer is asked by who was answered: with the cookies that the response was found with,
+  /// though others are in the jar by the time that it is sent.
+  @Test func theQuestionBehindAnAnswerKeepsItsCookies() async throws {
+    let server = try LoopbackServer { request, connection in
+      let fields: ServerFields = [
+        "Cache-Control": "private, max-age=0, stale-while-revalidate=1000", "Vary": "Cookie", "ETag": "\"1\"",
+        "Age": "1",
+      ]
+      try connection.respond(fields: fields, text: "page of \(request.fields.first("Cookie") ?? "nobody")")
+    }
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port], configure: { $0.responseCache = ResponseCache() }) { session in
+      let jar = try #require(session.configuration.cookieStorage)
+      let url = server.url()
+      try jar.setCookies(["sid=alice; Path=/"], from: url)
+      try await session.expect("page of sid=alice", from: url)
+      // The engine stands still: what is in memory is found all the same, and nothing is sent.
+      let (isHeld, goOn) = try (Latch(), Latch())
+      session.onEngine {
+        isHeld.release()
+        _ = goOn.wait(seconds: 60)
+      }
+      #expect(await eventually { isHeld.isReleased })
+      let answer = Locked<String?>(nil)
+      session.data(for: try Request(url)) { result in
+        let text = (try? result.get()).map { String(decoding: $0.0, as: UTF8.self) } ?? "failed"
+        answer.withLock { $0 = text }
+      }
+      try jar.setCookies(["sid=bob; Path=/"], from: url)
+      goOn.release()
+      #expect(await eventually { answer.withLock { $0 != nil } })
+      #expect(answer.withLock { $0 } == "page of sid=alice")
+      #expect(await eventually { server.requestCount == 2 })
+      #expect(server.recordedRequests.map { $0.fields.first("Cookie") } == ["sid=alice", "sid=alice"])
+      try await session.expect("page of sid=bob", from: url)
+    }
+  }
 }

@@ -72,6 +72,34 @@ import Testing
     #expect(await first.poolStatistics().opened == 2)
   }
 
+  /// Keeps count of the questions, and answers none.
+  private final class Silent: SessionDelegate {
+    let handledCallbacks: CallbackSet = .sessionChallenge
+    let questions = Locked(0)
+
+    func session(
+      _ session: Session, didReceive challenge: ConnectionChallenge,
+      completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
+    ) {
+      questions.withLock { $0 += 1 }
+    }
+  }
+
+  /// A completion handler that is let go opens no door, though the certificate would do without a delegate.
+  @Test func aQuestionThatIsDroppedRejects() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: try TestIdentity.server())
+    defer { server.shutdown() }
+    let silent = Silent()
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
+    let session = try Session(configuration, delegate: silent)
+    defer { session.invalidateAndCancel() }
+    try await expectFailure(.serverCertificateUntrusted) { try await session.data(from: server.url("/hello")) }
+    #expect(silent.questions.withLock { $0 } == 1)
+    #expect(server.requestCount == 0)
+  }
+
   // MARK: Client certificates
 
   private final class Bearer: SessionDelegate {

@@ -85,4 +85,23 @@ import Testing
       #expect((end.error as? SessionError)?.underlying is SecurityPolicyError)
     }
   }
+
+  /// A handler that says that it answers later, and never does, lets nobody in: not even whom the session trusts by
+  /// itself, which a policy that pins others does not.
+  @Test(arguments: [PinningMode.certificate, .publicKey])
+  func aHandlerThatNeverAnswersRefuses(_ mode: PinningMode) async throws {
+    let authority = try authority.get()
+    let other = try CertificateAuthority()
+    try await withManager(
+      tls: ServerTLS.minted(by: authority, .loopback),
+      configure: { $0.tls.roots = .certificates([authority.rootDER]) }
+    ) { manager, server in
+      try manager.setSecurityPolicy(SecurityPolicy(pinningMode: mode, pinnedCertificates: [other.rootDER]))
+      manager.connectionChallengeHandler = { _, _, _ in .handledLater }
+      let end = await ended { manager.get("json", success: $0, failure: $1) }
+      let thrown = await #expect(throws: SessionError.self) { try await manager.get("json", as: Data.self) }
+      for error in [end.error as? SessionError, thrown] { #expect(error?.code == .serverCertificateUntrusted) }
+      #expect(server.requestCount == 0)
+    }
+  }
 }
