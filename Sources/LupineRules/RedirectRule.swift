@@ -138,9 +138,11 @@ package enum RedirectRule {
     }
   }
 
-  /// Resolves `Location`; without a fragment of its own it takes the current URL's (RFC 9110 section 10.2.2).
+  /// Resolves `Location`; without a fragment of its own it takes the current URL's (RFC 9110 section 10.2.2). A user whom the server names, and
+  /// not the request, is nobody's credential (section 4.2.4).
   private static func target(_ location: [UInt8], from current: ParsedURL) throws(URLRefusal) -> ParsedURL {
-    let url = try URLReader.resolve(location.span, against: current)
+    var url = try URLReader.resolve(location.span, against: current)
+    if url.userinfo != current.userinfo { url = url.withoutUserinfo }
     guard url.fragment == nil, let inherited = current.fragment else { return url }
     return url.replacingFragment(inherited)
   }

@@ -70,6 +70,22 @@ import Testing
     #expect(try step(decide(302, "GET", "/x", from: "https://h/a")).url.fragment == nil)
   }
 
+  /// From, to, and the userinfo that goes along: that of the request, never one that the server names (RFC 9110 section
+  /// 4.2.4).
+  static let users: [(String, String, String?)] = [
+    ("http://host/x", "http://evil:pw@host/y", nil), ("http://host/x", "//evil@host/y", nil),
+    ("http://u:p@host/x", "http://evil:pw@host/y", nil), ("http://u:p@host/x", "http://u:p@host/y", "u:p"),
+    ("http://u:p@host/x", "/y", "u:p"), ("http://u:p@host/x", "http://host/y", nil),
+  ]
+
+  @Test func usersOfLocations() throws {
+    for (from, location, userinfo) in Self.users {
+      let step = try step(decide(302, "GET", location, from: from))
+      #expect(step.url.userinfo == userinfo, "\(location) from \(from)")
+      #expect(step.url.target == "/y" && !step.crossesOrigin)
+    }
+  }
+
   @Test func limit() throws {
     var chain = RedirectChain()
     for hop in 1...20 {

@@ -8,9 +8,15 @@ extension CredentialStorage {
   /// Writes the permanent credentials to a file that only its owner may read (mode 0600), in the place of whatever is there: another reader sees
   /// the old file or the new one. Passwords and tokens are in it as they are. Blocks while the disk works.
   ///
-  /// - Throws: `SessionError` with `.fileFailed`.
+  /// - Throws: `SessionError` with `.fileFailed`: the file cannot be written, or would have more than the 1 MiB that `load` reads; what was there stays.
   public func save(to path: String) throws(SessionError) {
-    try SmallFile.replace(path, with: json())
+    let bytes = try json()
+    guard bytes.count <= Self.sizeLimit else {
+      throw SessionError(
+        .fileFailed, phase: .file,
+        message: "the credentials take \(bytes.count) bytes, and \(Self.sizeLimit) are read again")
+    }
+    try SmallFile.replace(path, with: bytes)
   }
 
   /// Adds the credentials of a file that `save` wrote. Blocks while the disk works.

@@ -37,6 +37,23 @@ public final class CredentialStorage: Sendable {
     }
   }
 
+  /// Stores what a server has accepted, under a realm of its choice: as much of it as anybody needs.
+  func learn(_ credential: Credential, for space: ProtectionSpace) {
+    guard space.realm?.utf8.count ?? 0 <= Self.learnedRealmLimit else { return }
+    let hasRoom = entries.withLock { entries in
+      entries[space] != nil
+        || entries.count < Self.learnedLimit
+          && entries.count { $0.key.origin == space.origin } < Self.learnedLimitOfOrigin
+    }
+    if hasRoom { set(credential, for: space) }
+  }
+
+  /// Spaces from which on nothing is learned any more; what the program stores itself has no limit.
+  static let learnedLimit = 1024
+  static let learnedLimitOfOrigin = 32
+  /// Bytes of a realm.
+  static let learnedRealmLimit = 1024
+
   /// Stores a credential, and makes it the default of its space.
   public func setDefault(_ credential: Credential, for space: ProtectionSpace) {
     guard credential.persistence != .none else { return }

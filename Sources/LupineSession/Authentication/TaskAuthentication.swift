@@ -161,7 +161,7 @@ final class TaskAuthentication: Sendable {
       return (state.attempts.accepted(), state.toStore)
     }
     guard let answer else { return }
-    if let (credential, space) = toStore { session.storage?.set(credential, for: space) }
+    if let (credential, space) = toStore { session.storage?.learn(credential, for: space) }
     session.learn(answer, hop.party, url: hop.url)
     if let next = AuthenticationInfo.nextNonce(info) { session.replaceNonce(of: answer, by: next, hop.party) }
   }

@@ -85,6 +85,22 @@ import Testing
     }
   }
 
+  /// Nor within the origin, where a delegate passes the redirect on as it is: who is asking there, the storage says.
+  @Test func userinfoOfALocationThatADelegatePassesOn() async throws {
+    let server = try LoopbackServer(handler: AuthenticationTests.demanding(Self.basic))
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port]) { session in
+      let storage = try #require(session.configuration.credentialStorage)
+      storage.set(AuthenticationTests.aladdin, for: try ProtectionSpace(server.url("/")))
+      let location = "http://evil:pw@127.0.0.1:\(server.port)/y"
+      let delegate = RecordingDelegate([.redirection])
+      let (data, _) = try await session.data(for: Request(server.url("/away?to=\(location)")), delegate: delegate)
+      #expect(String(decoding: data, as: UTF8.self) == "welcome 0")
+      #expect(delegate.entries == ["redirect 302"])
+      #expect(sent(server) == [nil, nil, Self.basic])
+    }
+  }
+
   /// Spelling does not make another host, and another host is not made one by spelling.
   @Test func hosts() async throws {
     let server = try LoopbackServer(handler: AuthenticationTests.demanding(Self.basic))

@@ -88,6 +88,19 @@ private final class ChallengeDelegate: SessionTaskDelegate {
     }
   }
 
+  /// The server chooses the realm: one that is too long to be of use is not kept, though the credential was accepted.
+  @Test func underALongRealmNothingIsStored() async throws {
+    let challenge = "Basic realm=\"\(String(repeating: "r", count: 1025))\""
+    let server = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic, challenge))
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port]) { session in
+      let delegate = ChallengeDelegate([.useCredential(Self.aladdin)])
+      let response = try await session.data(for: Request(server.url("/")), delegate: delegate).1
+      #expect(response.statusCode == 200)
+      #expect(session.configuration.credentialStorage?.protectionSpaces.isEmpty == true)
+    }
+  }
+
   @Test func whatIsRefusedIsNotStoredNorSentAgain() async throws {
     let wrong = Credential.password(user: "x", password: "y")
     let delegate = ChallengeDelegate([.useCredential(wrong), .useCredential(wrong)])

@@ -97,4 +97,24 @@ import Testing
     #expect(throws: SessionError.self) { try CredentialStorage().load(from: path) }
     #expect(throws: SessionError.self) { try CredentialStorage().load(from: folder.path + "/missing") }
   }
+
+  /// What could not be read again is not written, and what was there stays.
+  @Test func savesNothingThatIsTooLarge() throws {
+    let folder = try ScratchDirectory()
+    let path = folder.path + "/credentials.json"
+    let storage = CredentialStorage()
+    let space = try ProtectionSpace("https://a.example/")
+    storage.set(Self.user("a"), for: space)
+    try storage.save(to: path)
+    let former = TextFile.read(path)
+    let long = String(repeating: "x", count: 1 << 20)
+    storage.set(.password(user: "b", password: long, persistence: .permanent), for: space)
+    let error = #expect(throws: SessionError.self) { try storage.save(to: path) }
+    #expect(error?.code == .fileFailed)
+    let isSame = TextFile.read(path) == former
+    #expect(isSame && folder.names == ["credentials.json"])
+    let again = CredentialStorage()
+    try again.load(from: path)
+    #expect(again.defaultCredential(for: space) == Self.user("a"))
+  }
 }
