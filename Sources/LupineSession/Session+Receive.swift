@@ -16,15 +16,21 @@ extension Session {
     onBody: @escaping @Sendable (Span<UInt8>) -> Void,
     completion: @escaping @Sendable (Result<Response, SessionError>) -> Void
   ) -> @Sendable () -> Void {
-    let consumer = SpanConsumer(onResponse: onResponse, onBody: onBody, completion: completion)
+    // Empty after the end: whoever keeps the closure that cancels may be held by the others.
+    let running = LockedReference<TaskRun>()
+    let consumer = SpanConsumer(onResponse: onResponse, onBody: onBody) { result in
+      running.value = nil
+      completion(result)
+    }
     let run = TaskRun(request, session: self, consumer: consumer, takesAnswersAtOnce: false)
     do throws(SessionError) {
       try checkValid(request)
+      running.value = run
       run.start()
     } catch {
       completion(.failure(error))
     }
-    return { run.cancel() }
+    return { running.value?.cancel() }
   }
 }
 

@@ -241,14 +241,3 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     return explained(error)
   }
 }
-
-extension SessionTask {
-  /// The length of the body as it is delivered; nil: not known, also where a content coding is taken off on the way.
-  var decodedLength: Int64? {
-    guard let response, let length = response.expectedContentLength else { return nil }
-    guard let coding = response.head.fields.first(named: "content-encoding"), coding.lowercased() != "identity" else {
-      return length
-    }
-    return originalRequest.fields[.acceptEncoding] == nil ? nil : length
-  }
-}

@@ -181,4 +181,8 @@ struct SentHead {
       fields.append((String(decoding: line[..<colon], as: UTF8.self), String(decoding: value, as: UTF8.self)))
     }
   }
+
+  var contentLength: Int64? {
+    fields.first { $0.name.lowercased() == "content-length" }.flatMap { Int64($0.value) }
+  }
 }

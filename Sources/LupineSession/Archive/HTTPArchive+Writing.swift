@@ -126,7 +126,8 @@ private struct ArchiveWriter {
   }
 
   private func content(_ response: HTTPArchive.Response) -> JSONValue {
-    let size = response.body.map { Int64($0.count) } ?? response.decodedBytes ?? 0
+    // Of a body that was cut the archive has less than came.
+    let size = max(response.body.map { Int64($0.count) } ?? 0, response.decodedBytes ?? 0)
     var members = [Member("size", .integer(size))]
     if let wire = response.bodyBytes, response.body != nil, size > wire {
       members.append(Member("compression", .integer(size - wire)))

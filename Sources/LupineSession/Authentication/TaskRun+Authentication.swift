@@ -89,7 +89,7 @@ extension TaskRun {
       protectionSpace: question.space, proposedCredential: question.proposed,
       previousFailureCount: question.failureCount,
       failureResponse: state.withLock { makeResponse(head, exchange, &$0) })
-    let number = closeGate()
+    guard let number = closeGate(for: exchange) else { return }
     observer.challenge(challenge) { [self] disposition in
       decide(number) {
         let step = authentication.decided(disposition, question, hop)

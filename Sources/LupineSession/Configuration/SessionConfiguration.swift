@@ -42,7 +42,8 @@ public struct SessionConfiguration: Sendable {
 
   // MARK: Time
 
-  /// How long nothing may move in either direction. Default 60 s, as `timeoutIntervalForRequest` of URLSession.
+  /// How long nothing may move in either direction. Default 60 s, as `timeoutIntervalForRequest` of URLSession. Waiting for a connection that others
+  /// keep busy does not count: `poolWaitTimeout` bounds that.
   public var timeoutIntervalForRequest: Duration = .seconds(60)
   /// How long a task may take in all, redirects included. Default 7 days, as `timeoutIntervalForResource` of URLSession.
   public var timeoutIntervalForResource: Duration = .seconds(604_800)

@@ -13,7 +13,7 @@ extension TaskRun {
       let engine = session.transport as? EngineTransport, engine.loop.isCurrent,
       let threads = try? Engine.processFiles.get()
     else { return false }
-    let number = closeGate()
+    guard let number = closeGate(for: exchange) else { return true }
     threads.run(on: engine.loop) { () throws(IOError) in
       jar.readSuffixes()
     } completion: { [self] _ in

@@ -2,8 +2,8 @@ public import FoundationEssentials
 
 /// Hears of a session as a whole. Every method is called on the session's delegate queue, one at a time.
 ///
-/// Each method has a default implementation, which does what the session would do without a delegate. Say in `handledCallbacks` which
-/// methods you implement: the others then cost nothing.
+/// Each method has a default implementation, which does what the session would do without a delegate; that of a task's own delegate leaves it to
+/// the session's. Say in `handledCallbacks` which methods you implement: the others then cost nothing.
 public protocol SessionDelegate: AnyObject, Sendable {
   /// Which callbacks the delegate wants. Default all.
   var handledCallbacks: CallbackSet { get }
@@ -12,6 +12,9 @@ public protocol SessionDelegate: AnyObject, Sendable {
   ///
   /// A delegate that handles this gives its session connections, TLS sessions and cached responses of `https` URLs of its own, in memory only: nothing
   /// that it decided reaches another one.
+  ///
+  /// A completion handler that is dropped without a call rejects: the server is not trusted, or gets no certificate. The same goes for connections
+  /// that are opened when the session has let go of its delegate.
   func session(
     _ session: Session, didReceive challenge: ConnectionChallenge,
     completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void)
@@ -53,7 +56,8 @@ public enum DelayedRequestDisposition: Sendable {
 }
 
 /// Hears of the tasks of a session, or of the one task that it was given to. Called on the session's delegate queue, one call at a time, in
-/// the order of events of each task; the delegate of a task is asked before the session's.
+/// the order of events of each task. The delegate of a task is asked instead of the session's; what it leaves out of `handledCallbacks`, or has
+/// no method for, goes to the session's, as in URLSession.
 ///
 /// A completion handler must be called once, from any thread; calls after the first are ignored. One that is dropped without a call counts
 /// as the default, so that no task hangs.
@@ -110,61 +114,6 @@ public protocol SessionTaskDelegate: SessionDelegate {
   func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?)
 }
 
-extension SessionTaskDelegate {
-  /// Does nothing.
-  public func session(_ session: Session, didCreateTask task: SessionTask) {}
-
-  /// Sends the request as it is.
-  public func session(
-    _ session: Session, task: SessionTask, willBeginDelayedRequest request: Request,
-    completionHandler: @escaping @Sendable (DelayedRequestDisposition) -> Void
-  ) {
-    completionHandler(.continueLoading)
-  }
-
-  /// Does nothing.
-  public func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) {}
-
-  /// Does nothing.
-  public func session(_ session: Session, task: SessionTask, didReceiveInformationalResponse response: Response) {}
-
-  /// Follows.
-  public func session(
-    _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
-    completionHandler: @escaping @Sendable (Request?) -> Void
-  ) {
-    completionHandler(request)
-  }
-
-  /// Sends what the request, its URL or the storage has.
-  public func session(
-    _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
-    completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
-  ) {
-    completionHandler(.performDefaultHandling)
-  }
-
-  /// Has none.
-  public func session(
-    _ session: Session, task: SessionTask,
-    needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
-  ) {
-    completionHandler(nil)
-  }
-
-  /// Does nothing.
-  public func session(
-    _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
-    totalBytesExpectedToSend: Int64?
-  ) {}
-
-  /// Does nothing.
-  public func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {}
-
-  /// Does nothing.
-  public func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {}
-}
-
 /// What becomes of a response whose head has arrived.
 public enum ResponseDisposition: Sendable, Hashable {
   /// Receive the body.
@@ -196,30 +145,6 @@ public protocol SessionDataDelegate: SessionTaskDelegate {
     completionHandler: @escaping @Sendable (CachedResponse?) -> Void)
 }
 
-extension SessionDataDelegate {
-  /// Receives the body.
-  public func session(
-    _ session: Session, dataTask: DataTask, didReceive response: Response,
-    completionHandler: @escaping @Sendable (ResponseDisposition) -> Void
-  ) {
-    completionHandler(.allow)
-  }
-
-  /// Does nothing.
-  public func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {}
-
-  /// Does nothing.
-  public func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {}
-
-  /// Stores as proposed.
-  public func session(
-    _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
-    completionHandler: @escaping @Sendable (CachedResponse?) -> Void
-  ) {
-    completionHandler(proposedResponse)
-  }
-}
-
 /// Hears of download tasks without a completion handler; of `async` downloads the bytes, not the file. See `SessionTaskDelegate` for queue, order and completion handlers.
 public protocol SessionDownloadDelegate: SessionTaskDelegate {
   /// The body is complete, in a temporary file. Move it away before you return: what is still there then is removed.
@@ -238,20 +163,4 @@ public protocol SessionDownloadDelegate: SessionTaskDelegate {
   /// The server goes on where an earlier attempt ended.
   func session(
     _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?)
-}
-
-extension SessionDownloadDelegate {
-  /// Does nothing: the file is removed.
-  public func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {}
-
-  /// Does nothing.
-  public func session(
-    _ session: Session, downloadTask: DownloadTask, didWriteData bytesWritten: Int64, totalBytesWritten: Int64,
-    totalBytesExpectedToWrite: Int64?
-  ) {}
-
-  /// Does nothing.
-  public func session(
-    _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?
-  ) {}
 }

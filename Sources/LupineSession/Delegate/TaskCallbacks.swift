@@ -3,7 +3,8 @@ internal import FoundationEssentials
 internal import LupineBase
 internal import Synchronization
 
-/// The delegates of one task: what they want to hear, and the way to them. The task's own delegate comes first, the session's second.
+/// The delegates of one task: what they want to hear, and the way to them. The task's own delegate is asked instead of the session's; what it has
+/// no method for comes back to that one (`SessionDelegate+Defaults`).
 ///
 /// Invariant: everything goes over the session's delegate queue, in the order of the calls made here.
 final class TaskCallbacks: Sendable {
@@ -156,14 +157,15 @@ final class TaskCallbacks: Sendable {
     }
   }
 
-  func collected(_ result: Result<Response, SessionError>) {
-    guard wants(.metrics) else { return }
+  /// - Parameter face: the handle that the delegates know by now; nil: the one of the beginning.
+  func collected(_ result: Result<Response, SessionError>, of face: SessionTask?) {
+    guard let delegate = delegate(for: .metrics) else { return }
     let metrics: TaskMetrics
     switch result {
     case .success(let response): metrics = response.metrics
     case .failure(let error): metrics = error.metrics ?? TaskMetrics()
     }
-    tell(.metrics) { $0.session($1, task: $2, didFinishCollecting: metrics) }
+    queue.async { [session, task] in delegate.session(session, task: face ?? task, didFinishCollecting: metrics) }
   }
 
   /// The last call: behind it the task lets go of its delegate.

@@ -2,6 +2,7 @@ internal import FoundationEssentials
 internal import LupineIO
 internal import LupineRules
 internal import LupineWire
+internal import Synchronization
 
 /// What becomes of the file: on a file thread, once everything is written.
 extension DownloadConsumer {
@@ -10,11 +11,19 @@ extension DownloadConsumer {
       self.conclude(ending)
     } completion: { result in
       switch result {
-      case .success(let outcome): completion(outcome)
+      case .success(let outcome): self.over(outcome, completion)
       case .failure(let error):
-        completion(.failure(SessionError(.system, phase: .file, message: "no thread for files: \(error)")))
+        self.over(.failure(SessionError(.system, phase: .file, message: "no thread for files: \(error)")), completion)
       }
     }
+  }
+
+  private func over(_ outcome: Result<DownloadedFile, SessionError>, _ completion: Completion) {
+    var resumeData: ResumeData?
+    if case .failure(let error) = outcome { resumeData = error.resumeData }
+    let waiters = state.withLock { $0.waiters.end(resumeData) }
+    completion(outcome)
+    for waiter in waiters { waiter(resumeData) }
   }
 
   private func conclude(_ ending: Ending) -> Result<DownloadedFile, SessionError> {

@@ -30,7 +30,7 @@ struct DownloadHooks: Sendable {
 /// threads; while the socket is stopped a job is under way, whose end lets it go on or starts the next; after an error nothing is written.
 /// Two buffers take turns, one being filled while the other is written, so that memory is neither asked for nor touched anew each time.
 /// When it ends without success the file is removed, unless its bytes can be gone on from: then the error has resume data.
-final class DownloadConsumer: ResponseConsumer {
+final class DownloadConsumer: ResumableConsumer {
   typealias Completion = @Sendable (Result<DownloadedFile, SessionError>) -> Void
 
   enum Mode { case waiting, writing, complete, refused }
@@ -71,6 +71,7 @@ final class DownloadConsumer: ResponseConsumer {
     var exchange: (any TransportExchange)?
     var result: Result<Response, SessionError>?
     var completion: Completion?
+    var waiters = ResumeDataWaiters()
   }
 
   /// What a job writes at least, but for the first and the last: worth the two switches of threads that it costs.
@@ -107,6 +108,10 @@ final class DownloadConsumer: ResponseConsumer {
     SessionError(
       .badResponse, phase: .receive, message: "status \(response.statusCode) makes no file",
       failingURL: response.urlString, requestBytesSent: true, response: response)
+  }
+
+  func whenOver(_ waiter: @escaping ResumeDataWaiters.Waiter) {
+    if let resumeData = state.withLock({ $0.waiters.add(waiter) }) { waiter(resumeData.value) }
   }
 
   // MARK: The head

@@ -5,23 +5,31 @@ internal import Synchronization
 
 /// The consumer of a download task: writes the body to a file once it is decided how the download begins, and keeps the task from being over
 /// until the file is complete.
-final class DownloadTaskConsumer: DeferredConsumer {
+final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
   private struct State {
     var callbacks: DownloadCallbacks?
     var inner: DownloadConsumer?
     var run: TaskRun?
     var resumeData: ResumeData?
-    var waiters: [@Sendable (ResumeData?) -> Void] = []
+    var waiters = ResumeDataWaiters()
+    /// Let go of at the end: it may hold whoever holds the task.
+    var handler: Handler?
+    /// It is being decided how the download begins; the file may be locked.
+    var isPreparing = false
+    /// What the task ended with meanwhile.
+    var earlyEnd: Result<Response, SessionError>?
     var isOver = false
   }
 
+  typealias Handler = (queue: DispatchQueue, call: DownloadTaskCompletion)
+
   private let state: LockedStorage<State>
-  private let handler: (queue: DispatchQueue, call: DownloadTaskCompletion)?
+  let tellsDelegates: Bool
 
   /// - Parameter resumeData: what the download goes on from.
-  init(resuming resumeData: ResumeData? = nil, handler: (queue: DispatchQueue, call: DownloadTaskCompletion)? = nil) {
-    self.handler = handler
-    state = LockedStorage(State(resumeData: resumeData))
+  init(resuming resumeData: ResumeData? = nil, handler: Handler? = nil) {
+    tellsDelegates = handler == nil
+    state = LockedStorage(State(resumeData: resumeData, handler: handler))
   }
 
   /// Before the start.
@@ -36,18 +44,27 @@ final class DownloadTaskConsumer: DeferredConsumer {
   ) {
     do throws(SessionError) {
       let threads = try Engine.downloadThreads()
-      DownloadPlan.prepare(
-        request, resuming: state.withLock { $0.resumeData }, to: nil, session: session, threads: threads
-      ) { [self] plan in
-        body(
-          plan.flatMap { (plan: DownloadPlan) -> Result<Request, SessionError> in
-            do throws(SessionError) {
-              try begin(plan, nil)
-              return .success(plan.request)
-            } catch {
-              return .failure(error)
-            }
-          })
+      let resumeData = state.withLock { state in
+        state.isPreparing = true
+        return state.resumeData
+      }
+      DownloadPlan.prepare(request, resuming: resumeData, to: nil, session: session, threads: threads) { [self] plan in
+        let prepared = plan.flatMap { (plan: DownloadPlan) -> Result<Request, SessionError> in
+          do throws(SessionError) {
+            try begin(plan, nil)
+            return .success(plan.request)
+          } catch {
+            return .failure(error)
+          }
+        }
+        let (earlyEnd, orphan) = state.withLock { state -> (Result<Response, SessionError>?, DownloadConsumer?) in
+          state.isPreparing = false
+          // Cancelled by another thread before this began: nobody else would let go of the file.
+          return (state.earlyEnd.take(), state.isOver ? state.inner.take() : nil)
+        }
+        if let earlyEnd { endBegun(earlyEnd) }
+        orphan?.end(.failure(SessionError(.cancelled, phase: .prepare, message: "the task was cancelled")))
+        body(prepared)
       }
     } catch {
       body(.failure(error))
@@ -83,15 +100,19 @@ final class DownloadTaskConsumer: DeferredConsumer {
   // MARK: The end
 
   var endsLater: Bool { true }
-  var tellsDelegates: Bool { handler == nil }
-
   func end(_ result: Result<Response, SessionError>) { inner?.end(result) }
 
   func end(_ result: Result<Response, SessionError>, of run: TaskRun) {
-    let inner = state.withLock { state in
+    let isEarly = state.withLock { state in
       state.run = run
-      return state.inner
+      // What is locked is unlocked first: whoever is told may go on with it at once.
+      if state.isPreparing { state.earlyEnd = result }
+      return state.isPreparing
     }
+    if !isEarly { endBegun(result) }
+  }
+
+  private func endBegun(_ result: Result<Response, SessionError>) {
     if let inner { return inner.end(result) }
     // It never began.
     switch result {
@@ -101,17 +122,6 @@ final class DownloadTaskConsumer: DeferredConsumer {
       error.resumeData = state.withLock { $0.resumeData }
       ended(.failure(error))
     }
-  }
-
-  /// The task was cancelled while it was being decided how the download begins: nothing of that decision is left.
-  func abandon() {
-    let inner = state.withLock { state -> DownloadConsumer? in
-      // The end of the task has found it, and ends it.
-      guard state.run == nil else { return nil }
-      defer { state.inner = nil }
-      return state.inner
-    }
-    inner?.end(.failure(SessionError(.cancelled, phase: .prepare, message: "the task was cancelled")))
   }
 
   /// What was abandoned says nothing.
@@ -125,31 +135,27 @@ final class DownloadTaskConsumer: DeferredConsumer {
   }
 
   /// Calls back with what the download can go on from, once it is over.
-  func whenOver(_ waiter: @escaping @Sendable (ResumeData?) -> Void) {
-    let (isOver, resumeData) = state.withLock { state in
-      if !state.isOver { state.waiters.append(waiter) }
-      return (state.isOver, state.resumeData)
-    }
-    if isOver { waiter(resumeData) }
+  func whenOver(_ waiter: @escaping ResumeDataWaiters.Waiter) {
+    if let resumeData = state.withLock({ $0.waiters.add(waiter) }) { waiter(resumeData.value) }
   }
 
   private func ended(_ result: Result<DownloadedFile, SessionError>) {
     var resumeData: ResumeData?
     if case .failure(let error) = result { resumeData = error.resumeData }
-    let (run, callbacks, waiters) = state.withLock { state in
+    let (run, callbacks, waiters, handler) = state.withLock { state in
       defer {
         state.isOver = true
+        state.handler = nil
         state.resumeData = resumeData
         state.run = nil
         state.callbacks = nil
         state.inner = nil
-        state.waiters = []
       }
-      return (state.run, state.callbacks, state.waiters)
+      return (state.run, state.callbacks, state.waiters.end(resumeData), state.handler)
     }
     run?.settle(result.map(\.response)) {
       if let handler {
-        handler.queue.async { [handler] in
+        handler.queue.async {
           handler.call(result.map { ($0.path, $0.response) })
           if case .success(let file) = result { file.remove() }
         }

@@ -72,7 +72,7 @@ public class SessionTask: @unchecked Sendable, Hashable {
     set { settings.withLock { $0.earliestBeginDate = newValue } }
   }
 
-  /// Hears of this task before the session's delegate does; set it before `resume()`. Held until the task completes. Default nil.
+  /// Hears of this task instead of the session's delegate, which gets what it leaves; set it before `resume()`. Held until the task completes. Default nil.
   public var delegate: (any SessionTaskDelegate)? {
     get { settings.withLock { $0.delegate } }
     set { settings.withLock { $0.delegate = newValue } }
@@ -104,10 +104,13 @@ public class SessionTask: @unchecked Sendable, Hashable {
   public var countOfBytesSent: Int64 { run.sentBytes.load(ordering: .relaxed) }
   /// Body bytes received, decoded.
   public var countOfBytesReceived: Int64 { run.receivedBytes.load(ordering: .relaxed) }
-  /// Bytes of the request body; nil if that is not known.
-  public var countOfBytesExpectedToSend: Int64? { currentRequest.body.knownLength }
+  /// Bytes of the request body; nil if that is not known: of a stream without a length, and of a file before its request is on its way.
+  public var countOfBytesExpectedToSend: Int64? { run.expectedBytesToSend(run.requestHead) }
   /// Bytes that the response announced, before decoding; nil if it announced none, or has not arrived.
   public var countOfBytesExpectedToReceive: Int64? { response?.expectedContentLength }
+
+  /// The length of the body as it is delivered; nil: not known, or a content coding is taken off on the way.
+  package var decodedLength: Int64? { response?.decodedLength(of: currentRequest) }
 
   // MARK: Commands
 
@@ -163,7 +166,8 @@ public class SessionTask: @unchecked Sendable, Hashable {
   public var progress: TaskProgress {
     TaskProgress(
       countOfBytesSent: countOfBytesSent, countOfBytesExpectedToSend: countOfBytesExpectedToSend,
-      countOfBytesReceived: countOfBytesReceived, countOfBytesExpectedToReceive: countOfBytesExpectedToReceive)
+      countOfBytesReceived: countOfBytesReceived, countOfBytesExpectedToReceive: countOfBytesExpectedToReceive,
+      countOfDecodedBytesExpectedToReceive: decodedLength)
   }
 
   /// How far the task is, whenever that has changed; ends with the task. A reader that is behind gets the latest state only.
@@ -229,10 +233,12 @@ public struct TaskProgress: Sendable, Hashable {
   public var countOfBytesReceived: Int64
   /// Bytes that the response announced, before decoding; nil if it announced none, or has not arrived.
   public var countOfBytesExpectedToReceive: Int64?
+  /// The same as the body is delivered: nil where a content coding is taken off on the way as well, for what comes out of it is not announced.
+  public var countOfDecodedBytesExpectedToReceive: Int64?
 
-  /// The received part of what was announced, from 0 to 1; nil if nothing was announced.
+  /// The received part of the body as it is delivered, from 0 to 1; nil if its length is not known.
   public var fractionReceived: Double? {
-    countOfBytesExpectedToReceive.map { $0 > 0 ? min(1, Double(countOfBytesReceived) / Double($0)) : 1 }
+    countOfDecodedBytesExpectedToReceive.map { $0 > 0 ? min(1, Double(countOfBytesReceived) / Double($0)) : 1 }
   }
   /// The sent part of the request body, from 0 to 1; nil if its length is not known.
   public var fractionSent: Double? {
@@ -253,7 +259,7 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
   public func cancelByProducingResumeData(_ completionHandler: @escaping @Sendable (ResumeData?) -> Void) {
     let queue = run.session.delegateQueue
     // A data task that became a download has the download's consumer within its own.
-    let download = run.consumer as? DownloadTaskConsumer ?? (run.consumer as? DelegateConsumer)?.download
+    let download = run.consumer as? any ResumableConsumer ?? (run.consumer as? DelegateConsumer)?.download
     guard let download else {
       cancel()
       return queue.async { completionHandler(nil) }

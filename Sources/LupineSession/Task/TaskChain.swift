@@ -71,7 +71,9 @@ struct Chain {
   }
 
   /// A delegate's request takes the place of everything but the count of redirects, and of what the session's own fields go without.
-  mutating func replace(with request: Request) {
+  ///
+  /// - Parameter proposed: what the delegate was shown.
+  mutating func replace(with request: Request, insteadOf proposed: Request) {
     if request.parsedURL.origin != previousOrigin { history.forbid(.sensitive) }
     sensitiveFields.formUnion(request.sensitiveFields)
     base = request
@@ -79,7 +81,14 @@ struct Chain {
     method = request.method.rawValue
     strip = []
     dropsBody = false
-    if case .none = request.body { return }
+    if case .none = request.body {
+      // A body that the delegate took away, or that the method has no use for, is not asked for.
+      var hadBody = true
+      if case .none = proposed.body { hadBody = false }
+      let takesBody = request.method == .post || request.method == .put || request.method == .patch
+      if hadBody || !takesBody { needsNewBody = false }
+      return
+    }
     needsNewBody = needsNewBody && !request.body.isReplayable
   }
 

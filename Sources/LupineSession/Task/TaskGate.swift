@@ -10,6 +10,9 @@ internal import Synchronization
 ///     waiting  -> draining           it has come, or is void
 ///     draining -> waiting | open     what was held is worked off, in order, by the thread that brought the decision
 ///
+/// A decision may ask for the next one, and another thread bring that before the first has come to what was held: only the thread with the
+/// latest decision works it off, which is known by its number.
+///
 /// Besides, `isDropping`: body and trailers of a response that is not the answer are dropped.
 struct Gate {
   enum State {
@@ -64,12 +67,13 @@ struct Gate {
     return true
   }
 
-  /// No decision matters any more, and no body either. True: the caller has to drain.
-  mutating func abandon() -> Bool {
+  /// No decision matters any more, and no body either. A number: the caller has to drain by it.
+  mutating func abandon() -> Int? {
     isDropping = true
-    guard state == .waiting else { return false }
+    guard state == .waiting else { return nil }
     state = .draining
-    return true
+    decision += 1
+    return decision
   }
 
   mutating func drop() { isDropping = true }
@@ -77,9 +81,12 @@ struct Gate {
   /// The next exchange begins.
   mutating func renew() { isDropping = false }
 
+  /// Whether what is held falls to whoever has this number.
+  func isDraining(_ number: Int) -> Bool { state == .draining && decision == number }
+
   /// The next of what was held, while draining; at the last one the gate opens.
-  mutating func next() -> Event? {
-    guard state == .draining else { return nil }
+  mutating func next(_ number: Int) -> Event? {
+    guard isDraining(number) else { return nil }
     while let event = held?.popFirst() {
       if !isDropping { return event }
       if case .end = event { return event }
@@ -90,13 +97,15 @@ struct Gate {
 }
 
 extension TaskRun {
-  /// Closes the gate until `decide` is called with the number that comes back. On the transport's thread, or while draining.
-  func closeGate() -> Int {
-    let number = state.withLock { state in
+  /// Closes the gate until `decide` is called with the number that comes back. On the transport's thread, or while draining. Nil: the task
+  /// was cancelled, and nobody is asked; what comes of the exchange is dropped.
+  func closeGate(for exchange: any TransportExchange) -> Int? {
+    let number = state.withLock { state -> Int? in
+      guard !state.isCanceling else { return nil }
       isGated.store(true, ordering: .releasing)
       return state.gate.wait()
     }
-    pause(.decision)
+    if number == nil { dropBody(of: exchange) } else { pause(.decision) }
     return number
   }
 
@@ -106,7 +115,7 @@ extension TaskRun {
     // First, because what is applied may ask for the next decision.
     unpause(.decision)
     apply()
-    drain()
+    drain(number)
   }
 
   /// Body and trailers of the response under way are dropped from here on.
@@ -118,10 +127,11 @@ extension TaskRun {
     discardBody()
   }
 
-  func drain() {
+  func drain(_ number: Int) {
     while true {
       let event = state.withLock { state -> Gate.Event? in
-        let event = state.gate.next()
+        guard state.gate.isDraining(number) else { return nil }
+        let event = state.gate.next(number)
         if event == nil { isGated.store(state.gate.isClosed, ordering: .releasing) }
         return event
       }

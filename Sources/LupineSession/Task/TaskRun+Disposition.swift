@@ -3,8 +3,8 @@ internal import LupineBase
 
 /// The delegate's word on a response whose head has arrived.
 extension TaskRun {
-  func askDisposition(_ response: Response, _ observer: TaskCallbacks) {
-    let number = closeGate()
+  func askDisposition(_ response: Response, _ exchange: any TransportExchange, _ observer: TaskCallbacks) {
+    guard let number = closeGate(for: exchange) else { return }
     observer.response(response) { [self] disposition in
       decide(number) {
         switch disposition {

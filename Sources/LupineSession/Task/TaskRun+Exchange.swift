@@ -145,7 +145,7 @@ extension TaskRun {
   }
 
   /// What is left of the time for the whole task.
-  private func remainingNanoseconds(_ request: Request, createdAt: Instant?) -> Int64 {
+  func remainingNanoseconds(_ request: Request, createdAt: Instant?) -> Int64 {
     let total = max(0, request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource)
     // Of an exchange that counts from the start of the task nothing has passed.
     guard createdAt == nil else { return total }
@@ -213,7 +213,7 @@ extension TaskRun {
     }
     if let consumer, consumer.wantsWhole(insteadOf: response) { return askForWhole(exchange) }
     if let observer, observer.wants(.response), consumer is DelegateConsumer {
-      askDisposition(response, observer)
+      askDisposition(response, exchange, observer)
     } else {
       take(response)
     }
@@ -270,22 +270,28 @@ extension TaskRun {
   func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
     sentBytes.add(Int64(count), ordering: .relaxed)
     onSent?(count)
-    guard callbacks != nil else { return progressed() }
-    observer?.sent(count, total: sentBytes.load(ordering: .relaxed), expected: request.body.knownLength)
+    guard let observer, observer.wants(.sentBodyData) else { return progressed() }
+    observer.sent(count, total: sentBytes.load(ordering: .relaxed), expected: expectedBytesToSend(exchange.requestHead))
     progressed()
   }
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
+    var held: Int?
     let next = state.withLock { state -> AfterExchange? in
       state.transactions.append(metrics)
       if failure?.requestBytesSent ?? true || metrics.hasLeft { state.hasLeft = true }
       state.lastRequestHead = exchange.requestHead
-      if isGated.load(ordering: .acquiring), state.gate.arrive(.end(failure), isEnd: true) != .pass {
-        return nil
-      }
+      guard isGated.load(ordering: .acquiring) else { return state.exchangeEnded(failure) }
+      // A decision may take its time, but not more than the task has: what comes too late decides nothing.
+      if failure?.code == .timedOut, failure?.phase == .total { held = state.gate.abandon() }
+      if state.gate.arrive(.end(failure), isEnd: true) != .pass { return nil }
       return state.exchangeEnded(failure)
     }
     if let next { goOn(next, failure) }
+    if let held {
+      unpause(.decision)
+      drain(held)
+    }
   }
 
   /// An end that was held is looked at.
@@ -318,7 +324,7 @@ extension TaskRun {
 }
 
 extension Request.Body {
-  fileprivate var streamLength: Int64? {
+  var streamLength: Int64? {
     switch self {
     case .stream(let length, _, _): length
     case .segments: knownLength

@@ -72,8 +72,8 @@ extension TaskRun {
 
   func dropBody(of exchange: any TransportExchange) {
     exchange.discardBody()
-    // Its bytes may be held already.
-    if callbacks != nil || isGated.load(ordering: .acquiring) { dropBody() }
+    // Its bytes may be held already, and transports of others need not stop them.
+    if callbacks != nil || isGated.load(ordering: .acquiring) || !(exchange is EngineExchange) { dropBody() }
   }
 
   private func askRedirection(
@@ -86,7 +86,7 @@ extension TaskRun {
         chain.request(instead: request, isMarkedSensitive: isSensitive), makeResponse(redirect.head, exchange, &state)
       )
     }
-    let number = closeGate()
+    guard let number = closeGate(for: exchange) else { return }
     observer.redirection(response, proposed) { [self] answer in
       decide(number) {
         guard let answer else {
@@ -94,7 +94,7 @@ extension TaskRun {
           return
         }
         follow(step, redirect)
-        state.withLock { $0.chain?.replace(with: answer) }
+        state.withLock { $0.chain?.replace(with: answer, insteadOf: proposed) }
         dropBody(of: exchange)
       }
     }

@@ -64,8 +64,6 @@ extension TaskRun {
             self.begin(with: request)
             self.begin()
           }
-        } otherwise: {
-          download.abandon()
         }
       }
     } else {
@@ -105,6 +103,7 @@ extension TaskRun {
   private func askForBody() {
     guard let observer else { return begin() }
     guard let wait = waitForAnswer() else { return }
+    endWaiting(wait, after: remainingNanoseconds(currentRequest, createdAt: nil))
     observer.needNewBody { [self] body in
       answered(wait) {
         guard let body else {
@@ -163,15 +162,26 @@ extension TaskRun {
   }
 
   /// Does it, unless the task was cancelled meanwhile.
-  func answered(
-    _ wait: Wait, _ work: () -> Void, otherwise: () -> Void = {}
-  ) {
+  func answered(_ wait: Wait, _ work: () -> Void) {
     let isAwaited = state.withLock { state -> Bool in
       guard state.wait == wait else { return false }
       state.wait = nil
       return true
     }
-    if isAwaited { work() } else { otherwise() }
+    if isAwaited { work() }
+  }
+
+  /// No exchange is under way whose deadline would end the task.
+  private func endWaiting(_ wait: Wait, after nanoseconds: Int64) {
+    after(Double(nanoseconds) / 1e9) { [weak self] in
+      guard let self else { return }
+      answered(wait) {
+        self.finish(
+          SessionError(
+            .timedOut, phase: .total, message: "the time for the task was over before the delegate answered",
+            failingURL: self.request.urlString))
+      }
+    }
   }
 
   private func after(_ seconds: Double, _ work: @escaping @Sendable () -> Void) {

@@ -135,21 +135,21 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
 
   /// Gives up; the consumer is told with `.cancelled`, once.
   func cancel() {
-    let (exchange, isOver, mustDrain) = state.withLock { state -> ((any TransportExchange)?, Bool, Bool) in
+    let (exchange, isOver, held) = state.withLock { state -> ((any TransportExchange)?, Bool, Int?) in
       switch state.machine.cancel() {
-      case .complete: return (nil, true, false)
+      case .complete: return (nil, true, nil)
       case .cancel:
         isGated.store(true, ordering: .releasing)
         // A decision that is still to come decides nothing any more.
-        let mustDrain = state.gate.abandon()
+        let held = state.gate.abandon()
         let isWaiting = state.wait != nil
         state.wait = nil
-        return (state.exchange, isWaiting, mustDrain)
-      default: return (nil, false, false)
+        return (state.exchange, isWaiting, held)
+      default: return (nil, false, nil)
       }
     }
     if isOver { finish(cancellation) } else { exchange?.cancel() }
-    if mustDrain { drain() }
+    if let held { drain(held) }
   }
 
   var cancellation: SessionError {
@@ -218,12 +218,23 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
     state.withLock { $0.chain }?.request(instead: request, isMarkedSensitive: isSensitive) ?? request
   }
 
+  /// Bytes of the body that is sent: those of the request if it says so, else what the head announces, as a file's length is looked up for it. Nil of
+  /// a body in chunks, of one that a delegate makes without a length, and of a file before its request is on its way.
+  ///
+  /// - Parameter requestHead: of the exchange under way.
+  func expectedBytesToSend(_ requestHead: [UInt8]) -> Int64? {
+    let body = currentRequest.body
+    if state.withLock({ $0.chain?.newBody }) != nil { return body.streamLength }
+    if case .none = body, kind == .upload, canAskForBody { return nil }
+    return body.knownLength ?? SentHead(requestHead)?.contentLength
+  }
+
   private func endObserved(_ result: Result<Response, SessionError>) {
-    observer?.collected(result)
     let face = state.withLock { state in
       defer { state.face = nil }
       return state.face
     }
+    observer?.collected(result, of: face)
     face?.finishProgress()
     if observer == nil || !(consumer?.tellsDelegates ?? false) { face?.letGo() }
     callbacks?.value = nil

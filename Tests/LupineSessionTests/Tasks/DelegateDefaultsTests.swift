@@ -1,0 +1,106 @@
+import FoundationEssentials
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// A task's own delegate that does not say what it handles gets every callback; what it has no method for is the
+/// session's delegate's.
+@Suite(.timeLimit(.minutes(5))) struct DelegateDefaultsTests {
+  /// Has one method, and wants to hear everything.
+  private final class Measurer: SessionDataDelegate, SessionDownloadDelegate {
+    let collected = Locked(0)
+
+    func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {
+      collected.withLock { $0 += 1 }
+    }
+  }
+
+  @Test func theRestIsToldToTheSessionsDelegate() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    try await withDelegate { session, delegate in
+      let own = Measurer()
+      let task = session.dataTask(with: try Request(server.url("/redirect?to=/hello")))
+      task.delegate = own
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(
+        delegate.entries == ["created", "redirect 302", "response 200", "data", "completed well completed"])
+      #expect(String(decoding: delegate.data, as: UTF8.self) == "Hello, world!")
+      #expect(own.collected.withLock { $0 } == 1)
+      #expect(delegate.misplaced == 0)
+    }
+    // Where there is nobody else, the default is the answer: also where the task's delegate is the session's, which
+    // must not ask itself.
+    for isSessions in [false, true] {
+      let own = Measurer()
+      let shared: (any SessionDelegate)? = isSessions ? own : nil
+      var configuration = SessionConfiguration()
+      configuration.engine = .own
+      let session = try Session(configuration, delegate: shared)
+      defer { session.invalidateAndCancel() }
+      let (data, response) = try await session.data(
+        for: Request(server.url("/redirect?to=/hello")), delegate: own)
+      #expect(String(decoding: data, as: UTF8.self) == "Hello, world!")
+      #expect(response.redirects.count == 1)
+      #expect(own.collected.withLock { $0 } == 1)
+    }
+  }
+
+  /// The session lets go of its delegate behind the last callback that a task's own delegate leaves to it.
+  @Test func theLastOfThemToo() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    for _ in 0..<20 {
+      try await withDelegate { session, delegate in
+        let task = session.dataTask(with: try Request(server.url("/hello")))
+        task.delegate = Measurer()
+        task.resume()
+        session.finishTasksAndInvalidate()
+        #expect(await delegate.hasEnded())
+      }
+    }
+  }
+
+  /// Not only told: what the session's delegate answers is done.
+  @Test(arguments: [false, true]) func theSessionsDelegateIsAsked(_ answersElsewhere: Bool) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    var answers = RecordingDelegate.Answers()
+    answers.redirection = { _ in nil }
+    answers.disposition = { _ in .cancel }
+    answers.answersElsewhere = answersElsewhere
+    try await withDelegate(.all, answers) { session, delegate in
+      let task = session.dataTask(with: try Request(server.url("/redirect?to=/hello")))
+      task.delegate = Measurer()
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(
+        delegate.entries == ["created", "redirect 302", "response 302", "completed cancelled completed"])
+      #expect(server.requestCount == 1)
+    }
+  }
+
+  @Test func downloadsAreTheSessionsDelegatesToo() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let size = Locked(0)
+    var answers = RecordingDelegate.Answers()
+    answers.finished = { path in
+      let count = (try? Data(contentsOf: URL(filePath: path)))?.count ?? -1
+      size.withLock { $0 = count }
+    }
+    try await withDelegate(.all, answers) { session, delegate in
+      let own = Measurer()
+      let task = session.downloadTask(with: try Request(server.url("/bytes?n=100000")))
+      task.delegate = own
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(delegate.entries == ["created", "wrote", "finished", "completed well completed"])
+      #expect(size.withLock { $0 } == 100_000 && delegate.sentBytes == 100_000)
+      #expect(own.collected.withLock { $0 } == 1)
+      #expect(delegate.misplaced == 0)
+    }
+  }
+}

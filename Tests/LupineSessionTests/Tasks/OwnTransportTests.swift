@@ -1,0 +1,71 @@
+import Dispatch
+import FoundationEssentials
+import LupineSession
+import LupineWire
+import Testing
+
+/// Transports of others, which need not stop a body that nobody wants: it is no part of the answer all the same.
+@Suite(.timeLimit(.minutes(5))) struct OwnTransportTests {
+  /// Moves whoever asks to another place, with a body, and reports every byte of it, wanted or not.
+  private final class MovingTransport: Transport {
+    private final class Exchange: TransportExchange {
+      func cancel() {}
+      func setPaused(_ state: PauseState) {}
+      func discardBody() {}
+    }
+
+    private let queue = DispatchQueue(label: "test.transport")
+    private let moved: ResponseHead
+    private let found: ResponseHead
+
+    init() throws {
+      moved = try ResponseHead(status: 302, fields: [("Location", "/there"), ("Content-Length", "5")])
+      found = try ResponseHead(status: 200, fields: [("Content-Length", "5")])
+    }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      let exchange = Exchange()
+      let (head, text) = request.path == "/there" ? (found, "Hello") : (moved, "moved")
+      queue.async {
+        receiver.receive(head: head, framing: .length(5), of: exchange)
+        receiver.receive(body: Array(text.utf8).span, of: exchange)
+        receiver.end(nil, metrics: TransactionMetrics(), of: exchange)
+      }
+      return exchange
+    }
+  }
+
+  private func withTransport(_ body: (Session, Request) async throws -> Void) async throws {
+    let transport = try MovingTransport()
+    try await withSession(configure: { $0.transport = transport }) { session in
+      try await body(session, Request("http://a.example/here"))
+    }
+  }
+
+  @Test func collected() async throws {
+    try await withTransport { session, request in
+      let response = try await session.expect("Hello", from: request)
+      #expect(response.redirects.count == 1)
+    }
+  }
+
+  @Test func collectedForACompletion() async throws {
+    try await withTransport { session, request in
+      let result = await withCheckedContinuation {
+        (continuation: CheckedContinuation<Result<(Data, Response), SessionError>, Never>) in
+        session.data(for: request) { continuation.resume(returning: $0) }
+      }
+      let (body, response) = try result.get()
+      #expect(String(decoding: body, as: UTF8.self) == "Hello")
+      #expect(response.redirects.count == 1)
+    }
+  }
+
+  @Test func streamed() async throws {
+    try await withTransport { session, request in
+      let (bytes, response) = try await session.bytes(for: request)
+      #expect(try await bytes.collect(upTo: 100) == Array("Hello".utf8))
+      #expect(response.redirects.count == 1)
+    }
+  }
+}

@@ -1,0 +1,97 @@
+import HTTPTypes
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// Bodies that can be sent only once, or that a delegate makes: when one is asked for, and what is said of its length.
+@Suite(.timeLimit(.minutes(5))) struct StreamedUploadTests {
+  /// A 307 keeps the body, but the delegate goes on with a request that has none: then nobody is asked for one.
+  @Test(arguments: [false, true])
+  func aBodyThatTheDelegateTakesAwayIsNotAskedFor(_ isMadeByDelegate: Bool) async throws {
+    let server = try LoopbackServer(
+      routes: [
+        ServerRoute("POST", "/from") { _, connection in
+          _ = try connection.readBody()
+          try connection.respond(307, fields: ["Location": "/hello"])
+        }
+      ] + ServerRoute.standard())
+    defer { server.shutdown() }
+    var answers = RecordingDelegate.Answers()
+    answers.newBody = { BodyStream([Array("made".utf8)]) }
+    answers.redirection = { proposed in
+      var answer = proposed
+      answer.method = .get
+      answer.body = .none
+      return answer
+    }
+    try await withDelegate(.all, answers) { session, delegate in
+      var request = try Request(server.url("/from"), method: .post)
+      if !isMadeByDelegate {
+        request.body = .stream(length: nil, isReplayable: false) { BodyStream([Array("once".utf8)]) }
+      }
+      session.uploadTask(withStreamedRequest: request).resume()
+      #expect(await delegate.hasEnded())
+      var expected = ["created", "redirect 307", "response 200", "data", "metrics", "completed well completed"]
+      // For the first request only.
+      if isMadeByDelegate { expected.insert("newBody", at: 1) }
+      #expect(delegate.entries.filter { $0 != "sent" } == expected)
+      #expect(String(decoding: delegate.data, as: UTF8.self) == "Hello, world!")
+      #expect(server.recordedRequests.map { $0.method } == ["POST", "GET"])
+      #expect(server.recordedRequests.map { $0.text } == [isMadeByDelegate ? "made" : "once", ""])
+      let last = try #require(server.recordedRequests.last)
+      #expect(last.fields.first("Transfer-Encoding") == nil && last.fields.first("Content-Length") == nil)
+    }
+  }
+
+  /// Gives a body, and keeps what it is told of its length.
+  private final class Maker: SessionTaskDelegate {
+    let handledCallbacks: CallbackSet = [.needNewBodyStream, .sentBodyData, .completed]
+    let expected = Locked<[Int64?]>([])
+    let isOver = Locked(false)
+    private let chunks: AsyncStream<[UInt8]>
+
+    init(_ chunks: AsyncStream<[UInt8]>) { self.chunks = chunks }
+
+    func session(
+      _ session: Session, task: SessionTask,
+      needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
+    ) {
+      completionHandler(BodyStream(chunks))
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+      totalBytesExpectedToSend: Int64?
+    ) {
+      expected.withLock { $0.append(totalBytesExpectedToSend) }
+    }
+
+    func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+      isOver.withLock { $0 = true }
+    }
+  }
+
+  /// The request has no body, which is not to say that nothing is sent.
+  @Test func aStreamOfADelegateHasNoKnownLength() async throws {
+    try await withServer { session, server in
+      let (chunks, producer) = AsyncStream<[UInt8]>.makeStream()
+      let maker = Maker(chunks)
+      let task = session.uploadTask(withStreamedRequest: try Request(server.url("/echo"), method: .post))
+      task.delegate = maker
+      task.resume()
+      producer.yield(PatternBody.bytes(1000))
+      #expect(await eventually { task.countOfBytesSent == 1000 && maker.expected.withLock { !$0.isEmpty } })
+      #expect(task.state == .running)
+      #expect(task.countOfBytesExpectedToSend == nil)
+      #expect(task.progress.countOfBytesExpectedToSend == nil && task.progress.fractionSent == nil)
+      producer.finish()
+      #expect(await eventually { maker.isOver.withLock { $0 } })
+      let expected = maker.expected.withLock { $0 }
+      #expect(expected.allSatisfy { $0 == nil })
+      #expect(task.error == nil)
+      let sent = try #require(server.recordedRequests.first)
+      #expect(sent.bodyLength == 1000 && sent.fields.values("Transfer-Encoding") == ["chunked"])
+    }
+  }
+}

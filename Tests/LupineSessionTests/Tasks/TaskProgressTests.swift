@@ -1,0 +1,105 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// How much a task says there is to send and to receive, where the request or the response alone does not say it.
+@Suite(.timeLimit(.minutes(5))) struct TaskProgressTests {
+  /// Keeps what it is told of the bytes that were sent.
+  private final class SendingDelegate: SessionTaskDelegate {
+    struct Report: Sendable, Equatable {
+      var total: Int64
+      var expected: Int64?
+    }
+
+    let handledCallbacks: CallbackSet = .sentBodyData
+    let reports = Locked<[Report]>([])
+
+    func session(
+      _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+      totalBytesExpectedToSend: Int64?
+    ) {
+      let report = Report(total: totalBytesSent, expected: totalBytesExpectedToSend)
+      reports.withLock { $0.append(report) }
+    }
+  }
+
+  /// The request does not say how long its file is; the head does, from when it is on its way.
+  @Test func theLengthOfAFile() async throws {
+    let size: Int64 = 300_000
+    let directory = try ScratchDirectory()
+    let path = try directory.write(PatternBody.bytes(Int(size)), to: "body")
+    let goOn = try Latch()
+    let server = try LoopbackServer(routes: [
+      ServerRoute("PUT", "/file") { _, connection in
+        // Not a byte of the body comes before it is read, so that the test can look at what the head has made known.
+        guard try connection.stall(until: goOn) == .released else { return }
+        let count = try connection.readBody().count
+        try connection.respond(text: "\(count)")
+      }
+    ])
+    defer {
+      goOn.release()
+      server.shutdown()
+    }
+    try await withDelegate(configure: { $0.continueTimeout = .seconds(100) }) { session, delegate in
+      var request = try Request(server.url("/file"), method: .put)
+      request.expectsContinue = true
+      let own = SendingDelegate()
+      let task = session.uploadTask(with: request, fromFile: path)
+      task.delegate = own
+      let updates = task.progressUpdates
+      #expect(task.countOfBytesExpectedToSend == nil)
+      task.resume()
+      #expect(await eventually { task.countOfBytesExpectedToSend == size })
+      goOn.release()
+      var last: TaskProgress?
+      for await progress in updates { last = progress }
+      #expect(await delegate.hasEnded())
+      #expect(last?.countOfBytesSent == size && last?.countOfBytesExpectedToSend == size)
+      #expect(last?.fractionSent == 1 && task.progress.fractionSent == 1)
+      let reports = own.reports.withLock { $0 }
+      #expect(reports.last == SendingDelegate.Report(total: size, expected: size))
+      #expect(reports.allSatisfy { $0.expected == size })
+      #expect(String(decoding: delegate.data, as: UTF8.self) == "\(size)")
+    }
+  }
+
+  private func progress(of request: Request, _ session: Session) async -> TaskProgress {
+    let task = session.dataTask(with: request) { _ in }
+    task.resume()
+    let isOver = await eventually { task.state == .completed }
+    #expect(isOver)
+    return task.progress
+  }
+
+  /// The announced length is that of the coded body: what is delivered is no part of it, unless the caller wants the
+  /// body as it comes.
+  @Test func theLengthOfACodedBody() async throws {
+    let bytes = PatternBody.bytes(300_000)
+    let packed = try Compression.gzip.encode(bytes)
+    try await withServer([
+      ServerRoute("GET", "/coded") { _, connection in
+        try connection.respond(fields: ["Content-Encoding": "gzip"], body: packed)
+      },
+      ServerRoute("GET", "/plain") { _, connection in try connection.respond(body: bytes) },
+    ]) { session, server in
+      var request = try Request(server.url("/coded"))
+      let coded = await progress(of: request, session)
+      #expect(coded.countOfBytesReceived == 300_000)
+      #expect(coded.countOfBytesExpectedToReceive == Int64(packed.count))
+      #expect(coded.countOfDecodedBytesExpectedToReceive == nil && coded.fractionReceived == nil)
+      request.fields[.acceptEncoding] = "gzip"
+      let asItComes = await progress(of: request, session)
+      #expect(asItComes.countOfBytesReceived == Int64(packed.count))
+      #expect(asItComes.countOfDecodedBytesExpectedToReceive == Int64(packed.count))
+      #expect(asItComes.fractionReceived == 1)
+      let plain = try await progress(of: Request(server.url("/plain")), session)
+      #expect(plain.countOfBytesReceived == 300_000)
+      #expect(plain.countOfBytesExpectedToReceive == 300_000)
+      #expect(plain.countOfDecodedBytesExpectedToReceive == 300_000 && plain.fractionReceived == 1)
+    }
+  }
+}

@@ -1,0 +1,164 @@
+import HTTPTypes
+import LupineBase
+import LupineSession
+import LupineTesting
+import LupineWire
+import Testing
+
+/// Delegates that never answer: the task ends all the same, when it is cancelled and when its time is over.
+@Suite(.timeLimit(.minutes(5))) struct UnansweredTests {
+  /// Keeps the completion handlers of what it is asked: to drop one would be to answer with the default.
+  private final class SilentDelegate: SessionDataDelegate {
+    private struct Log {
+      var asked: [String] = []
+      var answers: [@Sendable () -> Void] = []
+    }
+
+    let handledCallbacks: CallbackSet
+    private let log = Locked(Log())
+
+    init(_ handled: CallbackSet) { handledCallbacks = handled }
+
+    var asked: [String] { log.withLock { $0.asked } }
+
+    /// Answers everything after all.
+    func answer() {
+      let answers = log.withLock { $0.answers }
+      for answer in answers { answer() }
+    }
+
+    private func keep(_ question: String, _ answer: @escaping @Sendable () -> Void) {
+      log.withLock { log in
+        log.asked.append(question)
+        log.answers.append(answer)
+      }
+    }
+
+    func session(
+      _ session: Session, dataTask: DataTask, didReceive response: Response,
+      completionHandler: @escaping @Sendable (ResponseDisposition) -> Void
+    ) {
+      keep("response \(response.statusCode)") { completionHandler(.allow) }
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
+      completionHandler: @escaping @Sendable (Request?) -> Void
+    ) {
+      keep("redirect \(response.statusCode)") { completionHandler(request) }
+    }
+
+    func session(
+      _ session: Session, task: SessionTask,
+      needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
+    ) {
+      keep("newBody") { completionHandler(BodyStream([Array("late".utf8)])) }
+    }
+  }
+
+  // MARK: Cancelled
+
+  /// Says nothing until it is cancelled: then comes a head that was on its way, and after it the end.
+  private final class LateTransport: Transport {
+    private final class Exchange: TransportExchange {
+      private let head: ResponseHead
+      private let receiver: any TransportReceiver
+      private let isCancelled = Locked(false)
+
+      init(_ head: ResponseHead, _ receiver: any TransportReceiver) {
+        self.head = head
+        self.receiver = receiver
+      }
+
+      func cancel() {
+        let isFirst = isCancelled.withLock { isCancelled in
+          defer { isCancelled = true }
+          return !isCancelled
+        }
+        guard isFirst else { return }
+        receiver.receive(head: head, framing: .untilClose, of: self)
+        receiver.end(
+          SessionError(.cancelled, phase: .receive, message: "cancelled"), metrics: TransactionMetrics(), of: self)
+      }
+
+      func setPaused(_ state: PauseState) {}
+      func discardBody() {}
+    }
+
+    private let head: ResponseHead
+
+    init(_ status: Int) throws { head = try ResponseHead(status: status, fields: [("Location", "/next")]) }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      Exchange(head, receiver)
+    }
+  }
+
+  /// A head that comes behind the cancellation asks nobody any more.
+  @Test(arguments: [200, 302]) func aHeadBehindTheCancellation(_ status: Int) async throws {
+    let transport = try LateTransport(status)
+    try await withDelegate([.completed], configure: { $0.transport = transport }) { session, delegate in
+      let silent = SilentDelegate([.response, .redirection])
+      let task = session.dataTask(with: try Request("http://a.example/"))
+      task.delegate = silent
+      task.resume()
+      task.cancel()
+      #expect(await delegate.hasEnded())
+      #expect(delegate.entries == ["completed cancelled completed"])
+      #expect(silent.asked == [])
+    }
+  }
+
+  // MARK: Out of time
+
+  /// Expects the task to end when its time is over, although `question` is open, and an answer after that to be void.
+  private func expectTimeout(
+    _ task: SessionTask, _ question: String, _ silent: SilentDelegate, _ delegate: RecordingDelegate,
+    sourceLocation: SourceLocation = #_sourceLocation
+  ) async {
+    task.delegate = silent
+    task.resume()
+    #expect(await delegate.hasEnded(), sourceLocation: sourceLocation)
+    #expect(delegate.entries == ["completed timedOut completed"], sourceLocation: sourceLocation)
+    #expect(delegate.error?.phase == .total, sourceLocation: sourceLocation)
+    #expect(silent.asked == [question], sourceLocation: sourceLocation)
+    silent.answer()
+    #expect(delegate.entries.count == 1 && task.error?.code == .timedOut, sourceLocation: sourceLocation)
+  }
+
+  @Test func aDispositionThatNeverComes() async throws {
+    let server = try LoopbackServer(routes: [
+      ServerRoute(nil, "/begun") { _, connection in
+        try connection.begin(framing: .length(1000))
+        try connection.write(PatternBody.bytes(400))
+        try connection.stall(until: nil)
+      }
+    ])
+    defer { server.shutdown() }
+    try await withDelegate([.completed]) { session, delegate in
+      var request = try Request(server.url("/begun"))
+      request.totalTimeout = .milliseconds(300)
+      await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
+    }
+  }
+
+  /// No exchange is under way then, whose deadline could end the task.
+  @Test func aNewBodyThatNeverComes() async throws {
+    let server = try LoopbackServer(
+      routes: [
+        ServerRoute(nil, "/from") { _, connection in
+          _ = try connection.readBody()
+          try connection.respond(307, fields: ["Location": "/echo"])
+        }
+      ] + ServerRoute.standard())
+    defer { server.shutdown() }
+    try await withDelegate([.completed]) { session, delegate in
+      var request = try Request(server.url("/from"), method: .post)
+      request.body = .stream(length: nil, isReplayable: false) { BodyStream([Array("once".utf8)]) }
+      request.totalTimeout = .milliseconds(300)
+      let task = session.uploadTask(withStreamedRequest: request)
+      await expectTimeout(task, "newBody", SilentDelegate(.needNewBodyStream), delegate)
+      #expect(server.requestCount == 1)
+    }
+  }
+}
