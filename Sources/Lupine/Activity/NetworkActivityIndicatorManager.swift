@@ -78,7 +78,14 @@ public final class NetworkActivityIndicatorManager: Sendable {
   /// What shows and hides the sign, called whenever that changes. Default nil. Source: `setNetworkingActivityActionWithBlock:`.
   public var action: Action? {
     get { state.withLock { $0.action } }
-    set { state.withLock { $0.action = newValue } }
+    set {
+      // The former one is let go of outside of the lock: it may hold the last reference to somebody who asks the manager when it goes.
+      let former = state.withLock { state in
+        defer { state.action = newValue }
+        return state.action
+      }
+      withExtendedLifetime(former) {}
+    }
   }
 
   // MARK: State

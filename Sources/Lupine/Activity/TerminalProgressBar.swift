@@ -33,7 +33,7 @@ public struct TerminalProgressBar: Sendable, Hashable {
     let (done, total, fraction) =
       switch direction {
       case .download:
-        (progress.countOfBytesReceived, progress.countOfBytesExpectedToReceive, progress.fractionReceived)
+        (progress.countOfBytesReceived, progress.countOfDecodedBytesExpectedToReceive, progress.fractionReceived)
       case .upload: (progress.countOfBytesSent, progress.countOfBytesExpectedToSend, progress.fractionSent)
       }
     guard let fraction, let total else { return Self.bytes(done) }

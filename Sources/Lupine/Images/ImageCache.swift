@@ -30,10 +30,10 @@ public protocol ImageRequestCache: ImageCache {
 }
 
 extension ImageRequestCache {
-  /// The name of a request's image: its URL, and behind a space, which no URL has, the additional identifier. Method, fields and body do not
+  /// The name of a request's image: its URL without a fragment, and behind a space, which no URL has, the additional identifier. Method, fields and body do not
   /// count, nor does a user: `ImageDownloader` neither keeps nor looks up the images of requests that name one.
   public static func identifier(for request: Request, additionalIdentifier: String?) -> String {
-    let url = request.parsedURL.absoluteString
+    let url = request.parsedURL.identity
     return additionalIdentifier.map { "\(url) \($0)" } ?? url
   }
 

@@ -70,7 +70,14 @@ final class ImageDownloadCore: Sendable {
 
   var cache: (any ImageRequestCache)? {
     get { state.withLock { $0.cache } }
-    set { state.withLock { $0.cache = newValue } }
+    set {
+      // The former one is let go of outside of the lock: it may ask the downloader when it goes.
+      let former = state.withLock { state in
+        defer { state.cache = newValue }
+        return state.cache
+      }
+      withExtendedLifetime(former) {}
+    }
   }
 
   /// Downloads that hold a place.
@@ -81,9 +88,10 @@ final class ImageDownloadCore: Sendable {
   func start(_ handler: Handler, receiptID: UUID, policy: ImageCachePolicy) -> ImageDownloadReceipt? {
     let request = handler.request
     let key = Self.key(request)
-    let isPersonal = Self.isPersonal(request)
     if let receipt = join(key, handler, receiptID) { return receipt }
-    if policy != .reload, !isPersonal, let image = cache?.image(for: request, additionalIdentifier: nil) {
+    if policy != .reload, Self.mayComeFromMemory(request),
+      let image = cache?.image(for: request, additionalIdentifier: nil)
+    {
       handler.deliver(.success(DownloadedImage(request: request, response: nil, image: image)))
       return nil
     }
@@ -139,13 +147,22 @@ final class ImageDownloadCore: Sendable {
   static func key(_ request: Request) -> String? {
     guard case .none = request.body, request.credential == nil, request.parsedURL.userinfo == nil else { return nil }
     let fields = request.fields.map { "\($0.name.canonicalName): \($0.value)" }.sorted()
-    return ([request.method.rawValue, request.parsedURL.absoluteString] + fields).joined(separator: "\n")
+    return ([request.method.rawValue, request.parsedURL.identity] + fields).joined(separator: "\n")
   }
 
   /// Whether the image is for one user, named by a credential, by the URL or by `Authorization`: such a one is neither taken from memory, which knows
   /// URLs alone, nor kept there.
   static func isPersonal(_ request: Request) -> Bool {
     request.credential != nil || request.parsedURL.userinfo != nil || request.fields.contains(.authorization)
+  }
+
+  /// Whether an image in memory will do: for everybody, and not one that the request wants anew. Source: `-[AFImageDownloader
+  /// downloadImageForURLRequest:…]`, which asks the request's cache policy.
+  static func mayComeFromMemory(_ request: Request) -> Bool {
+    switch request.cachePolicy {
+    case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData: false
+    default: !isPersonal(request)
+    }
   }
 
   // MARK: Endings

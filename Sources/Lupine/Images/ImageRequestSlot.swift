@@ -77,17 +77,20 @@ public final class ImageRequestSlot: Sendable {
     let key = ImageDownloadCore.key(request)
     if let key, joined(key, completion) { return }
     cancel()
-    if cachePolicy != .reload, !ImageDownloadCore.isPersonal(request),
+    if cachePolicy != .reload, ImageDownloadCore.mayComeFromMemory(request),
       let image = downloader.imageCache?.image(for: request, additionalIdentifier: nil)
     {
       return finish(completion, .success(DownloadedImage(request: request, response: nil, image: image)))
     }
     if let placeholder { receive(placeholder) }
-    let number = state.withLock { state in
+    let (number, former) = state.withLock { state -> (UInt64, Active?) in
       state.lastNumber += 1
+      let former = state.active
       state.active = Active(key: key ?? "", number: state.lastNumber, receipt: nil, completion: completion)
-      return state.lastNumber
+      return (state.lastNumber, former)
     }
+    // Of another thread, since the line above.
+    if let receipt = former?.receipt { downloader.cancel(receipt) }
     let receipt = downloader.download(request, cachePolicy: cachePolicy) { [weak self] result in
       self?.end(number, result)
     }
@@ -103,20 +106,25 @@ public final class ImageRequestSlot: Sendable {
 
   /// Gives up the download under way: nobody hears of it any more. What is shown stays.
   public func cancel() {
-    let receipt = state.withLock { state in
+    // All of it comes out of the lock: the completion may hold the last reference to somebody who cancels when it goes.
+    let given = state.withLock { state in
       defer { state.active = nil }
-      return state.active?.receipt
+      return state.active
     }
-    if let receipt { downloader.cancel(receipt) }
+    if let receipt = given?.receipt { downloader.cancel(receipt) }
   }
 
   /// Whether the same is being downloaded: the latest completion is the one that counts.
   private func joined(_ key: String, _ completion: ImageDownloader.Completion?) -> Bool {
-    state.withLock { state in
-      guard state.active?.key == key else { return false }
+    let (isJoined, former) = state.withLock { state -> (Bool, ImageDownloader.Completion?) in
+      guard state.active?.key == key else { return (false, nil) }
+      let former = state.active?.completion
       if let completion { state.active?.completion = completion }
-      return true
+      return (true, former)
     }
+    // Let go of outside of the lock, as in `cancel`.
+    withExtendedLifetime(former) {}
+    return isJoined
   }
 
   private func end(_ number: UInt64, _ result: Result<DownloadedImage, any Error>) {

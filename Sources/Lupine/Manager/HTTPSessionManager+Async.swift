@@ -9,10 +9,12 @@ public import LupineSession
 /// `as:` says what is wanted, and may be left out where it follows from the context:
 /// - `Data`: the body as it is, of any media type;
 /// - `JSONValue`: the body as JSON, `.null` for an empty one;
-/// - any other `Decodable`: the body as JSON, decoded.
+/// - `EmptyResponse`: nothing, whatever the body;
+/// - any other `Decodable`: the body as JSON, decoded by the manager's `decoder`.
 ///
 /// Errors are `SessionError`, and `SerializationError` for a status that is not acceptable or a body that is not what was asked for. Which statuses are
-/// acceptable is up to the manager's response serializer.
+/// acceptable is up to the manager's response serializer; if that is a `JSONResponseSerializer`, its media types are those of JSON here, and it reads each
+/// `JSONValue`. Otherwise a `JSONValue` is an array or an object, and not a fragment.
 extension HTTPSessionManager {
   /// Fetches with any method and gives value and response.
   @concurrent
@@ -89,23 +91,23 @@ extension HTTPSessionManager {
   // What almost every response is, is seen without a serializer: that has sets to look into, and an error to make room for.
   private func value<Value: Decodable & Sendable>(of data: Data, _ response: Response) throws -> Value {
     let status = response.statusCode
-    if Value.self != Data.self, Value.self != JSONValue.self,
-      core.settings.values.withLock({ $0.isAcceptable(status) }), response.isPlainJSON
-    {
-      return try PlainJSON.decode(data, response)
+    let (decoder, isAcceptable) = core.settings.values.withLock { ($0.decoder, $0.isAcceptableJSON(status)) }
+    if Value.self != Data.self, Value.self != JSONValue.self, isAcceptable, response.isPlainJSON {
+      return try PlainJSON.decode(data, response, decoder)
     }
-    let reader = BodyReader<Value>(acceptableStatusCodes: core.settings.values.withLock { $0.acceptableStatusCodes })
+    let reader = BodyReader<Value>(json: core.settings.values.withLock { $0.json }, decoder: decoder)
     return try reader.serialize(response, data: data)
   }
 }
 
 /// Chooses the serializer that makes a value of the type that a caller names.
 struct BodyReader<Value: Decodable & Sendable>: ResponseSerializer {
-  let acceptableStatusCodes: Set<Int>?
+  let json: JSONResponseSerializer
+  let decoder: JSONDecoder
 
   func serialize(_ response: Response?, data: Data?) throws -> Value {
     if Value.self == Data.self || Value.self == JSONValue.self { return try serializeUndecoded(response, data) }
-    return try DecodableResponseSerializer<Value>(acceptableStatusCodes: acceptableStatusCodes)
+    return try DecodableResponseSerializer<Value>(validation: json.validation, decoder: decoder)
       .serialize(response, data: data)
   }
 
@@ -114,12 +116,10 @@ struct BodyReader<Value: Decodable & Sendable>: ResponseSerializer {
   private func serializeUndecoded(_ response: Response?, _ data: Data?) throws -> Value {
     if Value.self == Data.self {
       var serializer = HTTPResponseSerializer()
-      serializer.acceptableStatusCodes = acceptableStatusCodes
+      serializer.acceptableStatusCodes = json.acceptableStatusCodes
       if let value = try serializer.serialize(response, data: data) as? Value { return value }
     }
-    var serializer = JSONResponseSerializer()
-    serializer.acceptableStatusCodes = acceptableStatusCodes
-    if let value = (try serializer.serialize(response, data: data) ?? .null) as? Value { return value }
+    if let value = (try json.serialize(response, data: data) ?? .null) as? Value { return value }
     preconditionFailure("\(Value.self) is neither of two types")
   }
 }

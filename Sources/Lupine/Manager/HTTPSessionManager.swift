@@ -1,3 +1,4 @@
+public import Foundation
 public import LupineSession
 internal import LupineBase
 internal import Synchronization
@@ -38,6 +39,14 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
     try self.init(baseURL: other.baseURL, configuration: other.sessionConfiguration)
     requestSerializer = other.requestSerializer
     core.settings.copyRules(of: other.core.settings)
+  }
+
+  /// Decodes JSON for the `async` verbs (`get(_:as:)` and the like). Default a plain `JSONDecoder`.
+  ///
+  /// Set it up before it is given here, and leave it alone afterwards: calls use it at the same time, on any thread.
+  public var decoder: JSONDecoder {
+    get { core.settings.values.withLock { $0.decoder } }
+    set { core.settings.exchange(\.decoder, newValue) }
   }
 
   /// What makes requests of methods, URLs and parameters; of a copy, so that a change is one of later requests. Default `HTTPRequestSerializer()`.

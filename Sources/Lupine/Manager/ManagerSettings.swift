@@ -13,8 +13,20 @@ final class ManagerSettings: Sendable {
         acceptableStatusCodes =
           (responseSerializer as? any HTTPResponseSerializing).map { $0.validation.acceptableStatusCodes }
           ?? ResponseValidation.successfulStatusCodes
+        if let serializer = responseSerializer as? JSONResponseSerializer {
+          json = serializer
+        } else {
+          json = JSONResponseSerializer()
+          json.acceptableStatusCodes = acceptableStatusCodes
+        }
+        acceptsPlainJSON = json.acceptableContentTypes?.contains("application/json") ?? true
       }
     }
+    /// Reads JSON for the `async` verbs: the response serializer if it is one of JSON.
+    private(set) var json = JSONResponseSerializer()
+    private var acceptsPlainJSON = true
+    /// Decodes for the `async` verbs.
+    var decoder = PlainJSON.decoder
     /// Those of the response serializer, looked for when it is set and not for each response.
     private(set) var acceptableStatusCodes: Set<Int>? = ResponseValidation.successfulStatusCodes {
       didSet {
@@ -29,6 +41,9 @@ final class ManagerSettings: Sendable {
       if acceptsSuccess, status >= 200, status <= 299 { return true }
       return acceptableStatusCodes?.contains(status) ?? true
     }
+
+    /// Whether a response of `application/json` may have a status, and be that.
+    func isAcceptableJSON(_ status: Int) -> Bool { acceptsPlainJSON && isAcceptable(status) }
 
     var completionQueue: DispatchQueue?
     var completionGroup: DispatchGroup?
@@ -61,9 +76,10 @@ final class ManagerSettings: Sendable {
 
   /// Takes over what decides about requests and responses; not who is told, and where.
   func copyRules(of other: ManagerSettings) {
-    let (serializer, policy, retrying) = other.values.withLock {
-      ($0.responseSerializer, $0.securityPolicy, $0.retrying)
+    let (serializer, decoder, policy, retrying) = other.values.withLock {
+      ($0.responseSerializer, $0.decoder, $0.securityPolicy, $0.retrying)
     }
+    exchange(\.decoder, decoder)
     exchange(\.responseSerializer, serializer)
     exchange(\.securityPolicy, policy)
     exchange(\.retrying, retrying)

@@ -54,7 +54,7 @@ open class SessionManager: @unchecked Sendable {
 
   // MARK: Settings
 
-  /// What makes values of bodies. A task keeps the one that it was made with. Default `JSONResponseSerializer()`.
+  /// What makes values of bodies for handlers; `async` verbs take statuses and, of a `JSONResponseSerializer`, media types and options of it. A task keeps the one that it was made with. Default `JSONResponseSerializer()`.
   public var responseSerializer: any ResponseSerializer {
     get { core.settings.values.withLock { $0.responseSerializer } }
     set { core.settings.exchange(\.responseSerializer, newValue) }

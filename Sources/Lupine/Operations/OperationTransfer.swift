@@ -33,11 +33,9 @@ struct OperationTransfer {
     return body
   }
 
-  /// Bytes of the whole, if the response says so.
+  /// Bytes of the whole as they are delivered, if the response says so.
   var expected: Int64? {
-    guard let response else { return nil }
-    guard let version, version.total != nil else { return response.expectedContentLength }
-    return version.total
+    version?.total ?? task?.decodedLength
   }
 
   /// The request of the next exchange: for the rest, if there is something to go on from.

@@ -126,10 +126,15 @@ public final class NetworkReachabilityManager: Sendable {
   public func setReachabilityStatusChangeBlock(
     queue: DispatchQueue = .main, _ block: (@Sendable (NetworkReachabilityStatus) -> Void)?
   ) {
-    state.withLock { state in
-      state.block = block
-      state.queue = queue
+    // The former one is let go of outside of the lock: it may hold the last reference to somebody who asks the manager when it goes.
+    let former = state.withLock { state in
+      defer {
+        state.block = block
+        state.queue = queue
+      }
+      return state.block
     }
+    withExtendedLifetime(former) {}
   }
 
   /// The status, if it is known, and each one that follows. The sequence ends when the manager goes; whoever is slow gets the latest 16.

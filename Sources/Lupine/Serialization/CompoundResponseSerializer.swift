@@ -23,12 +23,15 @@ public struct CompoundResponseSerializer: HTTPResponseSerializing {
 
   /// The value of the first serializer that has one, or the body.
   ///
-  /// - Throws: `SerializationError` with a value, of the first serializer that has one; or of `validation`.
+  /// - Throws: `SerializationError` with a value, of the first serializer that has one for the media type; or of `validation`.
   public func serialize(_ response: Response?, data: Data?) throws -> any Sendable {
     for serializer in responseSerializers {
       do {
         if let value = try serializer.anyValue(response, data: data) { return value }
-      } catch let error as SerializationError where error.value != nil {
+      } catch let error as SerializationError
+        where error.value != nil && (!error.contains(.unacceptableContentType) || serializer is HTTPResponseSerializer)
+      {
+        // A value of another media type is none of this serializer's, as in AFNetworking, but for the one that takes any body.
         throw error
       } catch {
         continue

@@ -1,7 +1,8 @@
 public import Foundation
 public import LupineSession
 
-/// What a `DecodableResponseSerializer` gives for a body that nobody wants to look at: it decodes from anything, and from nothing.
+/// What a `DecodableResponseSerializer` gives for a body that nobody wants to look at: a body of any media type will do, JSON or not, and none too. Only
+/// the status counts.
 public struct EmptyResponse: Decodable, Sendable, Hashable {
   /// The one value.
   public init() {}
@@ -15,7 +16,7 @@ public struct EmptyResponse: Decodable, Sendable, Hashable {
 public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResponseSerializing {
   /// Default: that of `JSONResponseSerializer`.
   public var validation: ResponseValidation
-  /// Nobody but us has it, so that nothing changes it.
+  /// Set up before it came here, and not changed any more.
   private let decoder: JSONDecoder
 
   /// A serializer for a type.
@@ -27,11 +28,10 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
     configure(decoder)
   }
 
-  /// A serializer with a decoder as it comes, which all of these share.
-  init(acceptableStatusCodes: Set<Int>?) {
-    validation = ResponseValidation(
-      acceptableStatusCodes: acceptableStatusCodes, acceptableContentTypes: JSONResponseSerializer.contentTypes)
-    decoder = PlainJSON.decoder
+  /// A serializer with a decoder that others have too, and nobody changes.
+  init(validation: ResponseValidation, decoder: JSONDecoder) {
+    self.validation = validation
+    self.decoder = decoder
   }
 
   /// The value of the body.
@@ -42,7 +42,19 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
   public func serialize(_ response: Response?, data: Data?) throws -> Value {
     let data = data ?? Data()
     guard let error = validation.validate(response, data: data) else { return try value(data, response) }
+    if let value = try unread(error) { return value }
     throw explained(error, data, response)
+  }
+
+  // The value of a body that nobody looks at, whatever its media type.
+  @inline(never)
+  private func unread(_ error: SerializationError) throws(SerializationError) -> Value? {
+    guard error.contains(.unacceptableContentType) else { return nil }
+    guard let value = EmptyResponse() as? Value else { return nil }
+    var statuses = validation
+    statuses.acceptableContentTypes = nil
+    if let refusal = statuses.validate(error.response, data: error.data ?? Data()) { throw refusal }
+    return value
   }
 
   // What is not needed for a good answer is out of line, for the metadata of `Value?`, which every call would look for otherwise.
@@ -64,7 +76,7 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
     do {
       return try decoder.decode(Value.self, from: data)
     } catch {
-      throw PlainJSON.refused(error, Value.self, data, response)
+      return try PlainJSON.unread(error, data, response)
     }
   }
 }
@@ -76,14 +88,23 @@ enum PlainJSON {
   /// The value of a body, which may be blank: the decoder refuses that before it makes anything, so it is looked for only then. `Data` takes hundreds of
   /// instructions to show its first byte.
   static func decode<Value: Decodable & Sendable>(
-    _ data: Data, _ response: Response
+    _ data: Data, _ response: Response, _ decoder: JSONDecoder
   ) throws(SerializationError) -> Value {
     do {
       return try decoder.decode(Value.self, from: data)
     } catch {
       if JSONValue.isBlank(data) { return try emptyValue(data, response) }
-      throw refused(error, Value.self, data, response)
+      return try unread(error, data, response)
     }
+  }
+
+  /// What a body that cannot be decoded comes to: nothing, unless nobody wants to look at it.
+  @inline(never)
+  fileprivate static func unread<Value: Sendable>(
+    _ error: any Error, _ data: Data, _ response: Response?
+  ) throws(SerializationError) -> Value {
+    if let value = EmptyResponse() as? Value { return value }
+    throw refused(error, Value.self, data, response)
   }
 
   @inline(never)

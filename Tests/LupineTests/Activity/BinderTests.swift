@@ -105,21 +105,31 @@ import Testing
 
   static let lines: [(TaskProgress, String)] = [
     (
-      .init(countOfBytesSent: 0, countOfBytesReceived: 0, countOfBytesExpectedToReceive: 1_048_576),
+      .init(
+        countOfBytesSent: 0, countOfBytesReceived: 0, countOfBytesExpectedToReceive: 1_048_576,
+        countOfDecodedBytesExpectedToReceive: 1_048_576),
       "[>         ]   0% 0 B of 1.0 MiB"
     ),
     (
-      .init(countOfBytesSent: 0, countOfBytesReceived: 524_288, countOfBytesExpectedToReceive: 1_048_576),
+      .init(
+        countOfBytesSent: 0, countOfBytesReceived: 524_288, countOfBytesExpectedToReceive: 1_048_576,
+        countOfDecodedBytesExpectedToReceive: 1_048_576),
       "[=====>    ]  50% 512 KiB of 1.0 MiB"
     ),
     (
-      .init(countOfBytesSent: 0, countOfBytesReceived: 1_048_576, countOfBytesExpectedToReceive: 1_048_576),
+      .init(
+        countOfBytesSent: 0, countOfBytesReceived: 1_048_576, countOfBytesExpectedToReceive: 1_048_576,
+        countOfDecodedBytesExpectedToReceive: 1_048_576),
       "[==========] 100% 1.0 MiB of 1.0 MiB"
     ),
     (
-      .init(countOfBytesSent: 0, countOfBytesReceived: 2_000_000, countOfBytesExpectedToReceive: 1_000_000),
+      .init(
+        countOfBytesSent: 0, countOfBytesReceived: 2_000_000, countOfBytesExpectedToReceive: 1_000_000,
+        countOfDecodedBytesExpectedToReceive: 1_000_000),
       "[==========] 100% 1.9 MiB of 976 KiB"
     ),
+    // Of a body that is decoded on the way the announced length says nothing.
+    (.init(countOfBytesSent: 0, countOfBytesReceived: 1000, countOfBytesExpectedToReceive: 10), "1000 B"),
     (.init(countOfBytesSent: 0, countOfBytesReceived: 1000), "1000 B"),
     (.init(countOfBytesSent: 0, countOfBytesReceived: .max), "8.0 EiB"),
   ]

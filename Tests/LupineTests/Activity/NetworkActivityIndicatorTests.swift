@@ -121,3 +121,33 @@ import Testing
     #expect(shown(calls) == [])
   }
 }
+
+extension NetworkActivityIndicatorTests {
+  /// Asks the manager when it goes, as a screen does that takes its sign back.
+  private final class Screen: Sendable {
+    let manager: NetworkActivityIndicatorManager
+    let asked: Calls<Bool>
+
+    init(_ manager: NetworkActivityIndicatorManager, _ asked: Calls<Bool>) {
+      self.manager = manager
+      self.asked = asked
+    }
+
+    deinit { asked.note(manager.isNetworkActivityIndicatorVisible) }
+
+    /// Gives the screen to the action, and keeps nothing.
+    static func show(_ manager: NetworkActivityIndicatorManager, _ asked: Calls<Bool>) {
+      let screen = Screen(manager, asked)
+      manager.action = { [screen] _ in _ = screen }
+    }
+  }
+
+  /// The last reference to somebody who asks the manager goes outside of its lock.
+  @Test func aFormerActionMayAskTheManager() {
+    let manager = NetworkActivityIndicatorManager(queue: queue, timer: timer)
+    let asked = Calls<Bool>()
+    Screen.show(manager, asked)
+    manager.action = nil
+    #expect(asked.all == [false])
+  }
+}

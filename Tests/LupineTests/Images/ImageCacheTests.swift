@@ -35,6 +35,20 @@ import Testing
     #expect(try cache.image(for: request("abc")) == nil)
   }
 
+  /// The zone of an address says whose image it is; a fragment names no other image.
+  @Test func identifiersKnowZones() throws {
+    func identifier(_ url: String) throws -> String {
+      AutoPurgingImageCache.identifier(for: try Request(url), additionalIdentifier: nil)
+    }
+    let (first, second) = ("http://[fe80::1%25eth0]/x", "http://[fe80::1%25eth1]/x")
+    #expect(try identifier(first) != identifier(second))
+    #expect(try identifier(first + "#part") == identifier(first))
+    let image = try TestImage.image(3, 2)
+    cache.add(image, for: try Request(first))
+    #expect(try cache.image(for: Request(first)) === image)
+    #expect(try cache.image(for: Request(second)) == nil)
+  }
+
   @Test func addingReplaces() throws {
     let second = try TestImage.image(20, 10)
     cache.add(try TestImage.image(510, 500), withIdentifier: "logo")

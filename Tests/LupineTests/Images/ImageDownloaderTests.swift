@@ -174,6 +174,23 @@ import Testing
     }
   }
 
+  /// A request that wants nothing stored does not get what is in memory either; what it gets is kept there.
+  @Test(arguments: [
+    RequestCachePolicy.reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData,
+    .reloadRevalidatingCacheData,
+  ]) func theRequestsOwnPolicyCounts(_ policy: RequestCachePolicy) async throws {
+    try await withService { service in
+      let downloader = try service.downloader()
+      let plain = try service.request("/image?w=5&h=5")
+      let first = try await downloader.image(for: plain)
+      var reloading = plain
+      reloading.cachePolicy = policy
+      let second = try await downloader.image(for: reloading)
+      #expect(second.image !== first.image && second.response != nil && service.server.requestCount == 2)
+      #expect(downloader.imageCache?.image(for: plain, additionalIdentifier: nil) === second.image)
+    }
+  }
+
   /// Without images in memory the responses answer, unless they are not to.
   @Test func reloadGoesPastTheResponseCache() async throws {
     try await withService { service in
@@ -352,6 +369,41 @@ import Testing
       downloader = nil
       #expect(observed == nil)
       #expect(try await calls.first(3).allSatisfy { ($0.failure as? SessionError)?.code == .cancelled })
+    }
+  }
+}
+
+extension ImageDownloaderTests {
+  /// Asks its downloader when it goes.
+  private final class Screen: Sendable {
+    let downloader: ImageDownloader
+    let asked: Calls<Int>
+
+    init(_ downloader: ImageDownloader, _ asked: Calls<Int>) {
+      self.downloader = downloader
+      self.asked = asked
+    }
+
+    deinit { asked.note(downloader.activeDownloads) }
+
+    /// Gives the screen to a cache, and keeps nothing.
+    static func filter(_ downloader: ImageDownloader, _ asked: Calls<Int>) {
+      let screen = Screen(downloader, asked)
+      downloader.imageCache = AutoPurgingImageCache { [screen] _, _, _ in
+        _ = screen
+        return true
+      }
+    }
+  }
+
+  /// The last reference to somebody who asks the downloader goes outside of its lock.
+  @Test func aFormerCacheMayAskTheDownloader() async throws {
+    try await withService { service in
+      let downloader = try service.downloader()
+      let asked = Calls<Int>()
+      Screen.filter(downloader, asked)
+      downloader.imageCache = AutoPurgingImageCache()
+      #expect(asked.all == [0])
     }
   }
 }

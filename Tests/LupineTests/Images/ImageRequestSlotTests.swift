@@ -79,6 +79,21 @@ import Testing
     }
   }
 
+  /// A request that wants nothing stored is downloaded, although its image is in memory.
+  @Test func theRequestsOwnPolicyCounts() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      var request = try service.request("/image?w=9&h=1")
+      let image = try await downloader.image(for: request).image
+      request.cachePolicy = .reloadIgnoringLocalCacheData
+      let calls = Calls<Outcome>()
+      view.slot.setImage(for: request) { calls.note($0) }
+      let outcomes = try await calls.first(1)
+      let download = try #require(outcomes[0].success)
+      #expect(download.image !== image && download.response != nil && service.server.requestCount == 2)
+    }
+  }
+
   /// Cancelled and asked for again at once: the image comes, and of the first request nothing is heard.
   @Test func cancelThenReload() async throws {
     try await withService { service, downloader in
@@ -143,6 +158,42 @@ import Testing
       let shown = view?.shown
       view = nil
       #expect(await until { downloader.activeDownloads == 0 } && shown?.all.isEmpty == true)
+    }
+  }
+}
+
+extension ImageRequestSlotTests {
+  /// Asks its place when it goes, as a screen does that takes its request back.
+  private final class Screen: Sendable {
+    let slot: ImageRequestSlot
+    let asked: Calls<Bool>
+
+    init(_ slot: ImageRequestSlot, _ asked: Calls<Bool>) {
+      self.slot = slot
+      self.asked = asked
+    }
+
+    deinit { asked.note(slot.activeReceipt != nil) }
+
+    /// Gives the screen to the completion, and keeps nothing.
+    static func begin(_ slot: ImageRequestSlot, _ url: String, _ asked: Calls<Bool>) {
+      let screen = Screen(slot, asked)
+      slot.setImage(from: url) { [screen] _ in _ = screen }
+    }
+  }
+
+  /// The last reference to somebody who asks the place goes outside of its lock: when a completion is replaced, and when
+  /// it is given up.
+  @Test func formerCompletionsMayAskThePlace() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      let asked = Calls<Bool>()
+      let url = service.server.url("/held?w=9&h=1")
+      Screen.begin(view.slot, url, asked)
+      Screen.begin(view.slot, url, asked)
+      #expect(asked.all == [true])
+      view.slot.cancel()
+      #expect(asked.all == [true, false])
     }
   }
 }

@@ -156,3 +156,36 @@ import Testing
     #expect(manager.reachabilityManager === own)
   }
 }
+
+extension NetworkReachabilityManagerTests {
+  /// Asks the manager when it goes, as a screen does that shows the status.
+  private final class Screen: Sendable {
+    let manager: NetworkReachabilityManager
+    let asked: Locked<[NetworkReachabilityStatus]>
+
+    init(_ manager: NetworkReachabilityManager, _ asked: Locked<[NetworkReachabilityStatus]>) {
+      self.manager = manager
+      self.asked = asked
+    }
+
+    deinit {
+      let status = manager.networkReachabilityStatus
+      asked.withLock { $0.append(status) }
+    }
+
+    /// Gives the screen to the block, and keeps nothing.
+    static func watch(_ manager: NetworkReachabilityManager, _ asked: Locked<[NetworkReachabilityStatus]>) {
+      let screen = Screen(manager, asked)
+      manager.setReachabilityStatusChangeBlock { [screen] _ in _ = screen }
+    }
+  }
+
+  /// The last reference to somebody who asks the manager goes outside of its lock.
+  @Test func aFormerBlockMayAskTheManager() {
+    let manager = NetworkReachabilityManager(domain: "127.0.0.1")
+    let asked = Locked<[NetworkReachabilityStatus]>([])
+    Screen.watch(manager, asked)
+    manager.setReachabilityStatusChangeBlock(nil)
+    #expect(asked.withLock { $0 } == [.unknown])
+  }
+}

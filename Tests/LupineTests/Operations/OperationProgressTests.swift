@@ -1,0 +1,38 @@
+import Dispatch
+import Foundation
+import Lupine
+import LupineTesting
+import Testing
+
+/// What operations tell of how far they are.
+@Suite struct OperationProgressTests {
+  /// The length that is announced of a coded body is not that of what comes out of it, which nobody knows; that of a
+  /// plain body is.
+  @Test func codedBodiesHaveNoExpectedLength() async throws {
+    let bytes = PatternBody.bytes(200_000)
+    let packed = try Compression.gzip.encode(bytes)
+    let server = try LoopbackServer(routes: [
+      ServerRoute("GET", "/packed") { _, connection in
+        try connection.respond(fields: ["Content-Encoding": "gzip"], body: packed)
+      },
+      ServerRoute("GET", "/plain") { _, connection in try connection.respond(body: bytes) },
+    ])
+    defer { server.shutdown() }
+    let session = try Session(SessionConfiguration())
+    defer { session.invalidateAndCancel() }
+    let queue = DispatchQueue(label: "progress")
+    let rows: [(path: String, expected: Int64?)] = [("/packed", nil), ("/plain", 200_000)]
+    for (path, expected) in rows {
+      let operation = HTTPRequestOperation(request: try Request(server.url(path)), session: session)
+      operation.completionQueue = queue
+      let steps = Calls<[Int64?]>()
+      operation.setDownloadProgress { steps.note([$0, $1, $2]) }
+      operation.start()
+      #expect(await until { operation.isFinished })
+      #expect(operation.responseData == Data(bytes))
+      let all = queue.sync { steps.all }
+      #expect(all.last?[1] == 200_000 && all.allSatisfy { $0[2] == expected }, "\(path)")
+      #expect(all.compactMap { $0[0] }.reduce(0, +) == 200_000, "\(path)")
+    }
+  }
+}
