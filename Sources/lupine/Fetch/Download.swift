@@ -23,6 +23,7 @@ struct Download {
 
   func run() async throws -> Response {
     var partial = continues ? try findPartial() : nil
+    let goesOn = partial != nil
     var answer = try await ask(partial?.offer)
     if let offer = partial?.offer, case .askAgain = decide(answer.response, offer) {
       // Letting go of the body ends its request.
@@ -30,7 +31,7 @@ struct Download {
       answer = try await ask(nil)
     }
     let decision = partial.map { decide(answer.response, $0.offer) } ?? .replace
-    let final = try destination(answer.response)
+    let final = destination(answer.response, goesOn: goesOn)
     switch decision {
     case .complete:
       guard let partial else { break }
@@ -83,8 +84,9 @@ struct Download {
     if let (file, record) = try PartFile.reopen(name + ".part", for: request.parsedURL) {
       return Partial(file: file, offer: RangeOffer(record))
     }
-    // A file that something else began: nothing tells its version, so its length is all there is to go by.
-    guard let size = FileSystem.size(name), size > 0 else { return nil }
+    // A file that something else began: nothing tells its version, so its length is all there is to go by. It must have been named, as
+    // one that only happens to be called like the URL would be spoilt.
+    guard path != nil, let size = FileSystem.size(name), size > 0 else { return nil }
     let offer = RangeOffer(offset: size, total: nil, validator: nil, origin: nil)
     return Partial(file: try PartFile.adopt(name, size: size), offer: offer)
   }
@@ -94,11 +96,19 @@ struct Download {
     return SafeFileName.component(last) ?? "download"
   }
 
-  /// The final path. Without --output nothing that is there is overwritten; when going on, it is the name that was looked for.
-  private func destination(_ response: Response) throws -> String {
+  /// The final path. Without --output nothing that is there is overwritten; when going on, it is the name that was looked for, if that is free.
+  private func destination(_ response: Response, goesOn: Bool) -> String {
     if let path { return path }
-    if continues { return nameOfURL }
-    return FileSystem.unusedName(response.suggestedFileName)
+    guard goesOn else { return FileSystem.unusedName(response.suggestedFileName) }
+    // Its own part is no other file of that name.
+    return !FileSystem.exists(nameOfURL) ? nameOfURL : FileSystem.unusedName(nameOfURL)
+  }
+
+  /// How to go on with a file.
+  private func continuation(_ file: PartFile) -> String {
+    let name = file.path.hasSuffix(".part") ? String(file.path.dropLast(5)) : file.path
+    guard path == nil, name != nameOfURL else { return "--continue" }
+    return "--continue --output \(TerminalText.escaped(ShellQuoting.argument(name)))"
   }
 
   /// What a later attempt has to know; nil if the server names no version, or sends a coded form of it.
@@ -134,7 +144,8 @@ struct Download {
       if let total, offset > 0, file.size < total { throw mismatch(total) }
     } catch {
       let advice =
-        try file.checkpoint() || file.isAdopted ? "--continue goes on from there" : "--continue will start again"
+        try file.checkpoint() || file.isAdopted
+        ? "\(continuation(file)) goes on from there" : "\(continuation(file)) will start again"
       bar.clear()
       System.tell("lupine: \(Units.bytes(file.size)) are in \(TerminalText.escaped(file.path)); \(advice)\n")
       throw error
@@ -163,7 +174,7 @@ struct Download {
   }
 
   private func statusFailure(_ response: Response) -> CommandFailure {
-    let status = "\(response.statusCode) \(response.head.reason) from \(response.urlString)"
+    let status = "\(response.statusCode) \(response.head.reason) from \(SecretText.redacted(url: response.urlString))"
     let hint = (300..<400).contains(response.statusCode) ? "; --follow follows redirects" : ""
     return CommandFailure(
       response.statusCode >= 400 ? .httpStatus : .failure, "nothing was saved: \(status)\(hint)")

@@ -1,3 +1,4 @@
+internal import LupineRules
 internal import LupineSession
 internal import LupineWire
 
@@ -53,7 +54,8 @@ struct FetchRun {
   private func checkStatus(_ response: Response) throws(CommandFailure) {
     guard output.fail, response.statusCode >= 400 else { return }
     throw CommandFailure(
-      .httpStatus, "\(response.statusCode) \(response.head.reason) from \(response.urlString)")
+      .httpStatus, "\(response.statusCode) \(response.head.reason) from \(SecretText.redacted(url: response.urlString))"
+    )
   }
 
   // MARK: What is said about it

@@ -72,7 +72,7 @@ struct Payload: Sendable {
       body = .sequence(SegmentedBody([.standardInput]))
     } else {
       let file = try InputFile(path)
-      body = file.size == nil ? .sequence(SegmentedBody([.file(path: path)])) : .file(path: path)
+      body = file.size == nil ? .sequence(SegmentedBody([.open(file)])) : .file(path: path)
     }
   }
 

@@ -3,9 +3,11 @@ struct SegmentedBody: AsyncSequence, Sendable {
   typealias Element = [UInt8]
   typealias Failure = any Error
 
-  enum Segment: Sendable, Equatable {
+  enum Segment: Sendable {
     case bytes([UInt8])
     case file(path: String)
+    /// Open, because a pipe can be opened only once.
+    case open(InputFile)
     case standardInput
   }
 
@@ -45,6 +47,8 @@ struct SegmentedBody: AsyncSequence, Sendable {
         let open = try file ?? InputFile(path)
         file = open
         return try open.read(upTo: SegmentedBody.chunkSize)
+      case .open(let file):
+        return try file.read(upTo: SegmentedBody.chunkSize)
       case .standardInput:
         return try System.read(System.Stream.input.rawValue, upTo: SegmentedBody.chunkSize, name: "standard input")
       }

@@ -1,3 +1,4 @@
+internal import LupineRules
 internal import LupineSession
 internal import LupineWire
 
@@ -14,7 +15,7 @@ struct HeadPrinter: Sendable {
   func request(_ bytes: [UInt8]) -> String {
     var lines = String(decoding: bytes, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: true)
     guard !lines.isEmpty else { return "" }
-    let first = TerminalText.escaped(String(lines.removeFirst()))
+    let first = TerminalText.escaped(shown(requestLine: String(lines.removeFirst())))
     let parts = first.split(separator: " ", maxSplits: 1)
     var text = line(">", style.paint(String(parts[0]), .bold, .green) + (parts.count > 1 ? " " + parts[1] : ""))
     for line in lines {
@@ -49,8 +50,21 @@ struct HeadPrinter: Sendable {
   }
 
   private func field(_ mark: String, _ name: String, _ value: String) -> String {
-    let shown = showsSecrets || !Self.secrets.contains(name.lowercased()) ? value : Self.hidden(value)
+    let shown: String
+    if showsSecrets {
+      shown = value
+    } else {
+      shown =
+        Self.secrets.contains(name.lowercased()) ? Self.hidden(value) : SecretText.redacted(field: name, value: value)
+    }
     return line(mark, style.paint(TerminalText.escaped(name), .cyan) + ": " + TerminalText.escaped(shown))
+  }
+
+  /// A request line whose target is without credentials.
+  private func shown(requestLine: String) -> String {
+    let words = requestLine.split(separator: " ", omittingEmptySubsequences: false)
+    guard !showsSecrets, words.count == 3 else { return requestLine }
+    return "\(words[0]) \(SecretText.redacted(url: String(words[1]))) \(words[2])"
   }
 
   /// The scheme of credentials, and the name of a cookie, may be seen.

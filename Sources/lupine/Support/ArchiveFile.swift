@@ -8,7 +8,7 @@ struct ArchiveFile: Sendable {
   private let showsSecrets: Bool
 
   init(_ path: String, showsSecrets: Bool) throws(System.Failure) {
-    file = try OutputFile(path)
+    file = try OutputFile(path, mode: 0o600)
     self.showsSecrets = showsSecrets
   }
 

@@ -148,10 +148,17 @@ final class OutputFile: Sendable {
   private let descriptor: Int32
 
   /// Creates the file, or empties the one that is there.
-  init(_ path: String) throws(System.Failure) {
+  ///
+  /// - Parameter mode: of a new one, and of one that is there unless that is the usual one.
+  init(_ path: String, mode: mode_t = 0o644) throws(System.Failure) {
     self.path = path
-    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, 0o644)
+    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, mode)
     if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
+    // What others may read already is theirs to see no more. A device or a pipe stays what it is.
+    var status = stat()
+    if mode != 0o644, unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG {
+      _ = fchmod(descriptor, mode)
+    }
   }
 
   /// Creates a file where none is; never through a link.

@@ -51,6 +51,18 @@ import Testing
     #expect(shown.contains("Authorization: Basic c2VjcmV0\n") && shown.contains("cookie: session=secret\n"))
   }
 
+  /// In the absolute form too, as proxies get it, and in fields that have a URL.
+  @Test func secretsOfURLsAreHidden() {
+    let line = "GET http://u:pa55@h/x?a=1&access_token=t0ken HTTP/1.1"
+    let head = Array("\(line)\r\nHost: h\r\nReferer: http://u:pa55@h/?sig=s1gned\r\n\r\n".utf8)
+    let text = HeadPrinter(style: .plain, showsSecrets: false).request(head)
+    #expect(
+      text
+        == "> GET http://h/x?a=1&access_token=REDACTED HTTP/1.1\n> Host: h\n> Referer: http://h/?sig=REDACTED\n")
+    let shown = HeadPrinter(style: .plain, showsSecrets: true).request(head)
+    #expect(shown == "> \(line)\n> Host: h\n> Referer: http://u:pa55@h/?sig=s1gned\n")
+  }
+
   @Test func coloursOnlyWhereWanted() {
     #expect(Style.plain.paint("x", .red) == "x")
     #expect(Style(isColoured: true).paint("x", .bold, .red) == "\u{1b}[1;31mx\u{1b}[0m")

@@ -24,6 +24,17 @@ import Testing
     #expect(archive.entries.last?.timings.wait != nil)
   }
 
+  /// Bodies are in it, and secrets if wanted: nobody but its owner may read it.
+  @Test func theArchiveIsItsOwnersAlone() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let outcome = try await Tool.run(["--har", "out.har", server.url("/hello")], in: folder)
+    #expect(outcome.status == 0)
+    let mode = try FileManager.default.attributesOfItem(atPath: folder.path("out.har"))[.posixPermissions] as? Int
+    #expect(mode == 0o600)
+  }
+
   @Test func failuresAreInTheArchiveToo() async throws {
     let folder = try Folder()
     let outcome = try await Tool.run(

@@ -57,6 +57,40 @@ import Testing
     }
   }
 
+  /// A file that only happens to be called like the URL is nobody's beginning: it stays, what comes gets another name,
+  /// and the advice names that.
+  @Test func leavesForeignFilesOfTheURLsName() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("mine", to: "bytes")
+    let broken = try await Tool.run(["-d", server.url("/bytes?n=9000&cut=5000")], in: folder)
+    #expect(broken.status == 5 && broken.error.contains("; --continue --output bytes-1 goes on from there"))
+    #expect(try folder.bytes("bytes-1.part") == PatternBody.bytes(5_000))
+    let whole = try await Tool.run(["-dc", server.url("/bytes?n=9000")], in: folder)
+    #expect(whole.status == 0 && whole.error.contains("✓ bytes-2  "))
+    #expect(server.requestCount == 2 && server.recordedRequests.last?.fields.first("Range") == nil)
+    #expect(try folder.bytes("bytes-2") == PatternBody.bytes(9_000))
+    let advised = try await Tool.run(
+      ["-d", server.url("/bytes?n=9000"), "--continue", "--output", "bytes-1"], in: folder)
+    #expect(advised.status == 0 && advised.error.contains("continued"))
+    #expect(try folder.bytes("bytes-1") == PatternBody.bytes(9_000))
+    #expect(try folder.bytes("bytes") == Array("mine".utf8))
+  }
+
+  /// Without `--output`, what broke off under the URL's name goes on under it.
+  @Test func goesOnUnderTheNameOfTheURL() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let broken = try await Tool.run(["-d", server.url("/bytes?n=9000&cut=5000")], in: folder)
+    #expect(broken.status == 5 && broken.error.contains("; --continue goes on from there"))
+    let whole = try await Tool.run(["-dc", server.url("/bytes?n=9000")], in: folder)
+    #expect(whole.status == 0 && whole.error.contains("✓ bytes  ") && whole.error.contains("continued"))
+    #expect(try folder.bytes("bytes") == PatternBody.bytes(9_000))
+    #expect(!folder.exists("bytes.part") && !folder.exists("bytes.part.resume") && !folder.exists("bytes-1"))
+  }
+
   /// SIGKILL leaves a pair of files that fits.
   @Test func goesOnAfterBeingKilled() async throws {
     let isFirst = LockedFlag()

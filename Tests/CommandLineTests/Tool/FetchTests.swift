@@ -115,6 +115,49 @@ import Testing
     #expect(try await Tool.run(arguments + ["--show-secrets"]).error.contains("> Authorization: Bearer t0ken\n"))
   }
 
+  /// Neither the request line nor `Location` tells who is asking, unless that is wanted.
+  @Test func verboseHidesSecretsOfURLs() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.respond(302, fields: ["Location": "http://user:pa55@other.test/end?a=1&access_token=t0ken"])
+    }
+    defer { server.shutdown() }
+    let arguments = [server.url("/start?access_token=t0ken&a=1", host: "user:pa55@127.0.0.1"), "-v"]
+    let hidden = try await Tool.run(arguments)
+    #expect(hidden.status == 0 && hidden.error.contains("> GET /start?access_token=REDACTED&a=1 HTTP/1.1\n"))
+    #expect(hidden.error.contains("< Location: http://other.test/end?a=1&access_token=REDACTED\n"))
+    #expect(!hidden.error.contains("t0ken") && !hidden.error.contains("pa55"))
+    let shown = try await Tool.run(arguments + ["--show-secrets"])
+    #expect(shown.error.contains("> GET /start?access_token=t0ken&a=1 HTTP/1.1\n"))
+    #expect(shown.error.contains("< Location: http://user:pa55@other.test/end?a=1&access_token=t0ken\n"))
+  }
+
+  /// A pipe has no length, and can be opened only once: all of it comes, in chunks.
+  @Test(arguments: [["@pipe"], ["--raw", "@pipe"]]) func bodyOfAPipe(_ arguments: [String]) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let content = PatternBody.bytes(200_000)
+    try Data(content).write(to: folder.url("content"))
+    let pipe = folder.path("pipe")
+    try #require(unsafe mkfifo(pipe, 0o600) == 0)
+    // More than a pipe holds. A process and no thread, because a reader that goes away ends the writer.
+    let writer = Process()
+    writer.executableURL = URL(filePath: "/bin/sh")
+    writer.arguments = ["-c", "exec cat content >pipe"]
+    writer.currentDirectoryURL = folder.root
+    try writer.run()
+    defer {
+      // It waits for a reader if there was none.
+      if writer.isRunning { writer.terminate() }
+      writer.waitUntilExit()
+    }
+    let outcome = try await Tool.run(["POST", server.url("/upload"), "--timeout", "60"] + arguments, in: folder)
+    #expect(outcome.status == 0 && outcome.text.contains(#""bytes":200000,"#), "\(outcome.error)")
+    let request = try #require(server.recordedRequests.first)
+    #expect(request.body == content && request.bodyIsComplete)
+    #expect(request.fields.first("Transfer-Encoding") == "chunked")
+  }
+
   @Test func unixSocket() async throws {
     let folder = try Folder()
     let server = try LoopbackServer(routes: ServerRoute.standard(), address: .unix(folder.path("s")))
