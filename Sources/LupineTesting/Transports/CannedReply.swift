@@ -87,11 +87,26 @@ public struct CannedReply: Sendable {
             .badResponse, .receive, "a canned reply is no HTTP response: \(error)", request, underlying: error))
       ]
     }
+    if let length = contradictedLength(request.method) {
+      return [
+        .end(
+          ExchangePlayer.error(
+            .badResponse, .receive, "a canned reply announces \(length) bytes of body and has another number", request))
+      ]
+    }
     if var failure {
       if failure.failingURL == nil { failure.failingURL = request.urlString }
       return steps + [.end(failure)]
     }
     return stalls ? steps : steps + [.end(nil)]
+  }
+
+  /// The length that the fields announce, where it is not that of the body, and the reply is to be complete.
+  private func contradictedLength(_ method: String) -> String? {
+    guard hasResponse, failure == nil, !stalls, method != "HEAD", status != 304,
+      let announced = fields.first("Content-Length"), announced != String(chunks.reduce(0) { $0 + $1.count })
+    else { return nil }
+    return announced
   }
 
   private func responseSteps() throws(WireError) -> [ExchangeStep] {

@@ -39,6 +39,7 @@ private final class RecordingReceiver: TransportReceiver {
     var trailers = FieldSection()
     var body: [UInt8] = []
     var isCut = false
+    var isRequestCut = false
   }
 
   private let request: TransportRequest
@@ -71,7 +72,7 @@ private final class RecordingReceiver: TransportReceiver {
     let fits = state.withLock { $0.requestBody.count + chunk.count <= recorder.limits.bodyBytes }
     let isTaken = fits && recorder.takeRoom(chunk.count)
     state.withLock { state in
-      if isTaken { state.requestBody += chunk } else { state.isCut = true }
+      if isTaken { state.requestBody += chunk } else { state.isRequestCut = true }
     }
   }
 
@@ -126,8 +127,23 @@ private final class RecordingReceiver: TransportReceiver {
       informational: state.informational, trailers: state.trailers,
       body: state.head != nil && isKept ? state.body : nil, failure: failure, metrics: metrics,
       sensitiveFields: recorder.sensitiveFields)
-    if state.isCut { entry.comment = "a body is longer than what is kept" }
+    if state.isCut || state.isRequestCut { entry.comment = HTTPArchive.Entry.cutBodyComment }
     recorder.record(entry, at: index, body: request.body)
     receiver.end(failure, metrics: metrics, of: exchange)
+  }
+}
+
+extension HTTPArchive.Entry {
+  /// What is said of an entry whose request or response body is not all there.
+  static let cutBodyComment = "a body is longer than what is kept"
+
+  /// Whether the body of the response is missing or cut. One that nobody wanted, as of a redirect, is not missed; what a browser says of a size may be
+  /// that of another charset.
+  var lacksBody: Bool {
+    guard let response, failure == nil, request.method != "HEAD", !(300..<400).contains(response.status) else {
+      return false
+    }
+    let count = response.body?.count ?? 0
+    return Int64(count) < response.decodedBytes ?? 0 && (count == 0 || comment == Self.cutBodyComment)
   }
 }

@@ -142,6 +142,7 @@ public final class ReplayTransport: Transport {
     guard entry.response != nil || entry.failure != nil else {
       return [.end(Self.refusal(.unplayable("the entry has no response"), request))]
     }
+    guard !entry.lacksBody else { return [.end(Self.refusal(.unplayable("its body was not kept"), request))] }
     var steps: [ExchangeStep] = []
     if playsTimings, let wait = entry.timings.wait { steps.append(.wait(wait)) }
     do throws(WireError) {

@@ -128,6 +128,21 @@ import Testing
     }
   }
 
+  /// A reply that is to be complete has the body that it announces; one to HEAD has none, and one that fails need not.
+  @Test func announcedLengthsAreThoseOfBodies() async throws {
+    let short = CannedReply(fields: ["Content-Length": "100"], body: Array("Hello, world!".utf8))
+    var broken = short
+    broken.failure = SessionError(.connectionLost, phase: .receive, message: "the connection broke")
+    var whole = short
+    whole.chunks.append([UInt8](repeating: 0, count: 87))
+    let session = try Session(
+      over: CannedTransport([.init(nil, "/short", short), .init(nil, "/broken", broken), .init(nil, "/whole", whole)]))
+    #expect(try await failure { try await session.data(from: "http://a.example/short") }.code == .badResponse)
+    #expect(try await session.data(for: Request("http://a.example/short", method: .head)).1.statusCode == 200)
+    #expect(try await failure { try await session.data(from: "http://a.example/broken") }.code == .connectionLost)
+    #expect(try await session.data(from: "http://a.example/whole").0.count == 100)
+  }
+
   @Test func readerThatIsBehindHoldsTheTransport() async throws {
     var reply = CannedReply()
     reply.chunks = (0..<200).map { [UInt8](repeating: UInt8($0), count: 64 * 1024) }

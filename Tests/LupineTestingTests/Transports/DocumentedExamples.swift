@@ -40,8 +40,8 @@ import Testing
     let task = Task { try await patient.data(from: "http://a.example/") }
     while silent.requests.isEmpty { await Task.yield() }
     clock.advance(by: .seconds(3_600))
-    let error = try await failure { try await task.value }
-    #expect(error.code == .timedOut)
+    let error = await #expect(throws: SessionError.self) { _ = try await task.value }
+    #expect(error?.code == .timedOut)
   }
 
   @Test func recordingAndReplaying() async throws {

@@ -89,6 +89,56 @@ import Testing
     #expect(archive.entries[1].response?.body == Array("Hello, world!".utf8))
   }
 
+  /// What the limits left out cannot be played: nothing comes in its place, neither from memory nor from a file.
+  @Test func bodiesThatWereLeftOutAreNotPlayed() async throws {
+    var limits = ArchiveRecorder.Limits()
+    // The room of one greeting.
+    limits.totalBodyBytes = 13
+    let (archive, base) = try await record(limits: limits) { session, server in
+      for path in ["/hello", "/bytes?n=1000"] { _ = try await session.data(from: server.url(path)) }
+    }
+    for recorded in [archive, try HTTPArchive(json: archive.json())] {
+      let session = try Session(over: ReplayTransport(recorded))
+      #expect(try await session.text(base + "/hello").0 == "Hello, world!")
+      try await expectUnplayable(base + "/bytes?n=1000", session)
+    }
+  }
+
+  /// Nor can what was kept of a longer one.
+  @Test func bodiesThatWereCutAreNotPlayed() async throws {
+    var limits = ArchiveRecorder.Limits()
+    limits.bodyBytes = 100_000
+    let path = "/chunked?n=200000&size=1000"
+    let (archive, base) = try await record(limits: limits) { session, server in
+      _ = try await session.data(from: server.url(path))
+    }
+    try await expectUnplayable(base + path, try Session(over: ReplayTransport(archive)))
+  }
+
+  private func expectUnplayable(_ url: String, _ session: Session) async throws {
+    let error = try await failure { try await session.data(from: url) }
+    #expect(error.code == .noAnswer)
+    guard case .unplayable? = error.underlying as? NoAnswer else { return #expect(Bool(false), "\(error)") }
+  }
+
+  /// A request body that is too long to be kept says nothing of the response's.
+  @Test func eachBodyHasItsOwnLimit() async throws {
+    var limits = ArchiveRecorder.Limits()
+    limits.bodyBytes = 1_000
+    let part = PatternBody.bytes(50_000)
+    var answer = Data()
+    let (archive, base) = try await record(limits: limits) { session, server in
+      let stream = Request.Body.stream(length: nil, isReplayable: true) { BodyStream([part, part]) }
+      answer = try await session.data(for: Request(server.url("/upload"), method: .post, body: stream)).0
+    }
+    let entry = try #require(archive.entries.first)
+    #expect(entry.request.body == [] && entry.comment == "a body is longer than what is kept")
+    #expect(!answer.isEmpty && entry.response?.body == Array(answer))
+    let session = try Session(over: ReplayTransport(archive))
+    let (played, _) = try await session.data(for: Request(base + "/upload", method: .post, body: .bytes([1])))
+    #expect(played == answer)
+  }
+
   private func archive(_ urls: [String]) -> HTTPArchive {
     var archive = HTTPArchive()
     for (index, url) in urls.enumerated() {

@@ -4,14 +4,6 @@ import LupineTesting
 import Testing
 
 extension Session {
-  /// A session on a transport.
-  convenience init(over transport: any Transport, configure: (inout SessionConfiguration) -> Void = { _ in }) throws {
-    var configuration = SessionConfiguration()
-    configuration.transport = transport
-    configure(&configuration)
-    try self.init(configuration)
-  }
-
   /// The body as text, and the response.
   func text(_ url: String) async throws -> (String, Response) {
     let (body, response) = try await data(from: url)
