@@ -101,20 +101,28 @@ import Testing
 
   /// The file ends too early, and the server has refused the body meanwhile: what it says counts.
   @Test func anAnswerCountsMoreThanTheFileThatFailed() throws {
-    let drive = try Drive()
     let count = 100_000_000
     let file = RequestBody.file(FileBody(path: "/etc/passwd", length: Int64(count)))
     let put = try request(host: "h", port: 80, method: "PUT", framing: .length(Int64(count)), body: file)
-    drive.start(put)
-    var received = 0
-    while received <= put.head.count {
-      _ = drive.engine.context.turn()
-      for _ in 0..<1000 where received <= put.head.count { received += drive.receive(drive.servers.count - 1).count }
+    var isTested = false
+    // The file thread may be so quick that the engine has heard of the end before there is an answer.
+    for _ in 0..<1000 where !isTested {
+      let drive = try Drive()
+      drive.start(put)
+      var received = 0
+      while received <= put.head.count, drive.outcomes.isEmpty {
+        _ = drive.engine.context.turn()
+        for _ in 0..<1000 where received <= put.head.count { received += drive.receive(drive.servers.count - 1).count }
+      }
+      if drive.outcomes.isEmpty {
+        isTested = true
+        drive.send(0, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
+        while drive.outcomes.isEmpty { drive.settle() }
+        #expect(drive.outcomes.first?.status == 413)
+        #expect(drive.outcomes.first?.failure == nil)
+      }
+      drive.end()
     }
-    drive.send(0, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
-    while drive.outcomes.isEmpty { drive.settle() }
-    #expect(drive.outcomes.first?.status == 413)
-    #expect(drive.outcomes.first?.failure == nil)
-    drive.end()
+    #expect(isTested)
   }
 }

@@ -186,12 +186,12 @@ extension Connection {
     switch event {
     case .needMore: return false
     case .informational(let head):
+      // What is said while the request is under way is not the response that its last byte waits for. Before the body goes out, which may be at once.
+      if transfer.clock.sendEndedAt == nil { transfer.clock.firstByteAt = nil }
       if exchange.informational(status: head.status) == .startBody {
         transfer.clock.awaitingContinueSince = nil
         startBody()
       }
-      // What is said while the request is under way is not the response that its last byte waits for.
-      if transfer.clock.sendEndedAt == nil { transfer.clock.firstByteAt = nil }
       if head.status != 100 { transfer.informational(head) }
     case .head(let head, let framing):
       transfer.record.responseHeadBytes = transfer.record.responseBytes + Int64(offset)

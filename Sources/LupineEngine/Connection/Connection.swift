@@ -195,7 +195,6 @@ final class Connection: ReadinessHandler, TimerHandler {
   private func idled() {
     hasIdled = true
     idleSince = context.now
-    idlePoll = context.polls
     arm(at: idleSince.advanced(byNanoseconds: Self.parkNanoseconds))
   }
 
@@ -273,6 +272,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.value.isEmpty, !isRetired {
       state = .idle
       idled()
+      // What was read with the end of the exchange was all there was.
+      idlePoll = context.polls
       pool.connectionReleased(self)
     } else {
       close(.notReusable)
