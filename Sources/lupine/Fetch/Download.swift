@@ -23,7 +23,6 @@ struct Download {
 
   func run() async throws -> Response {
     var partial = continues ? try findPartial() : nil
-    let goesOn = partial != nil
     var answer = try await ask(partial?.offer)
     if let offer = partial?.offer, case .askAgain = decide(answer.response, offer) {
       // Letting go of the body ends its request.
@@ -31,7 +30,7 @@ struct Download {
       answer = try await ask(nil)
     }
     let decision = partial.map { decide(answer.response, $0.offer) } ?? .replace
-    let final = destination(answer.response, goesOn: goesOn)
+    let final = destination(answer.response)
     switch decision {
     case .complete:
       guard let partial else { break }
@@ -96,10 +95,10 @@ struct Download {
     return SafeFileName.component(last) ?? "download"
   }
 
-  /// The final path. Without --output nothing that is there is overwritten; when going on, it is the name that was looked for, if that is free.
-  private func destination(_ response: Response, goesOn: Bool) -> String {
+  /// The final path. Without --output nothing that is there is overwritten; with --continue it is the name that is looked for, if that is free.
+  private func destination(_ response: Response) -> String {
     if let path { return path }
-    guard goesOn else { return FileSystem.unusedName(response.suggestedFileName) }
+    guard continues else { return FileSystem.unusedName(response.suggestedFileName) }
     // Its own part is no other file of that name.
     return !FileSystem.exists(nameOfURL) ? nameOfURL : FileSystem.unusedName(nameOfURL)
   }
