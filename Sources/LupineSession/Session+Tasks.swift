@@ -79,7 +79,7 @@ extension Session {
 
   private func tellCreated(_ task: SessionTask, _ delegate: (any SessionTaskDelegate)?) {
     guard let delegate, delegate.handledCallbacks.contains(.createdTask) else { return }
-    delegateQueue.async { delegate.session(self, didCreateTask: task) }
+    delegateQueue.async { self.asking(delegate) { delegate.session(self, didCreateTask: task) } }
   }
 
   /// Whether a task of the `async` API has to be shown to anybody.

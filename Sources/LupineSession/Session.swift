@@ -31,6 +31,8 @@ public final class Session: Sendable {
 
   let hasTaskDelegate: Bool
 
+  private let asked = LockedStorage<ObjectIdentifier?>(nil)
+
   /// Hears of the session and its tasks. Held until the session is invalidated, as in URLSession.
   public var delegate: (any SessionDelegate)? { delegateStorage.withLock { $0 } }
 
@@ -147,6 +149,22 @@ public final class Session: Sendable {
   public func finishTasksAndInvalidate() {
     invalidate()
     transport.invalidate(cancelling: false)
+  }
+
+  /// Calls a delegate, on the delegate queue, and knows meanwhile whom.
+  func asking(_ delegate: AnyObject, _ call: () -> Void) {
+    asked.withLock { $0 = ObjectIdentifier(delegate) }
+    call()
+    asked.withLock { $0 = nil }
+  }
+
+  /// Whether it is this one that was asked; once for each call.
+  func takeAsked(_ delegate: AnyObject) -> Bool {
+    asked.withLock { asked in
+      guard asked == ObjectIdentifier(delegate) else { return false }
+      asked = nil
+      return true
+    }
   }
 
   private func invalidate() {

@@ -26,7 +26,10 @@ final class DownloadCallbacks: Sendable {
     _ callback: CallbackSet, _ call: @escaping @Sendable (any SessionDownloadDelegate, Session, DownloadTask) -> Void
   ) {
     guard let delegate = callbacks.delegate(for: callback) as? any SessionDownloadDelegate else { return }
-    callbacks.enqueue { [task] in call(delegate, task.run.session, task) }
+    callbacks.enqueue { [task] in
+      let session = task.run.session
+      session.asking(delegate) { call(delegate, session, task) }
+    }
   }
 
   /// So many more bytes are in the file, or on their way to it.

@@ -3,11 +3,12 @@ public import FoundationEssentials
 // What a delegate has no method for. The delegate of a task leaves it to the session's; that one does what the session would do without a delegate.
 
 extension SessionTaskDelegate {
-  /// The session's delegate, where this is a task's own and that one wants the callback.
+  /// The session's delegate, where this is a task's own that was asked, and that one wants the callback. Whom delegates of others' making ask in
+  /// turn does what it would without a delegate: one that passes everything on would be asked by those it passes it to.
   fileprivate func sessions<Delegate>(_ session: Session, _ callback: CallbackSet, _ type: Delegate.Type) -> Delegate? {
-    guard let delegate = session.delegate, delegate !== self, delegate.handledCallbacks.contains(callback) else {
-      return nil
-    }
+    guard session.takeAsked(self), let delegate = session.delegate, delegate !== self,
+      delegate.handledCallbacks.contains(callback)
+    else { return nil }
     return delegate as? Delegate
   }
 

@@ -63,7 +63,7 @@ final class TaskCallbacks: Sendable {
     _ callback: CallbackSet, _ call: @escaping @Sendable (any SessionTaskDelegate, Session, SessionTask) -> Void
   ) {
     guard let delegate = delegate(for: callback) else { return }
-    queue.async { [session, task] in call(delegate, session, task) }
+    queue.async { [session, task] in session.asking(delegate) { call(delegate, session, task) } }
   }
 
   func enqueue(_ work: @escaping @Sendable () -> Void) {
@@ -165,7 +165,9 @@ final class TaskCallbacks: Sendable {
     case .success(let response): metrics = response.metrics
     case .failure(let error): metrics = error.metrics ?? TaskMetrics()
     }
-    queue.async { [session, task] in delegate.session(session, task: face ?? task, didFinishCollecting: metrics) }
+    queue.async { [session, task] in
+      session.asking(delegate) { delegate.session(session, task: face ?? task, didFinishCollecting: metrics) }
+    }
   }
 
   /// The last call: behind it the task lets go of its delegate.
@@ -177,7 +179,7 @@ final class TaskCallbacks: Sendable {
   func completed(_ error: SessionError?, _ task: SessionTask) {
     guard let delegate = delegate(for: .completed) else { return task.letGo() }
     queue.async { [session] in
-      delegate.session(session, task: task, didCompleteWithError: error)
+      session.asking(delegate) { delegate.session(session, task: task, didCompleteWithError: error) }
       task.letGo()
     }
   }
@@ -190,7 +192,7 @@ final class TaskCallbacks: Sendable {
     guard let delegate = delegate(for: callback) as? any SessionDataDelegate, let task = task as? DataTask else {
       return
     }
-    queue.async { [session] in call(delegate, session, task) }
+    queue.async { [session] in session.asking(delegate) { call(delegate, session, task) } }
   }
 
   func response(_ response: Response, _ answer: @escaping @Sendable (ResponseDisposition) -> Void) {

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import LupineBase
 internal import LupineIO
 internal import LupineRules
 internal import LupineWire

@@ -44,10 +44,12 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
   ) {
     do throws(SessionError) {
       let threads = try Engine.downloadThreads()
-      let resumeData = state.withLock { state in
-        state.isPreparing = true
-        return state.resumeData
+      let (isOver, resumeData) = state.withLock { state in
+        state.isPreparing = !state.isOver
+        return (state.isOver, state.resumeData)
       }
+      // Cancelled by another thread before this began: whoever goes on with it needs the file.
+      if isOver { return }
       DownloadPlan.prepare(request, resuming: resumeData, to: nil, session: session, threads: threads) { [self] plan in
         let prepared = plan.flatMap { (plan: DownloadPlan) -> Result<Request, SessionError> in
           do throws(SessionError) {

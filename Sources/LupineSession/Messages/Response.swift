@@ -120,13 +120,13 @@ public struct Response: Sendable {
     head.fields.firstIndex(.contentLength).flatMap { Self.decimal(head.fields.valueBytes(at: $0)) }
   }
 
-  /// The same for the body as it is delivered: nil where a coding is taken off on the way, which we do where the request left it to us.
-  func decodedLength(of request: Request) -> Int64? {
+  /// The same for the body as it is delivered: nil where a coding is taken off on the way.
+  func decodedLength(isDecoded: Bool) -> Int64? {
     guard let length = expectedContentLength else { return nil }
     guard let coding = head.fields.first(named: "content-encoding"), coding.lowercased() != "identity" else {
       return length
     }
-    return request.fields[.acceptEncoding] == nil && request.acceptsCompressedContent != false ? nil : length
+    return isDecoded ? nil : length
   }
 
   private static func decimal(_ bytes: Span<UInt8>) -> Int64? {

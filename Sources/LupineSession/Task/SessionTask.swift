@@ -110,7 +110,7 @@ public class SessionTask: @unchecked Sendable, Hashable {
   public var countOfBytesExpectedToReceive: Int64? { response?.expectedContentLength }
 
   /// The length of the body as it is delivered; nil: not known, or a content coding is taken off on the way.
-  package var decodedLength: Int64? { response?.decodedLength(of: currentRequest) }
+  package var decodedLength: Int64? { response?.decodedLength(isDecoded: run.offersCodings) }
 
   // MARK: Commands
 

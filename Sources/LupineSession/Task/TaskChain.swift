@@ -86,7 +86,7 @@ struct Chain {
       var hadBody = true
       if case .none = proposed.body { hadBody = false }
       let takesBody = request.method == .post || request.method == .put || request.method == .patch
-      if hadBody || !takesBody { needsNewBody = false }
+      if hadBody || request.method != proposed.method && !takesBody { needsNewBody = false }
       return
     }
     needsNewBody = needsNewBody && !request.body.isReplayable

@@ -81,6 +81,9 @@ struct Gate {
   /// The next exchange begins.
   mutating func renew() { isDropping = false }
 
+  /// The decision that is waited for.
+  var awaited: Int? { state == .waiting ? decision : nil }
+
   /// Whether what is held falls to whoever has this number.
   func isDraining(_ number: Int) -> Bool { state == .draining && decision == number }
 

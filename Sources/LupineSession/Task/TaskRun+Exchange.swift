@@ -287,10 +287,12 @@ extension TaskRun {
       if state.gate.arrive(.end(failure), isEnd: true) != .pass { return nil }
       return state.exchangeEnded(failure)
     }
-    if let next { goOn(next, failure) }
+    if let next { return goOn(next, failure) }
     if let held {
       unpause(.decision)
       drain(held)
+    } else {
+      endDeciding()
     }
   }
 

@@ -173,15 +173,37 @@ extension TaskRun {
 
   /// No exchange is under way whose deadline would end the task.
   private func endWaiting(_ wait: Wait, after nanoseconds: Int64) {
+    guard nanoseconds <= Self.longestAnswer else { return }
     after(Double(nanoseconds) / 1e9) { [weak self] in
       guard let self else { return }
-      answered(wait) {
-        self.finish(
-          SessionError(
-            .timedOut, phase: .total, message: "the time for the task was over before the delegate answered",
-            failingURL: self.request.urlString))
-      }
+      answered(wait) { self.finish(self.unanswered) }
     }
+  }
+
+  /// The same where a decision about a response is waited for whose exchange is over.
+  func endDeciding() {
+    let left = remainingNanoseconds(currentRequest, createdAt: nil)
+    guard left <= Self.longestAnswer, let number = state.withLock({ $0.gate.awaited }) else { return }
+    after(Double(left) / 1e9) { [weak self] in
+      guard let self else { return }
+      let held = state.withLock { state -> Int? in
+        guard state.gate.awaited == number else { return nil }
+        state.following = .failure(self.unanswered)
+        return state.gate.abandon()
+      }
+      guard let held else { return }
+      unpause(.decision)
+      drain(held)
+    }
+  }
+
+  /// What the task may take in all beyond that, 10 minutes, does not bound an answer: such a timer cannot be taken back.
+  private static let longestAnswer: Int64 = 600_000_000_000
+
+  private var unanswered: SessionError {
+    SessionError(
+      .timedOut, phase: .total, message: "the time for the task was over before the delegate answered",
+      failingURL: request.urlString)
   }
 
   private func after(_ seconds: Double, _ work: @escaping @Sendable () -> Void) {

@@ -218,6 +218,13 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
     state.withLock { $0.chain }?.request(instead: request, isMarkedSensitive: isSensitive) ?? request
   }
 
+  /// Whether the codings of the answer were offered by us, so that we decode them.
+  var offersCodings: Bool {
+    let chain = state.withLock { $0.chain }
+    let hop = chain.map { ComposedFields.Hop($0, request) }
+    return ComposedFields(run: self, hop: hop, url: chain?.url ?? request.parsedURL).offersCodings
+  }
+
   /// Bytes of the body that is sent: those of the request if it says so, else what the head announces, as a file's length is looked up for it. Nil of
   /// a body in chunks, of one that a delegate makes without a length, and of a file before its request is on its way.
   ///

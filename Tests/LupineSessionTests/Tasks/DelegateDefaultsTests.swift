@@ -63,6 +63,50 @@ import Testing
     }
   }
 
+  /// Passes on what it hears to somebody who has no method for it.
+  private final class Relay: SessionDataDelegate {
+    let handledCallbacks: CallbackSet = [.metrics, .redirection, .completed]
+    let child = Measurer()
+    let heard = Locked<[String]>([])
+
+    func session(
+      _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
+      completionHandler: @escaping @Sendable (Request?) -> Void
+    ) {
+      heard.withLock { $0.append("redirection") }
+      child.session(
+        session, task: task, willPerformHTTPRedirection: response, newRequest: request,
+        completionHandler: completionHandler)
+    }
+
+    func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {
+      heard.withLock { $0.append("metrics") }
+      child.session(session, task: task, didFinishCollecting: metrics)
+    }
+
+    func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+      heard.withLock { $0.append("completed") }
+      child.session(session, task: task, didCompleteWithError: error)
+    }
+  }
+
+  /// Only whom the session asks leaves a callback to its delegate: a delegate that passes all on would hear of it again, and again.
+  @Test(arguments: [false, true]) func aDelegateThatPassesOnHearsOnce(_ hasOwn: Bool) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let relay = Relay()
+    let session = try Session(delegate: relay)
+    defer { session.invalidateAndCancel() }
+    let task = session.dataTask(with: try Request(server.url("/redirect?to=/hello")))
+    let own = Measurer()
+    if hasOwn { task.delegate = own }
+    task.resume()
+    #expect(await eventually { relay.heard.withLock { $0.contains("completed") } })
+    #expect(
+      relay.heard.withLock { $0 } == (hasOwn ? ["redirection", "completed"] : ["redirection", "metrics", "completed"]))
+    #expect((hasOwn ? own : relay.child).collected.withLock { $0 } == 1)
+  }
+
   /// Not only told: what the session's delegate answers is done.
   @Test(arguments: [false, true]) func theSessionsDelegateIsAsked(_ answersElsewhere: Bool) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())

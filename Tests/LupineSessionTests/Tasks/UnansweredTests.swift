@@ -142,6 +142,17 @@ import Testing
     }
   }
 
+  /// All has been received by then, so that no deadline of an exchange is left.
+  @Test func aDispositionOfAWholeResponseThatNeverComes() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    try await withDelegate([.completed]) { session, delegate in
+      var request = try Request(server.url("/hello"))
+      request.totalTimeout = .milliseconds(300)
+      await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
+    }
+  }
+
   /// No exchange is under way then, whose deadline could end the task.
   @Test func aNewBodyThatNeverComes() async throws {
     let server = try LoopbackServer(
