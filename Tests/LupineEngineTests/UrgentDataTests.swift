@@ -87,6 +87,16 @@ import Testing
       #expect(unsafe Glibc.send(server[index], bytes, bytes.count, flags) == bytes.count)
     }
 
+    /// Asks for something, has the server do what `answer` says when it was asked, and gives the body.
+    func fetch(_ target: String, from index: Int, _ answer: () -> Void) throws -> [UInt8]? {
+      let count = outcomes.count
+      start(try request(host: "h", port: 80, target: target))
+      awaitRequest(index)
+      answer()
+      for _ in 0..<100 where outcomes.count == count { _ = engine.context.turn() }
+      return outcomes.count == count + 1 ? outcomes.last?.body : nil
+    }
+
     func end() {
       guard let made else { return }
       engine.forget(made.pool)
@@ -97,32 +107,28 @@ import Testing
 
   @Test func whatComesBehindItIsReadToo() throws {
     let drive = try Drive()
-    drive.start(try request(host: "h", port: 80, target: "/1"))
-    drive.awaitRequest(0)
-    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
-    drive.send(0, "w", isUrgent: true)
-    drive.send(0, "orld")
-    for _ in 0..<100 where drive.outcomes.isEmpty { _ = drive.engine.context.turn() }
-    #expect(drive.outcomes.first?.body == Array("helloworld".utf8))
+    let body = try drive.fetch("/1", from: 0) {
+      drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+      drive.send(0, "w", isUrgent: true)
+      drive.send(0, "orld")
+    }
+    #expect(body == Array("helloworld".utf8))
     drive.end()
   }
 
   /// A response, and behind an urgent byte one that nobody has asked for: it does not wait there for the next request.
   @Test func aResponseBehindItIsNotTheNextOne() throws {
     let drive = try Drive()
-    drive.start(try request(host: "h", port: 80, target: "/1"))
-    drive.awaitRequest(0)
-    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
-    drive.send(0, "H", isUrgent: true)
-    drive.send(0, "TTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nEVIL!")
-    for _ in 0..<100 where drive.outcomes.isEmpty { _ = drive.engine.context.turn() }
-    #expect(drive.outcomes.first?.body == Array("OK".utf8))
-
-    drive.start(try request(host: "h", port: 80, target: "/2"))
-    drive.awaitRequest(1)
-    drive.send(1, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood")
-    for _ in 0..<100 where drive.outcomes.count < 2 { _ = drive.engine.context.turn() }
-    #expect(drive.outcomes.last?.body == Array("good".utf8))
+    let first = try drive.fetch("/1", from: 0) {
+      drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
+      drive.send(0, "H", isUrgent: true)
+      drive.send(0, "TTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nEVIL!")
+    }
+    #expect(first == Array("OK".utf8))
+    let second = try drive.fetch("/2", from: 1) {
+      drive.send(1, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood")
+    }
+    #expect(second == Array("good".utf8))
     drive.end()
   }
 }
