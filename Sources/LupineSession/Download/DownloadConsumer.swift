@@ -81,7 +81,8 @@ final class DownloadConsumer: ResumableConsumer {
   /// What comes no more than that at a time, from a slow peer or out of TLS, is not worth as much memory: the reads of everybody.
   static let smallRead = LoopContext.readBufferSize
   static let smallPieceSize = 64 << 10
-  static let smallHighWatermark = 512 << 10
+  /// Less than a whole read: none is gathered beside the one that is being written, which would save no time that can be measured.
+  static let smallHighWatermark = 192 << 10
   static let refusedBodyLimit = 64 << 10
 
   let request: Request
