@@ -15,6 +15,8 @@ package enum PoolWalk {
     var waiting: [(waiter: Int, key: UInt8, priority: TransferPriority, token: Machine.WaiterToken)] = []
     /// Connections in a row, by key, that went past the waiter that was there first.
     var bypasses: [UInt8: Int] = [:]
+    /// Connections that were used and leased again, by key, while that key waited and had none.
+    var passedOver: [UInt8: Int] = [:]
     var answered: Set<Int> = []
     var keyOf: [Machine.ConnectionIdentifier: UInt8] = [:]
     var nextWaiter = 0
@@ -56,6 +58,16 @@ package enum PoolWalk {
       return true
     }
 
+    /// Every sixteenth answer goes to one of the four keys, the one that has starved longest.
+    mutating func notePassedOver() {
+      let starving = Set(waiting.map(\.key)).subtracting(keyOf.values)
+      passedOver = passedOver.filter { starving.contains($0.key) }
+      for key in starving {
+        passedOver[key, default: 0] += 1
+        precondition(passedOver[key, default: 0] <= 64, "a key without a connection starves")
+      }
+    }
+
     mutating func gone(_ connection: Machine.ConnectionIdentifier) {
       precondition(idle.remove(connection) != nil || leased.removeValue(forKey: connection) != nil)
       keyOf[connection] = nil
@@ -74,6 +86,7 @@ package enum PoolWalk {
         precondition(key == keyOf[lease.connection], "a connection was leased under another key")
         checkTurn(lease.waiter)
         dequeue(lease.waiter)
+        if lease.isReused { notePassedOver() }
       }
       for waiter in steps.fail {
         // A failure is an answer too: the turn of the oldest may have come with it.

@@ -188,6 +188,62 @@ private final class Pool {
     #expect(steps.open?.key == "b")
   }
 
+  @Test func keyWithoutAConnectionIsServedThoughAnotherNeverRests() throws {
+    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let a = try #require(machine.openOne("a", 1))
+    #expect(machine.ask("b", 2).1.open == nil)
+    for waiter in 3..<18 {
+      _ = machine.ask("a", waiter)
+      #expect(machine.release(a, now: start).lease?.waiter == waiter)
+    }
+    _ = machine.ask("a", 18)
+    let turn = machine.release(a, now: start)
+    #expect(turn.close?.connection == a)
+    #expect(turn.close?.reason == .evicted)
+    #expect(turn.open?.key == "b")
+    #expect(turn.lease == nil)
+    // The two take turns from then on: the first has a place again as soon as nobody waits for the other.
+    let opening = try #require(turn.open)
+    let b = try #require(machine.opened(opening.connection, now: start).lease)
+    #expect(b.waiter == 2)
+    #expect(machine.release(b.connection, now: start).open?.key == "a")
+  }
+
+  @Test func keyThatGaveUpCostsNobodyAConnection() throws {
+    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let a = try #require(machine.openOne("a", 1))
+    let token = try #require(machine.ask("b", 2).2)
+    #expect(machine.cancel(token) == 2)
+    for waiter in 3..<40 {
+      _ = machine.ask("a", waiter)
+      #expect(machine.release(a, now: start).lease?.waiter == waiter)
+    }
+  }
+
+  @Test(arguments: [(ofOther: 1, ofOwn: 2, mustYield: false), (1, 3, true), (2, 3, false)])
+  func placesAreLevelledNotSwapped(_ ofOther: Int, _ ofOwn: Int, _ mustYield: Bool) throws {
+    let machine = Pool(limits: limits(perHost: 4, total: ofOther + ofOwn))
+    let own = try (0..<ofOwn).map { try #require(machine.openOne("a", $0)) }
+    for waiter in 0..<ofOther { _ = try #require(machine.openOne("b", 100 + waiter)) }
+    #expect(machine.ask("b", 200).1.open == nil)
+    let closed = (0..<64).contains { waiter in
+      _ = machine.ask("a", 300 + waiter)
+      return machine.release(own[0], now: start).close != nil
+    }
+    #expect(closed == mustYield)
+  }
+
+  @Test func placeOfAConnectionThatEndsGoesToWhoHasWaitedForOneLongest() throws {
+    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let a = try #require(machine.openOne("a", 1))
+    #expect(machine.ask("b", 2).1.open == nil)
+    _ = machine.ask("a", 3)
+    let open = try #require(machine.closed(a, .notReusable, now: start).open)
+    #expect(open.key == "b")
+    let b = try #require(machine.opened(open.connection, now: start).lease?.connection)
+    #expect(machine.closed(b, .notReusable, now: start).open?.key == "a")
+  }
+
   @Test func waitersAreLimited() {
     let machine = Pool(limits: limits(perHost: 1, waiters: 2))
     _ = machine.ask("a", 1)

@@ -35,6 +35,35 @@ import Testing
     }
   }
 
+  @Test func busyOriginKeepsNobodyWaitingForEver() async throws {
+    let go = try Latch()
+    let busy = try LoopbackServer(routes: [
+      ServerRoute(nil, "/first") { _, connection in
+        _ = try connection.stall(until: go)
+        try connection.respond()
+      },
+      ServerRoute(nil, "/next") { _, connection in try connection.respond() },
+    ])
+    defer { busy.shutdown() }
+    let other = try LoopbackServer(routes: [
+      ServerRoute(nil, "/") { _, connection in try connection.respond(body: Array("\(busy.requestCount)".utf8)) }
+    ])
+    defer { other.shutdown() }
+    try await withSession(ports: [busy.port, other.port], configure: { $0.maximumConnections = 1 }) { session in
+      var tasks = [Task { _ = try await session.data(from: busy.url("/first")) }]
+      #expect(await eventually { busy.requestCount == 1 })
+      for _ in 0..<60 { tasks.append(Task { _ = try await session.data(from: busy.url("/next")) }) }
+      #expect(await eventually { await session.poolStatistics().waits == 61 })
+      let last = Task { try await session.data(from: other.url("/")).0 }
+      #expect(await eventually { await session.poolStatistics().waits == 62 })
+      go.release()
+      let before = try #require(Int(String(decoding: try await last.value, as: UTF8.self)))
+      #expect(before <= 16)
+      for task in tasks { try await task.value }
+      #expect(busy.requestCount == 61)
+    }
+  }
+
   @Test func waitersAreServedInOrder() async throws {
     let go = try Latch()
     try await withServer(

@@ -26,7 +26,7 @@ package enum ConnectionCloseReason: Hashable, Sendable {
   case lifetime
   /// It served `PoolLimits.uses` requests.
   case uses
-  /// It was idle, and another key needed its place under `PoolLimits.total`.
+  /// Another key needed its place under `PoolLimits.total`: it was idle, or that key's turn had come.
   case evicted
   /// The peer closed it while it was idle.
   case closedByPeer

@@ -15,7 +15,9 @@ package import LupineBase
 /// 4. waiters of a key are answered the highest priority first, those of one priority in the order of their arrival; of the answers
 ///    given while several priorities wait, every fourth goes to the oldest of all, so that nobody starves;
 /// 5. a failed opening of a key that has no live connection fails every waiter that was queued before the opening began, unless
-///    enough other openings are under way for all who wait: whoever waits for a dead host learns it after two openings at most.
+///    enough other openings are under way for all who wait: whoever waits for a dead host learns it after two openings at most;
+/// 6. at the total limit, the place of a connection that is gone goes to the key that has waited for one longest; and of the answers
+///    that used connections give while keys wait for a place, every sixteenth makes room for one that has none, or two fewer.
 ///
 /// `Key` is the whole identity of a connection, `Waiter` whatever the driver wants back with a lease.
 package struct PoolMachine<Key: Hashable, Waiter> {
@@ -126,6 +128,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   private var arrivals: UInt64 = 0
   /// Keys with waiters that only the total limit holds back, in the order in which they ran into it.
   private var starved = RingBuffer<Int>()
+  /// Answers of used connections since a starved key was last served.
+  private var answersWhileStarved = 0
 
   package init(limits: PoolLimits) {
     self.limits = limits
@@ -223,9 +227,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
         }
       }
     }
-    openIfUseful(host, now: now, &steps)
-    if steps.open == nil { openForStarved(now: now, &steps) }
-    releaseHostIfEmpty(host)
+    fillPlace(of: host, now: now, &steps)
     return steps
   }
 
@@ -284,15 +286,16 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     gone(connection.index, reason, releasingHost: false)
     var steps = Steps()
     if tellDriver { steps.close = (connection, reason) }
-    openIfUseful(host, now: now, &steps)
-    if steps.open == nil { openForStarved(now: now, &steps) }
-    releaseHostIfEmpty(host)
+    fillPlace(of: host, now: now, &steps)
     return steps
   }
 
   /// A connection is free: the first waiter gets it; else it idles, unless its place is wanted elsewhere.
   private mutating func offer(_ index: Int, now: Instant, isReused: Bool) -> Steps? {
     let host = connections[index].host
+    if isReused, mustMakeRoom(host) {
+      return closed(ConnectionIdentifier(index: index), .evicted, now: now, tellDriver: true)
+    }
     if let waiter = popNext(host) {
       lease(index)
       if isReused { counters.reused += 1 }
@@ -369,17 +372,9 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// Opens one more connection if more requests wait than openings are under way and both limits allow it; makes room by closing
   /// the connection that has been idle for longest.
   private mutating func openIfUseful(_ host: Int, now: Instant, _ steps: inout Steps) {
-    guard hosts[host].waiting > hosts[host].opening, hosts[host].live < limits.perHost,
-      let key = hosts[host].key
-    else { return }
+    guard wantsOpening(host), let key = hosts[host].key else { return }
     if live >= limits.total {
-      guard steps.close == nil, let victim = allIdle.first(of: allIdleList) else {
-        if !hosts[host].isStarved {
-          hosts[host].isStarved = true
-          starved.append(host)
-        }
-        return
-      }
+      guard steps.close == nil, let victim = allIdle.first(of: allIdleList) else { return starve(host) }
       removeFromIdle(victim)
       gone(victim, .evicted)
       steps.close = (ConnectionIdentifier(index: victim), .evicted)
@@ -403,13 +398,56 @@ package struct PoolMachine<Key: Hashable, Waiter> {
       _ = starved.popFirst()
       hosts[host].isStarved = false
       openIfUseful(host, now: now, &steps)
-      if hosts[host].waiting > hosts[host].opening, hosts[host].live < limits.perHost, !hosts[host].isStarved {
-        hosts[host].isStarved = true
-        starved.append(host)
-      }
+      if wantsOpening(host) { starve(host) }
       releaseHostIfEmpty(host)
     }
+    answersWhileStarved = 0
   }
+
+  /// A connection of this key is gone.
+  private mutating func fillPlace(of host: Int, now: Instant, _ steps: inout Steps) {
+    openForStarved(now: now, &steps)
+    if steps.open == nil {
+      openIfUseful(host, now: now, &steps)
+    } else if wantsOpening(host) {
+      starve(host)
+    }
+    releaseHostIfEmpty(host)
+  }
+
+  private func wantsOpening(_ host: Int) -> Bool {
+    hosts[host].waiting > hosts[host].opening && hosts[host].live < limits.perHost
+  }
+
+  private mutating func starve(_ host: Int) {
+    guard !hosts[host].isStarved else { return }
+    hosts[host].isStarved = true
+    starved.append(host)
+  }
+
+  /// Whether a used connection of this key, for which others wait, must go so that a starved key has its turn; that one is the first then.
+  private mutating func mustMakeRoom(_ host: Int) -> Bool {
+    guard !starved.isEmpty, hosts[host].waiting > 0 else { return false }
+    answersWhileStarved += 1
+    guard answersWhileStarved >= Self.starvedTurn else { return false }
+    for _ in 0..<starved.count {
+      guard let first = starved.first else { break }
+      // At least two fewer, but for none at all: else the two would take the place from each other for ever.
+      if wantsOpening(first), hosts[first].live == 0 || hosts[first].live + 1 < hosts[host].live { return true }
+      _ = starved.popFirst()
+      if wantsOpening(first) {
+        starved.append(first)
+      } else {
+        hosts[first].isStarved = false
+        releaseHostIfEmpty(first)
+      }
+    }
+    answersWhileStarved = 0
+    return false
+  }
+
+  /// A connection's reuse saves a handshake: so many answers it may give past a key that has no place.
+  private static var starvedTurn: Int { 16 }
 
   private mutating func hostIndex(of key: Key) -> Int {
     if lastHost < hosts.count, hosts[lastHost].key == key { return lastHost }
