@@ -160,7 +160,7 @@ extension Session {
     for request: Request, delegate: (any SessionTaskDelegate)? = nil
   ) async throws -> (ResponseBytes, Response) {
     try checkValid(request)
-    let cancellation = CancellationRelay()
+    let cancellation = CancellationRelay<TaskRun> { $0.cancel() }
     let parts = PartsBox()
     let response = try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in

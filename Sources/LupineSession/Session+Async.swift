@@ -112,32 +112,3 @@ extension Session {
     engine.submit(work)
   }
 }
-
-/// Takes a cancellation to a run, in whichever order the two come.
-final class CancellationRelay: Sendable {
-  private enum State {
-    case empty
-    case attached(TaskRun)
-    case cancelled
-  }
-
-  private let state = LockedStorage(State.empty)
-
-  func attach(_ run: TaskRun) {
-    let isCancelled = state.withLock { state -> Bool in
-      if case .cancelled = state { return true }
-      state = .attached(run)
-      return false
-    }
-    if isCancelled { run.cancel() }
-  }
-
-  func cancel() {
-    let run = state.withLock { state -> TaskRun? in
-      defer { state = .cancelled }
-      if case .attached(let run) = state { return run }
-      return nil
-    }
-    run?.cancel()
-  }
-}

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPTypes
+import LupineBase
 import LupineSession
 import LupineTesting
 import LupineWire
@@ -25,6 +26,43 @@ import Testing
       #expect(request.fields.first("Host") == "127.0.0.1:\(server.port)")
       #expect(request.fields.first("Content-Length") == nil)
       #expect(request.fields.first("Transfer-Encoding") == nil)
+    }
+  }
+
+  @Test func foundationURLServesEverywhere() async throws {
+    try await withServer { session, server in
+      let url = try #require(URL(string: server.url("/bytes?n=1000")))
+      let expected = Data(PatternBody.bytes(1000))
+      #expect(try await session.data(from: url).0 == expected)
+      for (bytes, _) in [try await session.bytes(from: url), try await session.bytes(from: url.absoluteString)] {
+        #expect(try await bytes.collect(upTo: 2000) == [UInt8](expected))
+      }
+      for download in [try await session.download(from: url), try await session.download(from: url.absoluteString)] {
+        #expect(try Data(contentsOf: URL(fileURLWithPath: download.path)) == expected)
+        try FileManager.default.removeItem(atPath: download.path)
+      }
+      let ends = Locked<[Data]>([])
+      try session.dataTask(with: url) { result in ends.withLock { $0.append((try? result.get().0) ?? Data()) } }
+        .resume()
+      try session.downloadTask(with: url) { result in
+        let data = (try? result.get().path).flatMap { try? Data(contentsOf: URL(fileURLWithPath: $0)) }
+        ends.withLock { $0.append(data ?? Data()) }
+      }.resume()
+      #expect(await eventually { ends.withLock { $0 } == [expected, expected] })
+    }
+  }
+
+  @Test func urlThatCannotBeFetchedIsRefusedBeforeATaskIsMade() async throws {
+    try await withServer { session, _ in
+      let url = try #require(URL(string: "mailto:nobody@example.org"))
+      for call in [
+        { _ = try session.dataTask(with: url) }, { _ = try session.downloadTask(with: url) },
+        { _ = try session.dataTask(with: url) { _ in } }, { _ = try session.downloadTask(with: url) { _ in } },
+      ] as [() throws -> Void] {
+        #expect(throws: SessionError.self) { try call() }
+      }
+      let error = try await failure { try await session.data(from: url) }
+      #expect(error.code == .badURL)
     }
   }
 

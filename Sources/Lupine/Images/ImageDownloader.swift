@@ -147,11 +147,12 @@ public final class ImageDownloader: Sendable {
   ///
   /// - Throws: `SessionError`, or `SerializationError` for a response that is not acceptable or not an image.
   public func image(for request: Request, cachePolicy: ImageCachePolicy = .useCache) async throws -> DownloadedImage {
-    let cancellation = ReceiptCancellation(core)
+    let cancellation = CancellationRelay<ImageDownloadReceipt> { [core] in core.cancel($0) }
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let handler = ImageDownloadCore.Handler(request: request, queue: nil) { continuation.resume(with: $0) }
-        cancellation.arm(core.start(handler, receiptID: UUID(), policy: cachePolicy))
+        guard let receipt = core.start(handler, receiptID: UUID(), policy: cachePolicy) else { return }
+        cancellation.attach(receipt)
       }
     } onCancel: {
       cancellation.cancel()
@@ -161,40 +162,5 @@ public final class ImageDownloader: Sendable {
   /// Gets the image of a URL; see `image(for:cachePolicy:)`.
   public func image(from url: String, cachePolicy: ImageCachePolicy = .useCache) async throws -> DownloadedImage {
     try await image(for: try Request(url), cachePolicy: cachePolicy)
-  }
-}
-
-/// Cancellation may come before there is anything to cancel.
-private final class ReceiptCancellation: Sendable {
-  private enum State {
-    case unarmed
-    case armed(ImageDownloadReceipt)
-    case cancelled
-  }
-
-  private let core: ImageDownloadCore
-  private let state = Locked(State.unarmed)
-
-  init(_ core: ImageDownloadCore) {
-    self.core = core
-  }
-
-  func arm(_ receipt: ImageDownloadReceipt?) {
-    guard let receipt else { return }
-    let isCancelled = state.withLock { state in
-      if case .cancelled = state { return true }
-      state = .armed(receipt)
-      return false
-    }
-    if isCancelled { core.cancel(receipt) }
-  }
-
-  func cancel() {
-    let receipt = state.withLock { state -> ImageDownloadReceipt? in
-      defer { state = .cancelled }
-      if case .armed(let receipt) = state { return receipt }
-      return nil
-    }
-    if let receipt { core.cancel(receipt) }
   }
 }

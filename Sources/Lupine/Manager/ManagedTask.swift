@@ -18,6 +18,15 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     case data(DataTaskHandler?)
     case call(SuccessHandler?, FailureHandler?)
     case download(DownloadTaskHandler?)
+    /// Somebody awaits it, on no queue.
+    case awaitedDownload(@Sendable (Result<(file: URL, response: Response), any Error>) -> Void)
+
+    var isOfDownload: Bool {
+      switch self {
+      case .data, .call: false
+      case .download, .awaitedDownload: true
+      }
+    }
   }
 
   /// Where a download goes.

@@ -99,7 +99,7 @@ extension SessionManager {
     with request: Request, responseSerializer: (any ResponseSerializer)? = nil, options: DownloadOptions = [],
     progress: TaskProgressHandler? = nil, destination: DownloadDestinationHandler?, completion: DownloadTaskHandler?
   ) -> DownloadTask {
-    let managed = managed(responseSerializer, options, progress, destination, completion)
+    let managed = managed(responseSerializer, options, progress, destination, .download(completion))
     return managed.manage(session.downloadTask(with: request), in: self)
   }
 
@@ -111,18 +111,18 @@ extension SessionManager {
     options: DownloadOptions = [], progress: TaskProgressHandler? = nil, destination: DownloadDestinationHandler?,
     completion: DownloadTaskHandler?
   ) -> DownloadTask {
-    let managed = managed(responseSerializer, options, progress, destination, completion)
+    let managed = managed(responseSerializer, options, progress, destination, .download(completion))
     return managed.manage(session.downloadTask(withResumeData: resumeData, request: request), in: self)
   }
 
-  private func managed(
+  func managed(
     _ serializer: (any ResponseSerializer)?, _ options: DownloadOptions, _ progress: TaskProgressHandler?,
-    _ destination: DownloadDestinationHandler?, _ completion: DownloadTaskHandler?
+    _ destination: DownloadDestinationHandler?, _ handler: ManagedTask.Handler
   ) -> ManagedTask {
     ManagedTask(
       core, .download, serializer: serializer, upload: nil, download: progress,
       target: ManagedTask.Target(destination: destination, options: options), bodyLimit: 0,
-      handler: .download(completion))
+      handler: handler)
   }
 
   // MARK: Progress
@@ -142,7 +142,7 @@ extension SessionManager {
 }
 
 extension ManagedTask {
-  fileprivate func manage<Task: SessionTask>(_ task: Task, in manager: SessionManager) -> Task {
+  func manage<Task: SessionTask>(_ task: Task, in manager: SessionManager) -> Task {
     manage(task as SessionTask)
     if let created = hook({ $0.taskWasCreated }) {
       let session = manager.session

@@ -44,7 +44,7 @@ struct TaskEnding: Sendable {
 
   private mutating func serialize(_ handler: ManagedTask.Handler) {
     // A file was validated before it moved; it is the value.
-    if case .download = handler { return }
+    if handler.isOfDownload { return }
     if let file {
       value = file
       return
@@ -58,15 +58,27 @@ struct TaskEnding: Sendable {
   }
 
   private func finish(_ handler: ManagedTask.Handler, _ core: ManagerCore) {
-    core.complete {
+    let tell: @Sendable () -> Void = {
       switch handler {
       case .data(let handler): handler?(response, value, error)
       case .download(let handler): handler?(response, file, error)
+      case .awaitedDownload(let handler): handler(downloaded)
       case .call(let success, let failure):
         if let error { failure?(dataTask, error) } else if let dataTask { success?(dataTask, value) }
       }
       DispatchQueue.main.async { post() }
     }
+    // Who awaits goes on where it likes, though the manager's queue may be held up.
+    if case .awaitedDownload = handler { tell() } else { core.complete(tell) }
+  }
+
+  /// The end of a download that had a place to go.
+  private var downloaded: Result<(file: URL, response: Response), any Error> {
+    if let error { return .failure(error) }
+    guard let file, let response else {
+      return .failure(SessionError(.unknown, phase: .file, message: "the download ended without a file"))
+    }
+    return .success((file, response))
   }
 
   private func post() {

@@ -64,7 +64,7 @@ extension Session {
       }
     }
     if let listener { hooks.resumed = { listener.value?.resumed(at: $0, expected: $1) } }
-    let cancellation = CancellationRelay()
+    let cancellation = CancellationRelay<TaskRun> { $0.cancel() }
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { [hooks] continuation in
         let finish: DownloadConsumer.Completion = { result in
