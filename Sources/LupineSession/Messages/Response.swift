@@ -122,11 +122,12 @@ public struct Response: Sendable {
 
   /// The same for the body as it is delivered: nil where a coding is taken off on the way.
   func decodedLength(isDecoded: Bool) -> Int64? {
-    guard let length = expectedContentLength else { return nil }
-    guard let coding = head.fields.first(named: "content-encoding"), coding.lowercased() != "identity" else {
-      return length
+    guard let length = expectedContentLength, isDecoded, head.fields.has(.contentEncoding) else {
+      return expectedContentLength
     }
-    return isDecoded ? nil : length
+    // A coding that is not ours passes as it came.
+    let codings = try? ContentCodings.parse(head.fields.values(.contentEncoding))
+    return codings?.isEmpty == false ? nil : length
   }
 
   private static func decimal(_ bytes: Span<UInt8>) -> Int64? {

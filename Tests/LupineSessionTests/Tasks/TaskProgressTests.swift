@@ -84,8 +84,14 @@ import Testing
       ServerRoute("GET", "/coded") { _, connection in
         try connection.respond(fields: ["Content-Encoding": "gzip"], body: packed)
       },
+      ServerRoute("GET", "/foreign") { _, connection in
+        try connection.respond(fields: ["Content-Encoding": "zstd"], body: packed)
+      },
       ServerRoute("GET", "/plain") { _, connection in try connection.respond(body: bytes) },
     ]) { session, server in
+      let foreign = try await progress(of: Request(server.url("/foreign")), session)
+      #expect(foreign.countOfBytesReceived == Int64(packed.count))
+      #expect(foreign.countOfDecodedBytesExpectedToReceive == Int64(packed.count) && foreign.fractionReceived == 1)
       var request = try Request(server.url("/coded"))
       let coded = await progress(of: request, session)
       #expect(coded.countOfBytesReceived == 300_000)
