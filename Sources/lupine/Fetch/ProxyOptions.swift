@@ -26,7 +26,7 @@ struct ProxyOptions: ParsableArguments {
   @Option(
     name: .customLong("no-proxy"),
     help: ArgumentHelp(
-      "Hosts, networks and ports that are reached without a proxy, instead of those in no_proxy; '*' is all.",
+      "Hosts, networks and ports that are reached without a proxy, instead of those in no_proxy; '*' is all, '' none.",
       valueName: "list"))
   var exceptions: String?
 
@@ -43,10 +43,15 @@ struct ProxyOptions: ParsableArguments {
       var proxy = try Proxy(url)
       proxy.tunnelsPlaintext = tunnel
       if let credential = try credential() { proxy.credential = credential }
-      return .proxy(proxy, except: exceptions ?? "")
+      return .proxy(proxy, except: exceptions ?? Self.inheritedExceptions)
     } catch {
       throw .misuse("--proxy: \(error.message)")
     }
+  }
+
+  /// What the environment excepts, as with curl: also from a proxy that is given in another way.
+  static var inheritedExceptions: String {
+    ["no_proxy", "NO_PROXY"].lazy.compactMap(System.environment).first { !$0.isEmpty } ?? ""
   }
 
   private func credential() throws(SessionError) -> Credential? {
@@ -74,6 +79,6 @@ extension BatchRequest {
     proxy.tunnelsPlaintext = try members.boolean("tunnel") ?? false
     if let credential = try credential(members) { proxy.credential = credential }
     proxy.connectFields = try headers(members)
-    return .proxy(proxy, except: exceptions ?? "")
+    return .proxy(proxy, except: exceptions ?? ProxyOptions.inheritedExceptions)
   }
 }

@@ -77,7 +77,8 @@ import Testing
   }
 
   @Test func ofTheEnvironment() async throws {
-    let proxy = try ScriptedServer([[.readHead, .send(Self.hello), .waitForClose]])
+    let answer: [ScriptStep] = [.readHead, .send(Self.hello), .waitForClose]
+    let proxy = try ScriptedServer([answer, answer])
     defer { proxy.shutdown() }
     let origin = try LoopbackServer(routes: ServerRoute.standard())
     defer { origin.shutdown() }
@@ -87,6 +88,9 @@ import Testing
       // A field of whoever asks a CGI program.
       (["HTTP_PROXY": address], [], nil), (["ALL_PROXY": address, "NO_PROXY": "127.0.0.0/8"], [], nil),
       (["http_proxy": address], ["--no-proxy", "127.0.0.1"], nil),
+      // As with curl, it excepts from a proxy of the command line as well.
+      (["no_proxy": "127.0.0.1"], ["--proxy", address], nil), (["NO_PROXY": "127.0.0.1"], ["--proxy", address], nil),
+      (["no_proxy": "127.0.0.1"], ["--proxy", address, "--no-proxy", ""], "hello"),
     ]
     // Nothing of the test's own environment says anything of proxies; what sanitizers are told holds for the tool as well.
     let kept = ProcessInfo.processInfo.environment.filter { $0.key == "PATH" || $0.key.hasSuffix("SAN_OPTIONS") }
@@ -101,6 +105,25 @@ import Testing
       #expect(process.terminationStatus == 0)
       #expect(origin.requestCount == before + (row.text == nil ? 1 : 0), "\(row.environment)")
     }
-    #expect(proxy.recordedRequests.map(\.target) == [origin.url("/hello")])
+    #expect(proxy.recordedRequests.map(\.target) == [origin.url("/hello"), origin.url("/hello")])
+  }
+
+  @Test(arguments: [(member: "", isExcepted: true), (#", "noProxy": ""#, false)])
+  func exceptionsOfTheEnvironmentHoldForABatch(_ member: String, _ isExcepted: Bool) async throws {
+    let proxy = try ScriptedServer([[.readHead, .send(Self.hello), .waitForClose]])
+    defer { proxy.shutdown() }
+    let origin = try LoopbackServer(routes: ServerRoute.standard())
+    defer { origin.shutdown() }
+    let folder = try Folder()
+    let process = try Tool.process(["batch", "--concurrency", "1"], in: folder)
+    process.environment = ProcessInfo.processInfo.environment.merging(["no_proxy": "127.0.0.1"]) { $1 }
+    let way = #""proxy": {"url": "http://127.0.0.1:\#(proxy.port)"}"#
+    try folder.write(#"{"url": "\#(origin.url("/hello"))", \#(way)\#(member)}"#, to: "input")
+    process.standardInput = try FileHandle(forReadingFrom: folder.url("input"))
+    try folder.write("", to: "output")
+    process.standardOutput = try FileHandle(forWritingTo: folder.url("output"))
+    try await Tool.finish(process) { try process.run() }
+    #expect(process.terminationStatus == 0)
+    #expect(origin.requestCount == (isExcepted ? 1 : 0))
   }
 }
