@@ -23,6 +23,7 @@ extension TaskRun {
         answered(wait) { self.beginPrepared() }
         return
       }
+      endWaiting(wait)
       observer.willBeginDelayed(request) { [self] disposition in
         switch disposition {
         case .continueLoading: answered(wait) { self.beginPrepared() }
@@ -103,7 +104,7 @@ extension TaskRun {
   private func askForBody() {
     guard let observer else { return begin() }
     guard let wait = waitForAnswer() else { return }
-    endWaiting(wait, after: remainingNanoseconds(currentRequest, createdAt: nil))
+    endWaiting(wait)
     observer.needNewBody { [self] body in
       answered(wait) {
         guard let body else {
@@ -166,25 +167,26 @@ extension TaskRun {
     let isAwaited = state.withLock { state -> Bool in
       guard state.wait == wait else { return false }
       state.wait = nil
+      state.answerTimer = nil
       return true
     }
     if isAwaited { work() }
   }
 
   /// No exchange is under way whose deadline would end the task.
-  private func endWaiting(_ wait: Wait, after nanoseconds: Int64) {
-    guard nanoseconds <= Self.longestAnswer else { return }
-    after(Double(nanoseconds) / 1e9) { [weak self] in
+  private func endWaiting(_ wait: Wait) {
+    let timer = AnswerTimer(after: remainingNanoseconds(currentRequest, createdAt: nil)) { [weak self] in
       guard let self else { return }
       answered(wait) { self.finish(self.unanswered) }
     }
+    state.withLock { if $0.wait == wait { $0.answerTimer = timer } }
   }
 
   /// The same where a decision about a response is waited for whose exchange is over.
   func endDeciding() {
     let left = remainingNanoseconds(currentRequest, createdAt: nil)
-    guard left <= Self.longestAnswer, let number = state.withLock({ $0.gate.awaited }) else { return }
-    after(Double(left) / 1e9) { [weak self] in
+    guard let number = state.withLock({ $0.gate.awaited }) else { return }
+    let timer = AnswerTimer(after: left) { [weak self] in
       guard let self else { return }
       let held = state.withLock { state -> Int? in
         guard state.gate.awaited == number else { return nil }
@@ -195,10 +197,8 @@ extension TaskRun {
       unpause(.decision)
       drain(held)
     }
+    state.withLock { if $0.gate.awaited == number { $0.answerTimer = timer } }
   }
-
-  /// What the task may take in all beyond that, 10 minutes, does not bound an answer: such a timer cannot be taken back.
-  private static let longestAnswer: Int64 = 600_000_000_000
 
   private var unanswered: SessionError {
     SessionError(

@@ -277,6 +277,7 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
       guard !state.isEnding else { return nil }
       state.isEnding = true
       state.exchange = nil
+      state.answerTimer = nil
       let result = result(failure, now: now, &state)
       // The consumer of a task that delegates hear of may take time to end.
       return callbacks == nil ? settled(result, &state) : Ending(result: result)

@@ -49,6 +49,7 @@ extension TaskRun {
     var face: SessionTask?
     var error: SessionError?
     var delayedUntil: Instant?
+    var answerTimer: AnswerTimer?
   }
 }
 
@@ -108,6 +109,12 @@ extension TaskRun.State {
   var face: SessionTask? {
     get { rare?.face }
     set { change(isNothing: newValue == nil) { $0.face = newValue } }
+  }
+
+  /// Bounds the answer that is waited for.
+  var answerTimer: AnswerTimer? {
+    get { rare?.answerTimer }
+    set { change(isNothing: newValue == nil) { $0.answerTimer = newValue } }
   }
 
   var error: SessionError? {

@@ -1,9 +1,11 @@
+import FoundationEssentials
 import HTTPTypes
 import LupineBase
-import LupineSession
 import LupineTesting
 import LupineWire
 import Testing
+
+@testable import LupineSession
 
 /// Delegates that never answer: the task ends all the same, when it is cancelled and when its time is over.
 @Suite(.timeLimit(.minutes(5))) struct UnansweredTests {
@@ -46,6 +48,13 @@ import Testing
       completionHandler: @escaping @Sendable (Request?) -> Void
     ) {
       keep("redirect \(response.statusCode)") { completionHandler(request) }
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, willBeginDelayedRequest request: Request,
+      completionHandler: @escaping @Sendable (DelayedRequestDisposition) -> Void
+    ) {
+      keep("delayed") { completionHandler(.continueLoading) }
     }
 
     func session(
@@ -151,6 +160,40 @@ import Testing
       request.totalTimeout = .milliseconds(300)
       await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
     }
+  }
+
+  /// The time counts from the date on: before it nothing is asked.
+  @Test func aDelayedBeginningThatIsNeverAnswered() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    try await withDelegate([.completed]) { session, delegate in
+      var request = try Request(server.url("/hello"))
+      request.totalTimeout = .milliseconds(300)
+      let task = session.dataTask(with: request)
+      task.earliestBeginDate = Date(timeIntervalSinceNow: 0.4)
+      await expectTimeout(task, "delayed", SilentDelegate(.willBeginDelayed), delegate)
+      #expect(server.requestCount == 0)
+    }
+  }
+
+  /// Not with the time that the task may take: a week, where nothing is said, and as many timers as requests.
+  @Test func anAnswerLetsGoOfItsTimer() async throws {
+    let fired = Locked(0)
+    for after in [Int64(0), 1_000_000] {
+      var timer = AnswerTimer(after: after) { fired.withLock { $0 += 1 } }
+      #expect(timer != nil)
+      let count = fired.withLock { $0 }
+      #expect(await eventually { fired.withLock { $0 } > count || after == 0 && count > 0 })
+      timer = nil
+    }
+    weak var gone: AnswerTimer?
+    do {
+      let held = AnswerTimer(after: 1 << 59) { fired.withLock { $0 += 100 } }
+      gone = held
+      #expect(gone != nil)
+    }
+    #expect(gone == nil && fired.withLock { $0 } == 2)
+    #expect(AnswerTimer(after: .max) {} == nil)
   }
 
   /// No exchange is under way then, whose deadline could end the task.
