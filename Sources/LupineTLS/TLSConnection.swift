@@ -259,8 +259,6 @@ package final class TLSConnection {
 
   /// Records why the connection is dead. Without a reason it is found in the error queue.
   func fail(_ reason: TLSError? = nil) -> TLSError {
-    // RFC 5246, 7.2.2 and RFC 8446, 6.2: what was made with this peer so far is forgotten.
-    if state == .open, let key = sessionKey { options?.sessions?.remove(key) }
     let queued = OpenSSLError.drainConnectionFailure()
     let error: TLSError
     if isFlooded {
@@ -270,7 +268,21 @@ package final class TLSConnection {
     } else {
       error = reason ?? queued
     }
+    forgetSessions(error)
     state = .failed(error)
     return error
+  }
+
+  /// RFC 5246, 7.2.2 and RFC 8446, 6.2: what was made with this peer so far is forgotten.
+  private func forgetSessions(_ error: TLSError) {
+    guard let sessions = options?.sessions, let key = sessionKey else { return }
+    if state == .open { return sessions.remove(key) }
+    guard resumable != nil else { return }
+    // Some servers give out sessions that they abort on, for want of a session id context, say.
+    if case .alert(let alert) = error, alert != .closeNotify {
+      sessions.refuse(key, now: options?.now ?? Int64(time(nil)))
+    } else {
+      sessions.remove(key)
+    }
   }
 }

@@ -67,10 +67,17 @@ package final class TLSSessionCache: Sendable {
     var entries: [TLSSessionKey: Entry] = [:]
     var clock: UInt64 = 0
     var count = 0
+    /// Who ended a handshake because of a session that was offered, and until when none is; seconds since 1970.
+    var refusals: [TLSSessionKey: Int64] = [:]
   }
 
   /// Tickets kept for one key: as many connections can resume at the same time.
   static let limitPerKey = 32
+
+  /// A server that cannot resume what it gave out is not asked to for that long: each attempt costs a connection.
+  static let refusalSeconds: Int64 = 3600
+  /// Refusals kept; beyond it, all are forgotten.
+  static let refusalLimit = 256
 
   /// Tickets kept in all; beyond it, keys go in the order of least recent use.
   package let limit: Int
@@ -82,6 +89,9 @@ package final class TLSSessionCache: Sendable {
 
   /// Tickets kept now.
   package var count: Int { state.withLock { $0.count } }
+
+  /// Refusals kept now.
+  var refusalCount: Int { state.withLock { $0.refusals.count } }
 
   /// Forgets every session.
   package func removeAll() {
@@ -102,6 +112,7 @@ package final class TLSSessionCache: Sendable {
         state.entries[key] = nil
         state.count -= entry.tickets.count
       }
+      state.refusals = state.refusals.filter { $0.key.trustDomain != domain }
       return entries
     }
     // Freed outside the lock.
@@ -132,6 +143,10 @@ package final class TLSSessionCache: Sendable {
   func take(for key: TLSSessionKey, now: Int64) -> Ticket? {
     state.withLock { state in
       guard var entry = state.entries[key] else { return nil }
+      if let end = state.refusals[key] {
+        guard now >= end else { return nil }
+        state.refusals[key] = nil
+      }
       state.clock += 1
       entry.stamp = state.clock
       var found: Ticket?
@@ -149,6 +164,15 @@ package final class TLSSessionCache: Sendable {
       }
       state.entries[key] = entry.tickets.isEmpty ? nil : entry
       return found
+    }
+  }
+
+  /// The server ended a handshake because of a session that was offered: none is offered for a while, whatever it gives out.
+  func refuse(_ key: TLSSessionKey, now: Int64) {
+    remove(key)
+    state.withLock { state in
+      if state.refusals.count >= Self.refusalLimit { state.refusals = [:] }
+      state.refusals[key] = now + Self.refusalSeconds
     }
   }
 

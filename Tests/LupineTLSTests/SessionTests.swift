@@ -1,6 +1,8 @@
-import LupineTLS
+import Glibc
 import LupineTesting
 import Testing
+
+@testable import LupineTLS
 
 @Suite("Resumption")
 struct SessionTests {
@@ -205,6 +207,53 @@ struct SessionTests {
     pair.client.feed([23, 3, 3, 0, 32] + [UInt8](repeating: 0, count: 32))
     #expect(pair.client.failure == .badRecord)
     #expect(cache.count == 0)
+  }
+
+  @Test(
+    "A server that aborts on a session it gave out is asked without one for an hour", arguments: TLSVersion.allCases)
+  func refusedByTheServer(version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let server = try serverContext()
+    let now = Int64(time(nil))
+    func pair(after seconds: Int64) throws -> Pair {
+      try makePair(client: policy, server: server) {
+        $0.sessions = cache
+        $0.now = now + seconds
+      }
+    }
+    try pair(after: 0).run()
+    #expect(cache.count > 0)
+    let refused = try pair(after: 1)
+    _ = try refused.client.connection.handshake()
+    // Fatal, internal_error: what OpenSSL says that wants client certificates and has no session id context.
+    refused.client.feed([21, 3, 3, 0, 2, 2, 80])
+    #expect(refused.client.failure == .alert(.internalError))
+    #expect(cache.count == 0)
+    for seconds in [2, 3, TLSSessionCache.refusalSeconds, TLSSessionCache.refusalSeconds + 1] {
+      let pair = try pair(after: seconds)
+      pair.run()
+      #expect(pair.client.failure == nil)
+      #expect(pair.client.connection.info.isResumed == (seconds > TLSSessionCache.refusalSeconds))
+      #expect(cache.count > 0)
+    }
+  }
+
+  @Test("Refusals are bounded, and go with their trust domain")
+  func refusalsAreBounded() throws {
+    let cache = TLSSessionCache()
+    func key(_ host: Int, _ domain: UInt64) -> TLSSessionKey {
+      TLSSessionKey(
+        context: 1, host: "\(host)", port: 443, trustDomain: TLSTrustDomain(identifier: domain), isDeferred: false)
+    }
+    for host in 0..<TLSSessionCache.refusalLimit { cache.refuse(key(host, 1), now: 0) }
+    #expect(cache.refusalCount == TLSSessionCache.refusalLimit)
+    cache.refuse(key(-1, 2), now: 0)
+    #expect(cache.refusalCount == 1)
+    cache.removeAll(of: TLSTrustDomain(identifier: 1))
+    #expect(cache.refusalCount == 1)
+    cache.removeAll(of: TLSTrustDomain(identifier: 2))
+    #expect(cache.refusalCount == 0)
   }
 
   @Test("A connection that was dropped without a goodbye may be resumed", arguments: TLSVersion.allCases)
