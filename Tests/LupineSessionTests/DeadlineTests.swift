@@ -95,6 +95,39 @@ import Testing
     }
   }
 
+  /// The connection that was waited for ends, and another is opened: only from then on does nothing move.
+  @Test func openingAfterQueueingHasTheWholeTime() async throws {
+    let (go, later) = (try Latch(), try Latch())
+    let tunnel = ScriptBytes("HTTP/1.1 200 OK\r\n\r\n")
+    let last = ScriptBytes("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\none")
+    let proxy = try ScriptedServer([
+      [.readHead, .send(tunnel), .readHead, .stall(go), .send(last), .waitForClose],
+      [.readHead, .stall(later), .send(tunnel), .readHead, .send(reply("two")), .waitForClose],
+    ])
+    defer { proxy.shutdown() }
+    var way = try Proxy("http://127.0.0.1:\(proxy.port)")
+    way.tunnelsPlaintext = true
+    try await withSession(ports: [proxy.port]) { [way] configuration in
+      configuration.maximumConnectionsPerHost = 1
+      configuration.proxy = .proxy(way)
+    } _: { session in
+      let first = Task { try await session.text("http://a.example/1").0 }
+      #expect(await eventually { proxy.recordedRequests.count == 2 })
+      var request = try Request("http://a.example/2")
+      request.timeoutInterval = .seconds(1)
+      let second = Task { [request] in try await session.text(request).0 }
+      let start = ContinuousClock.now
+      #expect(await eventually { await session.poolStatistics().waits == 2 })
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(700) }
+      go.release()
+      #expect(await eventually { proxy.recordedRequests.count == 3 })
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(1_300) }
+      later.release()
+      #expect(try await first.value == "one")
+      #expect(try await second.value == "two")
+    }
+  }
+
   /// A server that accepts and says nothing.
   @Test func handshake() async throws {
     try await withScript([[.stall(nil)]], configure: { $0.tlsTimeout = Self.short }) { session, server in

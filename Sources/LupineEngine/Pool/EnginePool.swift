@@ -252,25 +252,31 @@ package final class EnginePool {
       phase = .total
     } else if timer.deadlines.poolWait <= context.now {
       phase = .poolWait
-    } else if machine.value.waitsForOpening(token), let opening = openingPhase(of: transfer.request.key) {
-      phase = opening
     } else {
       // A limit of nothing would be due again in every turn.
       let idle = max(transfer.request.deadlines.idle ?? .max, 1_000_000)
-      timer.deadlines.idle = context.now.advanced(byNanoseconds: idle)
-      transfer.waitTimer = context.schedule(at: timer.deadlines.next, timer)
-      return
+      let opening = machine.value.waitsForOpening(token) ? latestOpening(for: transfer.request.key) : nil
+      let end = (opening?.begunAt ?? context.now).advanced(byNanoseconds: idle)
+      if end > context.now {
+        timer.deadlines.idle = end
+        transfer.waitTimer = context.schedule(at: timer.deadlines.next, timer)
+        return
+      }
+      phase = opening?.phase ?? .poolWait
     }
     _ = machine.value.cancel(token)
     end(transfer, .deadline(phase), phase)
   }
 
-  /// What the first of the connections that are being opened for `key` is doing.
-  private func openingPhase(of key: PoolKey) -> TransferPhase? {
+  /// What the last begun of the openings for `key` is doing: until it began, something moved.
+  private func latestOpening(for key: PoolKey) -> (phase: TransferPhase, begunAt: Instant)? {
+    var latest: (phase: TransferPhase, begunAt: Instant)?
     for case let connection? in connections.value where connection.key == key {
-      if let phase = connection.openingPhase { return phase }
+      guard let phase = connection.openingPhase else { continue }
+      let begunAt = machine.value.openingBegan(connection.identifier)
+      if latest.map({ $0.begunAt < begunAt }) ?? true { latest = (phase, begunAt) }
     }
-    return nil
+    return latest
   }
 
   private func armExpiry() {

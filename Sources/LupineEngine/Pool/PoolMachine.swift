@@ -271,6 +271,11 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     return host.opening > 0 && host.live == host.opening
   }
 
+  /// When the opening of a connection began that is not open yet.
+  package func openingBegan(_ connection: ConnectionIdentifier) -> Instant {
+    connections[connection.index].openedAt
+  }
+
   // MARK: Inside
 
   private mutating func closed(
