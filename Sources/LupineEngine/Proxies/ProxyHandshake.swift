@@ -270,7 +270,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
         }
       } catch {
         canRead = false
-        fail(.io(error))
+        if tunnel?.machine.mayBeGone == true { closed() } else { fail(.io(error)) }
       }
     }
   }

@@ -33,11 +33,11 @@ package enum TunnelError: Error, Sendable {
 ///
 ///     asking -> established                  2xx: what follows its head belongs to the tunnel
 ///     asking -> answering -> asking          407 that can be answered: its body is read, then the request goes out again, on the same
-///                                            connection if its framing allows that, else on another
+///                                            connection if its framing allows that, else on another, or if the proxy hangs up unannounced
 ///     asking -> failed                       anything else
 ///
 /// Invariants: the body of a 407 is read up to `discardLimit` and shown to nobody; not a byte behind an answer is taken; CONNECT goes out
-/// at most `1 + ProxyAuthentication.maximumRounds` times.
+/// at most `1 + ProxyAuthentication.maximumRounds` times, and once more for each that found the proxy gone.
 package struct ConnectTunnel: ~Copyable, Sendable {
   package enum Step: Equatable, Sendable {
     case needMore
@@ -57,6 +57,8 @@ package struct ConnectTunnel: ~Copyable, Sendable {
   private let fields: [(name: String, value: String)]
   private var isAnswering = false
   private var isEstablished = false
+  /// The request went out on the connection of a 407, and nothing has come since: the proxy may have closed it behind its answer.
+  private var isResent = false
   private var discarded = 0
 
   /// - Parameters:
@@ -98,6 +100,7 @@ package struct ConnectTunnel: ~Copyable, Sendable {
 
   /// Takes bytes of the proxy from `offset` on, and moves it past them.
   package mutating func receive(_ input: Span<UInt8>, _ offset: inout Int) throws(TunnelError) -> Step {
+    if offset < input.count { isResent = false }
     while true {
       switch try next(input, &offset) {
       case .needMore: return .needMore
@@ -119,14 +122,19 @@ package struct ConnectTunnel: ~Copyable, Sendable {
         if isEstablished { return .established }
         let isReusable = parser.reuseVerdict == .reusable
         let head = try request()
+        isResent = isReusable
         return isReusable ? .send(head) : .reconnect(head)
       }
     }
   }
 
+  /// Whether the proxy may be gone without a fault of anybody's (RFC 9112 section 9.5), so that `finish` asks it anew.
+  package var mayBeGone: Bool { isAnswering || isResent }
+
   /// The proxy hung up.
   package mutating func finish() throws(TunnelError) -> Step {
-    guard isAnswering else { throw .closed }
+    guard mayBeGone else { throw .closed }
+    isResent = false
     return .reconnect(try request())
   }
 

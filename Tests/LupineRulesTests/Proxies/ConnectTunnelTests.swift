@@ -119,6 +119,56 @@ import Testing
     return log
   }
 
+  @Test func aProxyThatIsGoneBehindItsAnswerIsAskedAnewOnce() throws {
+    let credentials = ProxyCredentials(.password(user: "u", password: "p"))
+    var machine = ConnectTunnel(
+      authority: "h:443", fields: [],
+      authentication: ProxyAuthentication(credentials, isSecure: false, remembered: nil, tools: Self.tools),
+      limits: WireLimits())
+    _ = try machine.request()
+    expectMayBeGone(machine, false)
+    let answer = Array(Self.asked(Self.digest).utf8)
+    var offset = 0
+    guard case .send(let second) = try machine.receive(answer.span, &offset) else { throw Unexpected() }
+    expectMayBeGone(machine, true)
+    guard case .reconnect(let third) = try machine.finish() else { throw Unexpected() }
+    // With a count of its own: the proxy may have seen the other.
+    #expect(String(decoding: second, as: UTF8.self).contains("nc=00000001"))
+    #expect(String(decoding: third, as: UTF8.self).contains("nc=00000002"))
+    expectMayBeGone(machine, false)
+    let isOver = Self.isOver(&machine)
+    #expect(isOver)
+  }
+
+  @Test func aProxyThatHasBegunToAnswerIsNotAskedAnew() throws {
+    let credentials = ProxyCredentials(.password(user: "u", password: "p"))
+    var machine = ConnectTunnel(
+      authority: "h:443", fields: [],
+      authentication: ProxyAuthentication(credentials, isSecure: false, remembered: nil, tools: Self.tools),
+      limits: WireLimits())
+    _ = try machine.request()
+    let answer = Array((Self.asked(Self.basic) + "H").utf8)
+    var offset = 0
+    guard case .send = try machine.receive(answer.span, &offset) else { throw Unexpected() }
+    let step = try machine.receive(answer.span, &offset)
+    #expect(step == .needMore)
+    expectMayBeGone(machine, false)
+    let isOver = Self.isOver(&machine)
+    #expect(isOver)
+  }
+
+  private struct Unexpected: Error {}
+
+  // A machine that cannot be copied is no operand of an expectation.
+  private func expectMayBeGone(
+    _ machine: borrowing ConnectTunnel, _ expected: Bool, sourceLocation: SourceLocation = #_sourceLocation
+  ) {
+    let found = machine.mayBeGone
+    #expect(found == expected, sourceLocation: sourceLocation)
+  }
+
+  private static func isOver(_ machine: inout ConnectTunnel) -> Bool { (try? machine.finish()) == nil }
+
   private static func scheme(_ head: [UInt8]) -> String {
     let text = String(decoding: head, as: UTF8.self)
     #expect(text.hasPrefix("CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n"))

@@ -107,6 +107,32 @@ import Testing
     }
   }
 
+  /// The length of the body says that the connection goes on, and then it does not: as goproxy refuses.
+  @Test func a407ToConnectThatClosesUnannouncedIsAnsweredOnAnother() async throws {
+    let identity = try TestIdentity.server()
+    let refusal = ScriptBytes(
+      "HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic realm=p\r\nProxy-Connection: close\r\nContent-Length: 3\r\n\r\nwho"
+    )
+    try await withProxy(
+      [
+        [.readHead, .sendAndFinish(refusal), .waitForClose],
+        [.readHead, .send(Self.established), .startTLS(identity), .readHead, .send(reply("hi")), .waitForClose],
+      ], userinfo: "user:pass@"
+    ) { session, proxy in
+      try await session.expect("hi", from: "https://localhost/")
+      #expect(proxy.connectionCount == 2)
+    }
+    // Once: a proxy that hangs up on an answer that was all it got means it.
+    try await withProxy(
+      [[.readHead, .sendAndFinish(refusal), .waitForClose], [.readHead, .reset]],
+      userinfo: "user:pass@"
+    ) { session, proxy in
+      let error = try await failure { try await session.data(from: "https://localhost/") }
+      #expect(error.code == .proxyFailed)
+      #expect(proxy.connectionCount == 2)
+    }
+  }
+
   @Test func a407ToAForwardedRequestIsAnsweredOnceAndRemembered() async throws {
     try await withProxy(
       [
