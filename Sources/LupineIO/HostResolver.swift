@@ -84,8 +84,8 @@ package enum HostLiteral {
     return nil
   }
 
-  /// Lower case, without the dot of a fully qualified name.
-  package static func canonical(_ host: String) -> String {
+  /// Lower case, without the dot of a fully qualified name. Not for a lookup: without the dot, the domains of a search list are tried.
+  private static func canonical(_ host: String) -> String {
     var name = host.lowercased()
     if name.hasSuffix("."), name.utf8.count > 1 { name.removeLast() }
     return name

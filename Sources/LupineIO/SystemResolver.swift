@@ -108,7 +108,7 @@ package final class SystemResolver: HostResolver {
   package func immediateAnswer(host: String, port: UInt16) -> Answer? {
     if let answer = HostLiteral.answer(host: host, port: port) { return answer }
     let now = now()
-    let name = HostLiteral.canonical(host)
+    let name = host.lowercased()
     return state.withLock { state in
       guard let answer = state.cache.answer(for: name, now: now) else { return nil }
       state.counters.cached += 1
@@ -123,7 +123,7 @@ package final class SystemResolver: HostResolver {
       completion(answer)
       return ResolveToken()
     }
-    let name = HostLiteral.canonical(host)
+    let name = host.lowercased()
     let (number, step) = enter(name, Waiter(port: port, completion: completion))
     switch step {
     case .joined: break

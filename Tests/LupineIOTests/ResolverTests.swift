@@ -79,7 +79,7 @@ private let address = SocketAddress.v4(IPv4Address(192, 0, 2, 1), port: 0)
     let answers = Answers()
     _ = resolver.resolve(host: "A.example", port: 1, completion: answers.add)
     try #require(service.entered.wait())
-    for port in 2...5 { _ = resolver.resolve(host: "a.EXAMPLE.", port: UInt16(port), completion: answers.add) }
+    for port in 2...5 { _ = resolver.resolve(host: "a.EXAMPLE", port: UInt16(port), completion: answers.add) }
     #expect(resolver.immediateAnswer(host: "a.example", port: 1) == nil)
     service.answer(.success([address]))
     for _ in 0..<5 { try #require(answers.wait()) }
@@ -93,6 +93,22 @@ private let address = SocketAddress.v4(IPv4Address(192, 0, 2, 1), port: 0)
     #expect(resolver.counters.lookups == 1)
     #expect(resolver.counters.joined == 4)
     #expect(resolver.counters.cached == 1)
+    resolver.stop()
+  }
+
+  /// A name service tries the domains of its search list for a name without the dot, and may find another host.
+  @Test func theFinalDotOfANameIsPartOfIt() throws {
+    let service = Service()
+    let resolver = try SystemResolver(lookUp: service.lookUp)
+    let answers = Answers()
+    for host in ["a.example.", "A.example"] {
+      _ = resolver.resolve(host: host, port: 1, completion: answers.add)
+      try #require(service.entered.wait())
+      service.answer(.success([address]))
+      try #require(answers.wait())
+    }
+    #expect(service.names == ["a.example.", "a.example"])
+    #expect(HostLiteral.answer(host: "LOCALHOST.", port: 1) == HostLiteral.answer(host: "localhost", port: 1))
     resolver.stop()
   }
 
