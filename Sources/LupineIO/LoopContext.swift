@@ -240,7 +240,8 @@ package final class LoopContext {
   private func poll() -> Int {
     var timeout: Int64 = 0
     if requeued.isEmpty, world == nil {
-      timeout = nextTimer.map { max($0.nanoseconds(since: now), 0) } ?? -1
+      // By a fresh clock: the turn may have taken long, and what became due meanwhile would wait as long again.
+      timeout = nextTimer.map { max($0.nanoseconds(since: refreshNow()), 0) } ?? -1
       if timeout != 0, !loop.mailbox.prepareSleep() { timeout = 0 }
     }
     let count = unsafe SystemCalls.epollWait(epoll, events, nanoseconds: timeout, precise: isPrecise)

@@ -123,6 +123,21 @@ import Testing
     #expect(measured.allSatisfy { $0 >= 0 })
   }
 
+  /// A turn that takes long is not added to what a timer waits for.
+  @Test func aTimerThatCameDueInALongTurnFiresBehindIt() throws {
+    let waited = Locked<Int64>(0)
+    try onLoop { context in
+      let start = context.refreshNow()
+      let alarm = Alarm { _ in
+        waited.withLock { $0 = EventLoop.monotonicNow().nanoseconds(since: start) }
+        context.loop.stop()
+      }
+      _ = context.schedule(at: start.advanced(byNanoseconds: 400_000_000), alarm)
+      while EventLoop.monotonicNow().nanoseconds(since: start) < 390_000_000 {}
+    }
+    #expect((400_000_000..<700_000_000).contains(waited.withLock { $0 }))
+  }
+
   @Test func epollRoundsUpWithoutNanoseconds() throws {
     let epoll = try SystemCalls.makeEpoll()
     let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 1)
