@@ -64,6 +64,25 @@ import Testing
     }
   }
 
+  /// The bytes of an answer that nobody reads to its end are those of its own transaction.
+  @Test func largeRefusalIsCountedOnce() async throws {
+    let head = "HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic realm=p\r\nContent-Length: 300000\r\n\r\n"
+    let refusal = ScriptBytes(head + String(repeating: "x", count: 300_000))
+    let server = try ScriptedServer([
+      [.readHead, .send(refusal), .waitForClose], [.readHead, .send(reply("hi")), .waitForClose],
+    ])
+    defer { server.shutdown() }
+    let proxy = try proxy(server, "user:secret@")
+    try await withSession(ports: [server.port], configure: { $0.proxy = .proxy(proxy) }) { session in
+      let (text, response) = try await session.text("http://a.example/")
+      #expect(text == "hi")
+      let transactions = response.metrics.transactions
+      #expect(transactions.count == 2)
+      #expect(transactions.first?.responseHeaderBytes == Int64(head.utf8.count))
+      #expect(transactions.last?.responseHeaderBytes == Int64(reply("hi").bytes.count - 2))
+    }
+  }
+
   /// curl CVE-2026-11856, CVE-2026-8927, CVE-2026-7168: the state of Digest outlived the proxy that it was made for.
   @Test func cve202611856() async throws {
     func script(_ nonce: String) -> [ScriptStep] {
