@@ -8,6 +8,7 @@ internal import LupineWire
 /// States, and their legal successors:
 ///
 ///     new -> waiting (for a connection) -> attached (to one) -> ended
+///     new, waiting -> parked (paused before there was a connection) -> waiting
 ///     attached -> waiting (the reused connection died, 417 refused the expectation, or a proxy asked who it is) ; every state -> ended
 ///
 /// Invariant: `end` passes exactly once to the handler, which is released then.
@@ -18,6 +19,7 @@ open class Transfer {
   enum State {
     case new
     case waiting(PoolMachine<PoolKey, Transfer>.WaiterToken)
+    case parked
     case attached(Connection)
     case ended
   }
@@ -92,11 +94,12 @@ open class Transfer {
 
   // MARK: For the handler
 
-  /// Stops the delivery of body bytes, and the socket behind it: after those already read, or where a content coding is undone, after the
+  /// Stops the delivery of body bytes, and the socket behind it; before there is a connection, the wait for one. It stops after those already read, or where a content coding is undone, after the
   /// buffer of at most 32 KiB that is being delivered.
   package final func pause() {
     pausing = true
     clock.isPaused = true
+    pool?.park(self)
   }
 
   /// Resumes delivery.
@@ -104,7 +107,11 @@ open class Transfer {
     guard isPaused else { return }
     pausing = false
     clock.isPaused = false
-    if case .attached(let connection) = state { connection.resumeReading() }
+    switch state {
+    case .attached(let connection): connection.resumeReading()
+    case .parked: pool?.unpark(self)
+    case .new, .waiting, .ended: break
+    }
   }
 
   /// The body is of no interest: it is dropped undecoded, up to 64 KiB, to keep the connection; past that the connection is closed.

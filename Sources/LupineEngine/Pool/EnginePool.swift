@@ -48,6 +48,8 @@ package final class EnginePool {
   let trustDesk: TrustDesk?
   /// What proxies accepted.
   var proxies = ProxyMemory()
+  /// See `park`.
+  var parked: [ObjectIdentifier: Transfer] = [:]
 
   init(configuration: PoolConfiguration, core: EngineCore) {
     self.configuration = configuration
@@ -80,6 +82,11 @@ package final class EnginePool {
         return
       }
     }
+    if transfer.isPaused { hold(transfer) } else { acquire(transfer) }
+  }
+
+  /// Gives the transfer a connection, or a place in the queue for one.
+  func acquire(_ transfer: Transfer) {
     let now = context.now
     while true {
       let answer = machine.value.acquire(
@@ -116,6 +123,9 @@ package final class EnginePool {
       end(transfer, error, .poolWait)
     case .waiting(let token):
       _ = machine.value.cancel(token)
+      end(transfer, error, .poolWait)
+    case .parked:
+      parked[ObjectIdentifier(transfer)] = nil
       end(transfer, error, .poolWait)
     case .attached(let connection):
       connection.cancelExchange(
@@ -236,7 +246,15 @@ package final class EnginePool {
       at: waits.next, WaitTimer(pool: self, transfer: transfer, deadlines: waits))
   }
 
-  private func disarmWait(of transfer: Transfer) {
+  /// Of a transfer that nothing is done for.
+  func armTotal(of transfer: Transfer) {
+    guard let total = transfer.request.deadlines.total else { return }
+    let waits = WaitDeadlines(total: transfer.clock.createdAt.advanced(byNanoseconds: total))
+    transfer.waitTimer = context.schedule(
+      at: waits.next, WaitTimer(pool: self, transfer: transfer, deadlines: waits))
+  }
+
+  func disarmWait(of transfer: Transfer) {
     if let timer = transfer.waitTimer { context.cancel(timer) }
     transfer.waitTimer = nil
   }
@@ -246,6 +264,10 @@ package final class EnginePool {
   fileprivate func waitTimedOut(_ timer: WaitTimer) {
     let transfer = timer.transfer
     transfer.waitTimer = nil
+    if case .parked = transfer.state {
+      parked[ObjectIdentifier(transfer)] = nil
+      return end(transfer, .deadline(.total), .total)
+    }
     guard case .waiting(let token) = transfer.state else { return }
     var phase: TransferPhase
     if timer.deadlines.total <= context.now {
@@ -305,6 +327,7 @@ package final class EnginePool {
     guard cancelling else { return }
     isClosed = true
     for transfer in machine.value.drainWaiters() { end(transfer, .cancelled, .poolWait) }
+    for transfer in parked.values { cancel(transfer, .cancelled) }
     for connection in connections.value {
       guard let connection else { continue }
       if let transfer = connection.transfer {
@@ -342,7 +365,7 @@ package final class EnginePool {
   }
 
   /// Whether nothing of the pool is left on the loop.
-  package var isEmpty: Bool { machine.value.live == 0 && machine.value.waiting == 0 }
+  package var isEmpty: Bool { machine.value.live == 0 && machine.value.waiting == 0 && parked.isEmpty }
 }
 
 /// What a waiting transfer waits for at most.
