@@ -7,23 +7,32 @@ struct FetchRun {
   private let plan: FetchPlan
   private let console: Console
   private let output: OutputOptions
+  /// Nil unless there is verbose output.
+  private let transcript: Transcript?
 
   init(_ plan: FetchPlan, output: OutputOptions, console: Console = .current) {
     self.plan = plan
     self.output = output
     self.console = console
+    transcript =
+      output.verbose ? Transcript(HeadPrinter(style: console.errorStyle, showsSecrets: output.showSecrets)) : nil
   }
 
   func run() async throws {
-    let session = try Session(plan.configuration)
+    var configuration = plan.configuration
+    if let transcript {
+      let transport = try configuration.transport ?? NetworkTransport(configuration)
+      configuration.transport = VerboseTransport(transport, transcript)
+    }
+    let session = try Session(configuration)
     do {
       let final = output.download ? try await download(session) : try await fetch(session)
       if output.verbose { tellEnd(final) }
       if output.timing { tellTiming(final.metrics) }
       try checkStatus(final)
-    } catch let error as SessionError {
-      if output.verbose { tell(error) }
-      if output.timing, let metrics = error.metrics { tellTiming(metrics) }
+    } catch {
+      transcript?.tell()
+      if output.timing, let metrics = (error as? SessionError)?.metrics { tellTiming(metrics) }
       throw error
     }
   }
@@ -62,22 +71,13 @@ struct FetchRun {
 
   /// Everything up to and with the head of the final response.
   private func show(_ response: Response) throws {
-    if output.verbose {
-      let printer = HeadPrinter(style: console.errorStyle, showsSecrets: output.showSecrets)
-      tell(response.redirects, printer)
-      System.tell(printer.request(response.requestHead) + "\n")
-      for head in response.informational { System.tell(printer.response(head) + "\n") }
-      System.tell(printer.response(response.head) + "\n")
+    if let transcript {
+      // Nothing was sent for what the cache has.
+      if response.requestHead.isEmpty { transcript.note(response: response.head) }
+      transcript.tell()
     } else if console.outputIsTerminal, !output.body, !output.download, output.output == nil {
       let printer = HeadPrinter(style: console.outputStyle, showsSecrets: true, marks: false)
       try System.print(printer.response(response.head) + "\n")
-    }
-  }
-
-  private func tell(_ redirects: [Response.Redirect], _ printer: HeadPrinter) {
-    for redirect in redirects {
-      System.tell(printer.request(redirect.requestHead) + "\n")
-      System.tell(printer.response(redirect.head) + "\n")
     }
   }
 
@@ -85,19 +85,6 @@ struct FetchRun {
   private func tellEnd(_ response: Response) {
     let printer = HeadPrinter(style: console.errorStyle, showsSecrets: output.showSecrets)
     if !response.trailers.isEmpty { System.tell("\n" + printer.trailers(response.trailers)) }
-  }
-
-  /// How far a request came that failed before its response.
-  private func tell(_ error: SessionError) {
-    let printer = HeadPrinter(style: console.errorStyle, showsSecrets: output.showSecrets)
-    if error.response == nil || error.code == .redirectRefused || error.code == .tooManyRedirects {
-      if let response = error.response {
-        tell(response.redirects, printer)
-        System.tell(printer.request(response.requestHead) + "\n" + printer.response(response.head) + "\n")
-      } else if !error.requestHead.isEmpty, error.requestBytesSent {
-        System.tell(printer.request(error.requestHead) + "\n")
-      }
-    }
   }
 
   private func tellTiming(_ metrics: TaskMetrics) {

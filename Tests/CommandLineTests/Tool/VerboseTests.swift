@@ -1,0 +1,88 @@
+import Foundation
+import LupineTesting
+import Testing
+
+@testable import lupine
+
+/// Which heads `--verbose` shows: those that went over the wire, all of them, and no others.
+@Suite(.timeLimit(.minutes(3))) struct VerboseTests {
+  /// The first lines of the heads.
+  private func lines(_ outcome: Tool.Outcome) -> [String] {
+    outcome.error.split(separator: "\n").map { String($0) }.filter {
+      $0.hasPrefix("> GET ") || $0.hasPrefix("< HTTP/1.1 ")
+    }
+  }
+
+  @Test func redirectToNobody() async throws {
+    let gone = try LoopbackServer { _, _ in }
+    let target = gone.url("/b")
+    gone.shutdown()
+    let server = try LoopbackServer { _, connection in try connection.respond(302, fields: ["Location": target]) }
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/a"), "-vF"])
+    #expect(outcome.status == 3)
+    #expect(lines(outcome) == ["> GET /a HTTP/1.1", "< HTTP/1.1 302 Found"], "\(outcome.error)")
+  }
+
+  @Test func tooManyRedirects() async throws {
+    let server = try LoopbackServer { request, connection in
+      try connection.respond(302, fields: ["Location": request.path + "a"])
+    }
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/a"), "-v", "--max-redirects", "1"])
+    #expect(
+      lines(outcome) == [
+        "> GET /a HTTP/1.1", "< HTTP/1.1 302 Found", "> GET /aa HTTP/1.1", "< HTTP/1.1 302 Found",
+      ], "\(outcome.error)")
+  }
+
+  @Test func challenge() async throws {
+    let authority = DigestAuthority(user: "Mufasa", password: "Circle of Life")
+    let server = try LoopbackServer { request, connection in
+      if try authority.admit(request, connection) { try connection.respond(text: "Welcome.") }
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let arguments = [server.url("/a"), "-v", "-a", "Mufasa:Circle of Life"]
+    for more in [[], ["--har", "h"], ["-d"]] {
+      let outcome = try await Tool.run(arguments + more, in: folder)
+      #expect(outcome.status == 0)
+      #expect(
+        lines(outcome) == [
+          "> GET /a HTTP/1.1", "< HTTP/1.1 401 Unauthorized", "> GET /a HTTP/1.1", "< HTTP/1.1 200 OK",
+        ], "\(outcome.error)")
+    }
+  }
+
+  /// A request without an answer was sent all the same.
+  @Test func noAnswer() async throws {
+    let server = try LoopbackServer { _, connection in connection.abort() }
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/a"), "-v"])
+    #expect(outcome.status == 5 && lines(outcome) == ["> GET /a HTTP/1.1"], "\(outcome.error)")
+  }
+
+  @Test func informational() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.sendInformational(103, fields: ["Link": "</a>"])
+      try connection.respond(text: "a")
+    }
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/a"), "-v"])
+    #expect(
+      lines(outcome) == ["> GET /a HTTP/1.1", "< HTTP/1.1 103 Early Hints", "< HTTP/1.1 200 OK"], "\(outcome.error)")
+  }
+
+  /// Of what the cache has there was no request.
+  @Test func cached() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.respond(fields: ["Cache-Control": "max-age=1000"], text: "a")
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let first = try await Tool.run([server.url("/a"), "-v", "--cache", "kept"], in: folder)
+    #expect(lines(first) == ["> GET /a HTTP/1.1", "< HTTP/1.1 200 OK"], "\(first.error)")
+    let second = try await Tool.run([server.url("/a"), "-v", "--cache", "kept"], in: folder)
+    #expect(lines(second) == ["< HTTP/1.1 200 OK"] && server.requestCount == 1, "\(second.error)")
+  }
+}
