@@ -61,8 +61,9 @@ struct BenchCommand: AsyncParsableCommand {
 
   mutating func run() async throws {
     let payload = PayloadOptions(json: false, form: form, raw: raw, headers: [])
-    let plan = try FetchPlan(
-      target: try Target(arguments), payload: payload, connection: connection, authentication: authentication)
+    let target = try Target(arguments)
+    try InputUsers.check(items: target.items, payload: payload, credentials: [("--auth", authentication.auth)])
+    let plan = try FetchPlan(target: target, payload: payload, connection: connection, authentication: authentication)
     System.raiseDescriptorLimit()
     var results = [try await measure(plan, reuse: !noReuse)]
     if compare { results.append(try await measure(plan, reuse: false)) }

@@ -42,20 +42,24 @@ enum CredentialText {
   /// Bytes of a file of credentials.
   private static let limit = 64 * 1024
 
-  /// The text itself, or the first line of a file.
+  /// The text itself, or the first line of a file or of standard input.
   static func read(_ text: String) throws(CommandFailure) -> String {
     guard text.hasPrefix("@") else { return text }
     let path = String(text.dropFirst())
     var bytes: [UInt8] = []
     do throws(System.Failure) {
-      let file = try InputFile(path == "-" ? "/dev/stdin" : path)
-      while bytes.count < limit, case let chunk = try file.read(upTo: limit), !chunk.isEmpty { bytes += chunk }
+      if path == "-" {
+        bytes = try System.inputLine(limit: limit)
+      } else {
+        let file = try InputFile(path)
+        while bytes.count < limit, case let chunk = try file.read(upTo: limit), !chunk.isEmpty { bytes += chunk }
+      }
     } catch {
       throw .misuse(error.description)
     }
     let line = bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
     guard let text = String(validating: line, as: UTF8.self), line.count < limit else {
-      throw .misuse("the credentials in \(path) are no line of text")
+      throw .misuse("the credentials in \(path == "-" ? "standard input" : path) are no line of text")
     }
     return text
   }

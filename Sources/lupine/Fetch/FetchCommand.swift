@@ -43,8 +43,11 @@ struct FetchCommand: AsyncParsableCommand {
   mutating func run() async throws {
     let payload = PayloadOptions(
       json: body.json, form: body.form, raw: body.raw, multipart: body.multipart, headers: body.header)
-    var plan = try FetchPlan(
-      target: try Target(arguments), payload: payload, connection: connection, authentication: authentication)
+    let target = try Target(arguments)
+    try InputUsers.check(
+      items: target.items, payload: payload,
+      credentials: [("--auth", authentication.auth), ("--proxy-auth", proxy.auth)])
+    var plan = try FetchPlan(target: target, payload: payload, connection: connection, authentication: authentication)
     if let proxy = try proxy.configuration() { plan.configuration.proxy = proxy }
     // Progress and ranges count the bytes as they are sent.
     if output.download { plan.request.acceptsCompressedContent = false }

@@ -76,6 +76,18 @@ enum System {
     }
   }
 
+  /// The line that begins standard input, without its end; cut at `limit` bytes.
+  ///
+  /// Byte by byte: a writer that says no more may keep the pipe open, and what follows the line is for whoever reads on.
+  static func inputLine(limit: Int) throws(Failure) -> [UInt8] {
+    var line: [UInt8] = []
+    while line.count < limit, let byte = try read(Stream.input.rawValue, upTo: 1, name: "standard input").first {
+      if byte == UInt8(ascii: "\n") { break }
+      line.append(byte)
+    }
+    return line
+  }
+
   // MARK: Surroundings
 
   static func environment(_ name: String) -> String? {

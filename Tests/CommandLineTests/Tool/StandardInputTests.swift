@@ -1,0 +1,47 @@
+import Foundation
+import LupineTesting
+import Testing
+
+@testable import lupine
+
+/// Standard input is there once.
+@Suite(.timeLimit(.minutes(3))) struct StandardInputTests {
+  /// One line is all that is waited for, whatever the stream is.
+  @Test(arguments: [false, true]) func credentialsAreOneLine(isSocket: Bool) async throws {
+    let authority = DigestAuthority(user: "Mufasa", password: "Circle of Life")
+    let server = try LoopbackServer { request, connection in
+      if try authority.admit(request, connection) { try connection.respond(text: "Welcome.") }
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    var ends: [Int32] = [0, 0]
+    try #require(unsafe (isSocket ? socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) : pipe(&ends)) == 0)
+    let reading = FileHandle(fileDescriptor: ends[0], closeOnDealloc: true)
+    let writing = FileHandle(fileDescriptor: ends[1], closeOnDealloc: true)
+    try writing.write(contentsOf: Data("Mufasa:Circle of Life\r\nand more".utf8))
+    // Who waits for the end of it waits for ever.
+    let process = Process()
+    process.executableURL = URL(filePath: "/usr/bin/env")
+    process.arguments = ["timeout", "20", Tool.path, server.url("/"), "--auth", "@-", "-o", "out"]
+    process.currentDirectoryURL = folder.root
+    process.standardInput = reading
+    process.standardOutput = FileHandle.nullDevice
+    process.standardError = FileHandle.nullDevice
+    try await Tool.finish(process) { try process.run() }
+    #expect(process.terminationStatus == 0)
+    #expect(try folder.bytes("out") == Array("Welcome.".utf8))
+    try writing.close()
+  }
+
+  @Test(arguments: [
+    ["-a", "@-", "--raw", "@-"], ["-a", "@-", "@-"], ["-a", "@-", "n@-"], ["-a", "@-", "--multipart", "n@-;type=a/b"],
+    ["-a", "@-", "n=@-"], ["-a", "@-", "n:=@-"], ["a=@-", "b=@-"], ["a@-", "b@-"],
+    ["-a", "@-", "--proxy", "http://127.0.0.1:1", "--proxy-auth", "@-"],
+  ]) func hasOneReader(_ arguments: [String]) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/echo")] + arguments, input: "a:b\nbody")
+    #expect(outcome.status == 2 && outcome.error.contains("can read standard input"), "\(outcome.error)")
+    #expect(server.requestCount == 0)
+  }
+}
