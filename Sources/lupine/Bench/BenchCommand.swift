@@ -64,6 +64,11 @@ struct BenchCommand: AsyncParsableCommand {
     let target = try Target(arguments)
     try InputUsers.check(items: target.items, payload: payload, credentials: [("--auth", authentication.auth)])
     let plan = try FetchPlan(target: target, payload: payload, connection: connection, authentication: authentication)
+    guard plan.request.body.isReplayable else {
+      throw CommandFailure.misuse(
+        "the body is sent with every request, and standard input or a pipe can be read only once; write it to a file first"
+      )
+    }
     System.raiseDescriptorLimit()
     var results = [try await measure(plan, reuse: !noReuse)]
     if compare { results.append(try await measure(plan, reuse: false)) }

@@ -44,4 +44,31 @@ import Testing
     #expect(outcome.status == 2 && outcome.error.contains("can read standard input"), "\(outcome.error)")
     #expect(server.requestCount == 0)
   }
+
+  /// A body that can be read only once cannot be measured: every request but the first would be another one.
+  @Test(arguments: [["--raw", "@-"], ["@-"], ["n@-"], ["--raw", "@/dev/stdin"], ["-a", "@-", "n=@-"]])
+  func benchWantsABodyThatStays(_ arguments: [String]) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let process = Process()
+    process.executableURL = URL(filePath: "/bin/sh")
+    let script = #"echo text | exec "$@" 2>said"#
+    process.arguments =
+      ["-c", script, "sh", Tool.path, "bench", server.url("/echo"), "-n", "10", "-c", "2"] + arguments
+    process.currentDirectoryURL = folder.root
+    process.standardOutput = FileHandle.nullDevice
+    try await Tool.finish(process) { try process.run() }
+    #expect(process.terminationStatus == 2)
+    #expect(String(decoding: try folder.bytes("said"), as: UTF8.self).contains("standard input"))
+    #expect(server.requestCount == 0)
+  }
+
+  @Test func benchRepeatsWhatItHasRead() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run(["bench", server.url("/echo"), "-n", "5", "-c", "2", "n=@-"], input: "text")
+    #expect(outcome.status == 0, "\(outcome.error)")
+    #expect(server.recordedRequests.map(\.text) == Array(repeating: #"{"n":"text"}"#, count: 5))
+  }
 }
