@@ -66,7 +66,7 @@ final class PartFile {
   /// Says what the bytes are that come now; nil: of no version that could be gone on from.
   func begin(_ version: Version?) {
     self.version = version
-    if version == nil { FileSystem.remove(recordPath) }
+    if version == nil { removeRecord() }
   }
 
   func append(_ bytes: [UInt8]) throws(System.Failure) {
@@ -105,7 +105,12 @@ final class PartFile {
   /// Gives the complete file its name.
   func finish(as final: String) throws(System.Failure) {
     if path != final { try FileSystem.rename(path, to: final) }
-    FileSystem.remove(recordPath)
+    removeRecord()
+  }
+
+  /// A file that something else began has none: what is called like it is the user's.
+  private func removeRecord() {
+    if !isAdopted { FileSystem.remove(recordPath) }
   }
 
   private static func name(_ path: String) -> String {
