@@ -34,17 +34,21 @@ struct Download {
     switch decision {
     case .complete:
       guard let partial else { break }
+      try partial.file.goOn()
       for try await _ in answer.body.chunks {}
       return try finish(answer, partial.file, final, note: "was complete already")
     case .append(_, let total):
       guard let partial else { break }
-      try note(answer.response, partial, total)
+      try partial.file.goOn()
+      note(answer.response, partial, total)
       return try await receive(answer, into: partial.file, final, total: total)
     case .replace, .fail, .askAgain: break
     }
     guard (200..<300).contains(answer.response.statusCode), answer.response.statusCode != 206 || isPart else {
       throw statusFailure(answer.response)
     }
+    // With its lock, which would be in the way of the new one's.
+    partial = nil
     let file = try PartFile.create(final + ".part")
     file.begin(version(answer.response, total: answer.response.expectedContentLength))
     return try await receive(answer, into: file, final, total: answer.response.expectedContentLength)
@@ -85,9 +89,8 @@ struct Download {
     }
     // A file that something else began: nothing tells its version, so its length is all there is to go by. It must have been named, as
     // one that only happens to be called like the URL would be spoilt.
-    guard path != nil, let size = FileSystem.size(name), size > 0 else { return nil }
-    let offer = RangeOffer(offset: size, total: nil, validator: nil, origin: nil)
-    return Partial(file: try PartFile.adopt(name, size: size), offer: offer)
+    guard path != nil, let file = try PartFile.adopt(name) else { return nil }
+    return Partial(file: file, offer: RangeOffer(offset: file.size, total: nil, validator: nil, origin: nil))
   }
 
   private var nameOfURL: String {
@@ -121,7 +124,7 @@ struct Download {
     return PartFile.Version(url: request.parsedURL, origin: answer.origin, validator: validator, total: total)
   }
 
-  private func note(_ response: Response, _ partial: Partial, _ total: Int64) throws {
+  private func note(_ response: Response, _ partial: Partial, _ total: Int64) {
     guard let validator = partial.offer.validator else { return partial.file.begin(nil) }
     partial.file.begin(
       PartFile.Version(

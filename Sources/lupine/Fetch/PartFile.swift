@@ -5,7 +5,8 @@ internal import LupineWire
 /// The incomplete file of a download, `NAME.part`, and `NAME.part.resume` beside it, which says of which version how much is there
 /// (Docs/ResumeData.md): a later attempt goes on with the same bytes or starts again, also if this process is killed.
 ///
-/// The second file is written again every second or so, after the first has reached the disk. It is never ahead of it.
+/// The second file is written again every second or so, after the first has reached the disk. It is never ahead of it. The first is locked
+/// until it has its final name: of two runs that write into one file neither could tell what is in it.
 final class PartFile {
   /// What the server said of what it sends.
   struct Version {
@@ -38,35 +39,75 @@ final class PartFile {
   static func recordPath(_ path: String) -> String { path + ".resume" }
 
   /// Begins anew, whatever is there.
-  static func create(_ path: String) throws(System.Failure) -> PartFile {
+  ///
+  /// - Throws: `CommandFailure` if another run is writing it.
+  static func create(_ path: String) throws -> PartFile {
+    // What cannot be opened, such as a link, is nobody's download.
+    let former = try? OutputFile(reopening: path)
+    // Not let go before there is a new one, or another run could take the name meanwhile.
+    defer { withExtendedLifetime(former) {} }
+    if let former { try lock(former) }
     FileSystem.remove(recordPath(path))
     FileSystem.remove(path)
-    return PartFile(try OutputFile(creating: path), path, size: 0)
+    let file = try OutputFile(creating: path)
+    try lock(file)
+    return PartFile(file, path, size: 0)
   }
 
-  /// Goes on with a file of which nothing is known but its length.
-  static func adopt(_ path: String, size: Int64) throws(System.Failure) -> PartFile {
-    PartFile(try OutputFile(reopening: path), path, size: size, isAdopted: true)
+  /// Goes on with a file of which nothing is known but its length; nil if there is none, or nothing in it.
+  static func adopt(_ path: String) throws -> PartFile? {
+    guard FileSystem.size(path) != nil else { return nil }
+    let file = try OutputFile(reopening: path)
+    try lock(file)
+    guard let size = file.size, size > 0 else { return nil }
+    return PartFile(file, path, size: size, isAdopted: true)
   }
 
-  /// Goes on with what an earlier attempt left; nil if there is nothing, or not what was noted, or it was of another resource. A query may
-  /// differ: the same file is often signed anew.
-  static func reopen(_ path: String, for url: ParsedURL) throws(System.Failure) -> (PartFile, ResumeRecord)? {
-    guard FileSystem.size(path) != nil, let bytes = try? System.contents(of: recordPath(path), limit: 1 << 16),
+  /// Goes on with what an earlier attempt left; nil if there is nothing, or not what was noted, or it was of another resource.
+  static func reopen(_ path: String, for url: ParsedURL) throws -> (PartFile, ResumeRecord)? {
+    guard isBeginning(path, of: url) else { return nil }
+    let file = try OutputFile(reopening: path)
+    try lock(file)
+    // What another run had noted until it was locked is old.
+    guard let record = record(path, of: url) else { return nil }
+    let hashes = try hashes(of: file, upTo: record.offset)
+    guard hashes == (record.headHash, record.tailHash) else { return nil }
+    return (PartFile(file, path, size: record.offset), record)
+  }
+
+  /// Whether an earlier attempt at this resource left the file, by what was noted.
+  static func isBeginning(_ path: String, of url: ParsedURL) -> Bool {
+    FileSystem.size(path) != nil && record(path, of: url) != nil
+  }
+
+  /// A query may differ: the same file is often signed anew.
+  private static func record(_ path: String, of url: ParsedURL) -> ResumeRecord? {
+    guard let bytes = try? System.contents(of: recordPath(path), limit: 1 << 16),
       let record = try? ResumeRecord(decoding: bytes), record.partialName == name(path),
       record.url.origin == url.origin, record.url.path == url.path
     else { return nil }
-    let file = try OutputFile(reopening: path)
-    let hashes = try hashes(of: file, upTo: record.offset)
-    guard hashes == (record.headHash, record.tailHash) else { return nil }
-    try file.truncate(to: record.offset)
-    return (PartFile(file, path, size: record.offset), record)
+    return record
+  }
+
+  private static func lock(_ file: OutputFile) throws {
+    guard try !file.lock() else { return }
+    throw CommandFailure(
+      .failure,
+      """
+      another download is writing \(file.path)
+              Wait until it ends, or give this one another name with --output FILE.
+      """)
   }
 
   /// Says what the bytes are that come now; nil: of no version that could be gone on from.
   func begin(_ version: Version?) {
     self.version = version
     if version == nil { removeRecord() }
+  }
+
+  /// Drops what lies behind the place where it goes on. Not before the answer is to go on there: until then the file may be all there is.
+  func goOn() throws(System.Failure) {
+    try file.truncate(to: size)
   }
 
   func append(_ bytes: [UInt8]) throws(System.Failure) {

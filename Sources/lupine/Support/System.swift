@@ -130,6 +130,23 @@ enum System {
   }
 }
 
+/// What there is to know of an open file.
+private func status(of descriptor: Int32) -> stat? {
+  var status = stat()
+  return unsafe fstat(descriptor, &status) == 0 ? status : nil
+}
+
+/// The same of a name; a link counts as itself.
+private func status(named path: String) -> stat? {
+  var status = stat()
+  return unsafe lstat(path, &status) == 0 ? status : nil
+}
+
+extension stat {
+  /// Nil unless it is a regular file.
+  fileprivate var size: Int64? { st_mode & S_IFMT == S_IFREG ? Int64(st_size) : nil }
+}
+
 /// A file that is read; closed with its last reference.
 final class InputFile: Sendable {
   let descriptor: Int32
@@ -143,11 +160,7 @@ final class InputFile: Sendable {
 
   deinit { close(descriptor) }
 
-  var size: Int64? {
-    var status = stat()
-    guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
-    return Int64(status.st_size)
-  }
+  var size: Int64? { status(of: descriptor)?.size }
 
   func read(upTo limit: Int) throws(System.Failure) -> [UInt8] {
     try System.read(descriptor, upTo: limit, name: path)
@@ -167,10 +180,7 @@ final class OutputFile: Sendable {
     descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, mode)
     if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
     // What others may read already is theirs to see no more. A device or a pipe stays what it is.
-    var status = stat()
-    if mode != 0o644, unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG {
-      _ = fchmod(descriptor, mode)
-    }
+    if mode != 0o644, status(of: descriptor)?.size != nil { _ = fchmod(descriptor, mode) }
   }
 
   /// Creates a file where none is; never through a link.
@@ -188,6 +198,25 @@ final class OutputFile: Sendable {
   }
 
   deinit { close(descriptor) }
+
+  /// The size of a regular file.
+  var size: Int64? { status(of: descriptor)?.size }
+
+  /// Locks the file against others who do the same, until it is closed. File systems without locks let everybody pass.
+  ///
+  /// - Returns: false if somebody else has it, or has given its name to another file before it was locked.
+  func lock() throws(System.Failure) -> Bool {
+    while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+      if errno == EINTR { continue }
+      if errno == EWOULDBLOCK { return false }
+      guard [ENOLCK, EOPNOTSUPP, ENOSYS].contains(errno) else {
+        throw System.Failure(operation: "cannot lock \(path)", code: errno)
+      }
+      break
+    }
+    guard let this = status(of: descriptor), let named = status(named: path) else { return false }
+    return this.st_dev == named.st_dev && this.st_ino == named.st_ino
+  }
 
   func write(_ bytes: [UInt8]) throws(System.Failure) {
     try System.write(bytes, to: descriptor, name: path)
@@ -238,8 +267,7 @@ enum FileSystem {
   /// The size of a regular file; nil if there is none.
   static func size(_ path: String) -> Int64? {
     var status = stat()
-    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
-    return Int64(status.st_size)
+    return unsafe stat(path, &status) == 0 ? status.size : nil
   }
 
   static func rename(_ from: String, to: String) throws(System.Failure) {

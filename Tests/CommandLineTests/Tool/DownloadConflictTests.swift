@@ -6,6 +6,107 @@ import Testing
 
 /// Downloads that meet others, and files of others, under their names.
 @Suite(.timeLimit(.minutes(3))) struct DownloadConflictTests {
+  private static let count = 400_000
+
+  /// A server whose first answer comes in parts, each when the next latch opens; the others break off, or stall.
+  private func server(_ latches: [Latch], fields: ServerFields = [:], othersStall: Bool = false) throws
+    -> LoopbackServer
+  {
+    let isFirst = LockedFlag()
+    return try LoopbackServer { request, connection in
+      let isFirst = isFirst.take()
+      try connection.begin(fields: fields, framing: .length(Self.count))
+      let content = PatternBody.bytes(Self.count)
+      guard isFirst else {
+        try connection.write(content[..<50_000])
+        try connection.flush()
+        if othersStall { _ = try connection.stall(until: nil) }
+        return connection.abort()
+      }
+      for (index, latch) in latches.enumerated() {
+        try connection.write(content[(100_000 * index)..<(100_000 * (index + 1))])
+        _ = try connection.stall(until: latch)
+      }
+      try connection.write(content[(100_000 * latches.count)...])
+      try connection.finish()
+    }
+  }
+
+  private func start(_ arguments: [String], in folder: Folder) throws -> Process {
+    let process = try Tool.process(arguments, in: folder)
+    try folder.write("", to: "said")
+    process.standardOutput = FileHandle.nullDevice
+    process.standardError = try FileHandle(forWritingTo: folder.url("said"))
+    try process.run()
+    return process
+  }
+
+  private func wait(until path: String, has count: Int, in folder: Folder) async {
+    while (try? folder.bytes(path).count) != count { await Task.yield() }
+  }
+
+  /// The second of two runs must not cut what the first one writes.
+  @Test func goesOnWithNothingThatIsBeingWritten() async throws {
+    let latches = [try Latch(), try Latch()]
+    let server = try server(latches, fields: ["ETag": "\"a\""])
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let first = try start(["-d", "-o", "f", server.url("/f")], in: folder)
+    while !folder.exists("f.part.resume") { await Task.yield() }
+    // More than was noted.
+    latches[0].release()
+    await wait(until: "f.part", has: 200_000, in: folder)
+    let second = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
+    #expect(second.status == 1 && second.error.contains("another download is writing f.part\n"), "\(second.error)")
+    #expect(second.error.contains("        Wait until it ends") && server.requestCount == 1)
+    latches[1].release()
+    first.waitUntilExit()
+    #expect(first.terminationStatus == 0)
+    #expect(try folder.bytes("f") == PatternBody.bytes(Self.count))
+  }
+
+  /// Nor put a file of its own in the place of it.
+  @Test(arguments: ["-d", "-dc"]) func replacesNothingThatIsBeingWritten(_ option: String) async throws {
+    let latch = try Latch()
+    let server = try server([latch], othersStall: true)
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let first = try start(["-d", "-o", "f", server.url("/f")], in: folder)
+    await wait(until: "f.part", has: 100_000, in: folder)
+    let second = try await Tool.run([option, "-o", "f", server.url("/f"), "--timeout", "5"], in: folder)
+    #expect(second.status == 1 && second.error.contains("another download is writing f.part\n"), "\(second.error)")
+    latch.release()
+    first.waitUntilExit()
+    #expect(first.terminationStatus == 0)
+    #expect(try folder.bytes("f") == PatternBody.bytes(Self.count))
+  }
+
+  /// What lies behind the place that was noted goes when the rest comes, and not before: the attempt may come to nothing.
+  @Test func cutsNothingBeforeTheAnswer() async throws {
+    let isFirst = LockedFlag()
+    let server = try LoopbackServer { request, connection in
+      if isFirst.take() {
+        try connection.begin(fields: ["ETag": "\"a\""], framing: .length(9_000))
+        try connection.write(PatternBody.bytes(5_000))
+        try connection.flush()
+        return connection.abort()
+      }
+      guard request.query("busy") == nil else { return try connection.respond(503) }
+      try StandardFile.respond(request, connection, 9_000)
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    _ = try await Tool.run(["-d", "-o", "f", server.url("/f")], in: folder)
+    let longer = try folder.bytes("f.part") + [UInt8](repeating: 0, count: 7_000)
+    try Data(longer).write(to: folder.url("f.part"))
+    let busy = try await Tool.run(["-dc", "-o", "f", server.url("/f?busy")], in: folder)
+    #expect(busy.status == 22 && server.recordedRequests.last?.fields.first("Range") == "bytes=5000-")
+    #expect(try folder.bytes("f.part") == longer)
+    let whole = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
+    #expect(whole.status == 0 && whole.error.contains("continued"))
+    #expect(try folder.bytes("f") == PatternBody.bytes(9_000))
+  }
+
   /// There is no record of what another program began.
   @Test func leavesForeignNamesThatLookLikeRecords() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
