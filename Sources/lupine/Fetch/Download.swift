@@ -30,18 +30,17 @@ struct Download {
       answer = try await ask(nil)
     }
     let decision = partial.map { decide(answer.response, $0.offer) } ?? .replace
-    let final = destination(answer.response)
     switch decision {
     case .complete:
       guard let partial else { break }
       try partial.file.goOn()
       for try await _ in answer.body.chunks {}
-      return try finish(answer, partial.file, final, note: "was complete already")
+      return try finish(answer, partial.file, path ?? nameOfURL, note: "was complete already")
     case .append(_, let total):
       guard let partial else { break }
       try partial.file.goOn()
       note(answer.response, partial, total)
-      return try await receive(answer, into: partial.file, final, total: total)
+      return try await receive(answer, into: partial.file, path ?? nameOfURL, total: total)
     case .replace, .fail, .askAgain: break
     }
     guard (200..<300).contains(answer.response.statusCode), answer.response.statusCode != 206 || isPart else {
@@ -49,7 +48,7 @@ struct Download {
     }
     // With its lock, which would be in the way of the new one's.
     partial = nil
-    let file = try PartFile.create(final + ".part")
+    let (file, final) = try begin(answer.response)
     file.begin(version(answer.response, total: answer.response.expectedContentLength))
     return try await receive(answer, into: file, final, total: answer.response.expectedContentLength)
   }
@@ -98,12 +97,20 @@ struct Download {
     return SafeFileName.component(last) ?? "download"
   }
 
-  /// The final path. Without --output nothing that is there is overwritten; with --continue it is the name that is looked for, if that is free.
-  private func destination(_ response: Response) -> String {
-    if let path { return path }
-    guard continues else { return FileSystem.unusedName(response.suggestedFileName) }
-    // Its own part is no other file of that name.
-    return !FileSystem.exists(nameOfURL) ? nameOfURL : FileSystem.unusedName(nameOfURL)
+  /// A new file, and the path that it gets in the end. Without --output nothing that is there is overwritten; with --continue it is the name
+  /// that will be looked for, if that is free.
+  private func begin(_ response: Response) throws -> (PartFile, final: String) {
+    if let path { return (try PartFile.create(path + ".part"), path) }
+    let wanted = continues ? nameOfURL : response.suggestedFileName
+    // What this very resource left, and does not fit any more, is no other file of that name.
+    if continues, !FileSystem.isTaken(wanted), PartFile.isBeginning(wanted + ".part", of: request.parsedURL) {
+      return (try PartFile.create(wanted + ".part"), wanted)
+    }
+    while true {
+      let name = FileSystem.unusedName(wanted)
+      // Another run may have taken it just now.
+      if let file = try PartFile.createNew(name + ".part") { return (file, name) }
+    }
   }
 
   /// How to go on with a file.
@@ -157,13 +164,13 @@ struct Download {
 
   private func finish(_ answer: Answer, _ file: PartFile, _ final: String, note: String?) throws -> Response {
     let response = answer.body.finalResponse ?? answer.response
-    try file.finish(as: final)
+    let name = try file.finish(as: final, replacing: path != nil)
     let seconds =
       Double(response.metrics.duration.components.attoseconds) / 1e18
       + Double(response.metrics.duration.components.seconds)
     let notes = note.map { ", \($0)" } ?? ""
     System.tell(
-      "\(console.errorStyle.paint("✓", .green)) \(TerminalText.escaped(final))  "
+      "\(console.errorStyle.paint("✓", .green)) \(TerminalText.escaped(name))  "
         + "\(Units.bytes(file.size)) in \(Units.significant(seconds)) s\(notes)\n")
     return response
   }

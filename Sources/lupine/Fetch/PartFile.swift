@@ -54,6 +54,16 @@ final class PartFile {
     return PartFile(file, path, size: 0)
   }
 
+  /// Begins where nothing is; nil if something is.
+  static func createNew(_ path: String) throws -> PartFile? {
+    do throws(System.Failure) {
+      let file = try OutputFile(creating: path)
+      return try file.lock() ? PartFile(file, path, size: 0) : nil
+    } catch  where error.code == System.Failure.exists {
+      return nil
+    }
+  }
+
   /// Goes on with a file of which nothing is known but its length; nil if there is none, or nothing in it.
   static func adopt(_ path: String) throws -> PartFile? {
     guard FileSystem.size(path) != nil else { return nil }
@@ -143,10 +153,19 @@ final class PartFile {
     return true
   }
 
-  /// Gives the complete file its name.
-  func finish(as final: String) throws(System.Failure) {
-    if path != final { try FileSystem.rename(path, to: final) }
+  /// Gives the complete file its name, or one like it if that is taken and may not be replaced.
+  ///
+  /// - Returns: the name that it has.
+  func finish(as final: String, replacing: Bool) throws(System.Failure) -> String {
+    guard !isAdopted else { return path }
+    var name = final
+    if replacing {
+      try FileSystem.rename(path, to: name)
+    } else {
+      while try !FileSystem.renameUnlessTaken(path, to: name) { name = FileSystem.unusedName(final) }
+    }
     removeRecord()
+    return name
   }
 
   /// A file that something else began has none: what is called like it is the user's.

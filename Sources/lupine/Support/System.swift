@@ -13,6 +13,9 @@ enum System {
 
   /// What a call failed with, in the system's words.
   struct Failure: Error, Sendable, CustomStringConvertible {
+    /// Something has that name already.
+    static let exists = EEXIST
+
     var operation: String
     var code: Int32
 
@@ -276,15 +279,36 @@ enum FileSystem {
     }
   }
 
+  /// Renames a file and replaces nothing.
+  ///
+  /// - Returns: false if something has that name already.
+  static func renameUnlessTaken(_ from: String, to: String) throws(System.Failure) -> Bool {
+    if unsafe link(from, to) == 0 {
+      remove(from)
+      return true
+    }
+    if errno == EEXIST { return false }
+    // A file system that has no links, such as those of memory cards, leaves a moment between look and deed.
+    guard [EPERM, EOPNOTSUPP, ENOSYS, EMLINK].contains(errno) else {
+      throw System.Failure(operation: "cannot rename \(from) to \(to)", code: errno)
+    }
+    if isTaken(to) { return false }
+    try rename(from, to: to)
+    return true
+  }
+
   /// Removes a file; a missing one is no error.
   static func remove(_ path: String) {
     unsafe unlink(path)
   }
 
+  /// Whether there is anything of that name, also a link that leads nowhere.
+  static func isTaken(_ path: String) -> Bool { status(named: path) != nil }
+
   /// The name, or "name-1.ext" and so on if it is taken, complete or in part.
   static func unusedName(_ name: String) -> String {
     func isTaken(_ name: String) -> Bool {
-      unsafe access(name, F_OK) == 0 || access(name + ".part", F_OK) == 0
+      [name, name + ".part", PartFile.recordPath(name + ".part")].contains { Self.isTaken($0) }
     }
     guard isTaken(name) else { return name }
     let dot = name.lastIndex(of: ".") ?? name.endIndex

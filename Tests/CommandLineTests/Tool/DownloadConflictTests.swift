@@ -107,6 +107,66 @@ import Testing
     #expect(try folder.bytes("f") == PatternBody.bytes(9_000))
   }
 
+  /// A part of the URL's name that another download left, or another program, stays without `--output`.
+  @Test(arguments: ["download", "program", "record", "link"]) func leavesPartsOfOthers(_ whose: String) async throws {
+    let (server, other) = (
+      try LoopbackServer(routes: ServerRoute.standard()), try LoopbackServer(routes: ServerRoute.standard())
+    )
+    defer {
+      server.shutdown()
+      other.shutdown()
+    }
+    let folder = try Folder()
+    switch whose {
+    case "download": _ = try await Tool.run(["-dc", other.url("/bytes?n=9000&cut=5000")], in: folder)
+    case "program": try folder.write("mine", to: "bytes.part")
+    case "record": try folder.write("mine", to: "bytes.part.resume")
+    default:
+      try FileManager.default.createSymbolicLink(atPath: folder.path("bytes.part"), withDestinationPath: "nowhere")
+    }
+    let outcome = try await Tool.run(["-dc", server.url("/bytes?n=9000")], in: folder)
+    #expect(outcome.status == 0 && outcome.error.contains("✓ bytes-1  "), "\(outcome.error)")
+    #expect(try folder.bytes("bytes-1") == PatternBody.bytes(9_000))
+    switch whose {
+    case "download":
+      let whole = try await Tool.run(["-dc", other.url("/bytes?n=9000")], in: folder)
+      #expect(whole.status == 0 && whole.error.contains("✓ bytes  ") && whole.error.contains("continued"))
+      #expect(try folder.bytes("bytes") == PatternBody.bytes(9_000))
+    case "program": #expect(try folder.bytes("bytes.part") == Array("mine".utf8))
+    case "record": #expect(try folder.bytes("bytes.part.resume") == Array("mine".utf8))
+    default:
+      #expect(try FileManager.default.destinationOfSymbolicLink(atPath: folder.path("bytes.part")) == "nowhere")
+    }
+  }
+
+  /// What it left itself, and does not fit any more, is replaced.
+  @Test func keepsTheNameOfItsOwnPart() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    _ = try await Tool.run(["-d", server.url("/bytes?n=9000&cut=5000&etag=old")], in: folder)
+    let outcome = try await Tool.run(["-dc", server.url("/bytes?n=9000&etag=new")], in: folder)
+    #expect(outcome.status == 0 && outcome.error.contains("✓ bytes  "), "\(outcome.error)")
+    #expect(try folder.bytes("bytes") == PatternBody.bytes(9_000) && !folder.exists("bytes.part"))
+  }
+
+  /// A file that comes to be while the body is under way is as little overwritten as one that was there.
+  @Test func leavesWhatAppearsMeanwhile() async throws {
+    let latch = try Latch()
+    let server = try server([latch])
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let process = try start(["-d", server.url("/f.bin")], in: folder)
+    await wait(until: "f.bin.part", has: 100_000, in: folder)
+    try folder.write("mine", to: "f.bin")
+    latch.release()
+    process.waitUntilExit()
+    #expect(process.terminationStatus == 0)
+    #expect(String(decoding: try folder.bytes("said"), as: UTF8.self).contains("✓ f-1.bin  "))
+    #expect(try folder.bytes("f.bin") == Array("mine".utf8) && !folder.exists("f.bin.part"))
+    #expect(try folder.bytes("f-1.bin") == PatternBody.bytes(Self.count))
+  }
+
   /// There is no record of what another program began.
   @Test func leavesForeignNamesThatLookLikeRecords() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
