@@ -50,12 +50,18 @@ package enum StoredFilesFuzz {
           element["origin"]?.string ?? "", realm: element["realm"]?.string, method: method,
           isProxy: element["proxy"]?.boolean ?? false)
       else { preconditionFailure("a credential of no server was taken") }
-      let credential: Credential
+      var credential: Credential
       if let token = element["token"]?.string {
         credential = .bearer(token, persistence: .permanent)
       } else {
         credential = .password(
           user: element["user"]?.string ?? "", password: element["password"]?.string ?? "", persistence: .permanent)
+      }
+      if let names = element["schemes"]?.array?.map(\.string) {
+        precondition(names.allSatisfy { $0 == "basic" || $0 == "digest" }, "schemes that nobody knows were taken")
+        credential.schemes = []
+        if names.contains("basic") { credential.schemes.insert(.basic) }
+        if names.contains("digest") { credential.schemes.insert(.digest) }
       }
       wanted[space, default: [:]][credential.user.map { "user \($0)" } ?? "token"] = credential
     }

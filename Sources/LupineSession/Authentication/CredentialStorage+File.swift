@@ -36,8 +36,8 @@ extension CredentialStorage {
   package func json() throws(SessionError) -> [UInt8] { Array(try JSONCredentials.write(all)) }
 }
 
-/// Credentials as JSON: `{"version": 1, "credentials": [{"origin", "proxy", "realm", "method", "user", "password", "token"}]}`. Realm and method are
-/// missing if the credential is for all of them.
+/// Credentials as JSON: `{"version": 1, "credentials": [{"origin", "proxy", "realm", "method", "user", "password", "token", "schemes"}]}`. Realm and
+/// method are missing if the credential is for all of them; so are the schemes, of `basic` and `digest`, if it may answer both.
 enum JSONCredentials {
   static let version = 1
 
@@ -54,7 +54,12 @@ enum JSONCredentials {
     var user: String?
     var password: String?
     var token: String?
+    var schemes: [String]?
   }
+
+  private static let schemeNames: [(name: String, scheme: Credential.Schemes)] = [
+    ("basic", .basic), ("digest", .digest),
+  ]
 
   static func write(_ entries: [CredentialStorage.Entry]) throws(SessionError) -> Data {
     var list: [Entry] = []
@@ -66,7 +71,7 @@ enum JSONCredentials {
             origin: entry.space.origin.serializedWithZone, proxy: entry.space.isProxy ? true : nil,
             realm: entry.space.realm,
             method: entry.space.method?.rawValue, user: credential.user, password: credential.password,
-            token: credential.token))
+            token: credential.token, schemes: names(credential.schemes)))
       }
     }
     let encoder = JSONEncoder()
@@ -105,13 +110,36 @@ enum JSONCredentials {
           entry.origin, realm: entry.realm, method: entry.method.map { AuthenticationMethod(rawValue: $0) },
           isProxy: entry.proxy ?? false)
       else { throw failure("credential \(index + 1) has no origin such as https://example.org") }
+      var credential: Credential
       if let user = entry.user, let password = entry.password, entry.token == nil {
-        result.append((space, .password(user: user, password: password, persistence: .permanent)))
+        credential = .password(user: user, password: password, persistence: .permanent)
       } else if let token = entry.token, entry.user == nil, entry.password == nil {
-        result.append((space, .bearer(token, persistence: .permanent)))
+        credential = .bearer(token, persistence: .permanent)
       } else {
         throw failure("credential \(index + 1) has neither user and password nor a token")
       }
+      // A name that is not known may be a restriction: without it a password could go out as it is.
+      guard let schemes = Self.schemes(entry.schemes) else {
+        throw failure("credential \(index + 1) has schemes other than basic and digest")
+      }
+      credential.schemes = schemes
+      result.append((space, credential))
+    }
+    return result
+  }
+
+  /// nil stands for all.
+  private static func names(_ schemes: Credential.Schemes) -> [String]? {
+    schemes.isSuperset(of: .all) ? nil : schemeNames.filter { schemes.contains($0.scheme) }.map(\.name)
+  }
+
+  /// - Returns: nil if a name is not known.
+  private static func schemes(_ names: [String]?) -> Credential.Schemes? {
+    guard let names else { return .all }
+    var result: Credential.Schemes = []
+    for name in names {
+      guard let known = schemeNames.first(where: { $0.name == name }) else { return nil }
+      result.insert(known.scheme)
     }
     return result
   }

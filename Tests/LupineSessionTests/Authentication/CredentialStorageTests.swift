@@ -75,12 +75,43 @@ import Testing
     #expect(TextFile.read(path) == TextFile.read(path + "2"))
   }
 
+  /// A password for Digest alone is not sent as it is because a program was started again.
+  @Test func keepsTheSchemesOfAPassword() throws {
+    let folder = try ScratchDirectory()
+    let path = folder.path + "/credentials.json"
+    let storage = CredentialStorage()
+    let space = try ProtectionSpace("http://a.example/")
+    let every: [Credential.Schemes] = [.all, .basic, .digest, []]
+    for (number, schemes) in every.enumerated() {
+      var credential = Self.user("\(number)")
+      credential.schemes = schemes
+      storage.set(credential, for: space)
+    }
+    try storage.save(to: path)
+    let again = CredentialStorage()
+    try again.load(from: path)
+    #expect(again.credentials(for: space) == storage.credentials(for: space))
+    #expect(again.credentials(for: space)["2"]?.schemes == .digest)
+    try again.save(to: path + "2")
+    #expect(TextFile.read(path) == TextFile.read(path + "2"))
+  }
+
+  @Test func aFileWithoutSchemesMeansAll() throws {
+    let folder = try ScratchDirectory()
+    let text = #"{"version":1,"credentials":[{"origin":"http://a/","user":"u","password":"p"}]}"#
+    let storage = CredentialStorage()
+    try storage.load(from: try folder.write(Array(text.utf8), to: "file"))
+    #expect(try storage.defaultCredential(for: ProtectionSpace("http://a/"))?.schemes == .all)
+  }
+
   @Test(arguments: [
     "", "[]", "{}", #"{"version":2}"#, #"{"version":1,"credentials":[{"origin":"secret"}]}"#,
     #"{"version":1,"credentials":[{"origin":"http://a/","user":"secret"}]}"#,
     #"{"version":1,"credentials":[{"origin":"http://a/","token":"secret","user":"secret","password":"secret"}]}"#,
     #"{"version":1,"credentials":[{"origin":"file:///secret","token":"secret"}]}"#,
     #"{"version":1,"credentials":[{"origin":["secret"]}]}"#,
+    #"{"version":1,"credentials":[{"origin":"http://a/","user":"u","password":"p","schemes":["digest","secret"]}]}"#,
+    #"{"version":1,"credentials":[{"origin":"http://a/","user":"u","password":"p","schemes":"digest"}]}"#,
   ]) func refusesOtherFiles(_ text: String) throws {
     let folder = try ScratchDirectory()
     let path = try folder.write(Array(text.utf8), to: "file")
