@@ -139,6 +139,7 @@ package enum DigestFuzz {
       }
       precondition(used.count == count + 1 && used.nonce == challenge.nonce, "a count twice")
       count = used.count
+      memory.learn(used, party: party, url: url)
     }
     if let nextNonce, nextNonce != challenge.nonce {
       memory.replaceNonce(of: accepted, by: nextNonce, party: party)
@@ -186,7 +187,7 @@ package enum DigestFuzz {
       precondition(!renewed.isStale && attempts.failureCount == 1)
       precondition(
         !attempts.mayTry(answer.secret, for: .digest(renewed), party: party), "a refused secret is tried again")
-    case .unjudged: preconditionFailure("nobody looked at the answer")
+    case .unjudged, .outdated: preconditionFailure("nobody looked at the answer")
     }
     while attempts.chooseAgain() {}
     precondition(attempts.rounds == AuthenticationAttempts.maximumRounds && !attempts.mayAnswer)

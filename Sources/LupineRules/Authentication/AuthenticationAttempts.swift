@@ -8,7 +8,7 @@
 ///     open -> exhausted     after `maximumRounds` answers: nothing is tried any more, until `redirected()`
 ///
 /// Invariants: a secret that a party refused for a realm is never chosen for it again, except that a nonce was stale (RFC 7616
-/// section 3.3); between two redirects there are never more than `maximumRounds` answers.
+/// section 3.3), or was remembered and is replaced; between two redirects there are never more than `maximumRounds` answers.
 package struct AuthenticationAttempts: Sendable {
   /// Answers to challenges between two redirects, stale ones included.
   package static let maximumRounds = 6
@@ -19,6 +19,8 @@ package struct AuthenticationAttempts: Sendable {
     case unjudged
     /// The secret is not wrong: answer again with this nonce.
     case stale(DigestChallenge)
+    /// The secret need not be wrong: it went out with a nonce of before, that the server may not know any more.
+    case outdated
     case refused
   }
 
@@ -65,6 +67,9 @@ package struct AuthenticationAttempts: Sendable {
     guard !same.isEmpty else { return .unjudged }
     for case .digest(let digest) in same where digest.isStale && digest.nonce != answer.nonce {
       return .stale(digest)
+    }
+    if answer.isRemembered {
+      for case .digest(let digest) in same where digest.nonce != answer.nonce { return .outdated }
     }
     failureCount += 1
     refusals.insert(

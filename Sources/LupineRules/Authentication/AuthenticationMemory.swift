@@ -8,6 +8,8 @@ package struct ChallengeAnswer: Hashable, Sendable {
   package var count: UInt32
   /// Of the algorithms that end in `-sess`.
   package var sessionKey: [UInt8]?
+  /// Sent because an earlier one was accepted, not in answer to a challenge of its own.
+  package var isRemembered = false
 
   package init(
     challenge: AnswerableChallenge, secret: CredentialSecret, clientNonce: String = "", count: UInt32 = 1,
@@ -54,8 +56,14 @@ package struct AuthenticationMemory: Sendable {
   package var spaceCount: Int { count }
 
   /// Learns from an answer that was accepted for `url`.
+  ///
+  /// Answers come in any order: of Digest, one that was remembered teaches nothing. The entry is as far as it, or has a nonce that came later,
+  /// or is gone, because a use after it was refused; to go back to its nonce would be to use counts twice.
   package mutating func learn(_ answer: ChallengeAnswer, party: AuthenticationParty, url: ParsedURL) {
+    if answer.isRemembered, answer.nonce != nil { return }
     clock += 1
+    var answer = answer
+    answer.isRemembered = false
     var prefixes: [String]
     switch answer.challenge {
     case .digest(let challenge): prefixes = ProtectionPath.digest(challenge.domain, base: url)
@@ -67,7 +75,6 @@ package struct AuthenticationMemory: Sendable {
         prefixes = list[index].prefixes.filter { !$0.hasPrefix(prefixes[0]) } + prefixes
       }
       // A request with the same nonce may be further already.
-      var answer = answer
       if list[index].answer.nonce == answer.nonce { answer.count = max(answer.count, list[index].answer.count) }
       list[index] = Space(
         party: party, answer: answer, prefixes: prefixes.suffix(Self.maximumPrefixes), lastUse: clock)
@@ -103,7 +110,9 @@ package struct AuthenticationMemory: Sendable {
     }
     list[index].lastUse = clock
     spaces[party] = list
-    return list[index].answer
+    var answer = list[index].answer
+    answer.isRemembered = true
+    return answer
   }
 
   /// The answer was refused: it is sent no more unless asked for. An entry with another secret or nonce stays.

@@ -184,7 +184,7 @@ final class TaskAuthentication: Sendable {
     }
     switch verdict {
     case .unjudged: break
-    case .refused:
+    case .outdated, .refused:
       if let sent { session.forget(sent, hop.party) }
     case .stale(let digest):
       guard let sent else { break }

@@ -63,6 +63,38 @@ import Testing
     #expect(result7 == .refused)
   }
 
+  /// A nonce may be what a server does not like about an answer that it has not asked for, whether it says so or not.
+  @Test func aRefusedMemoryIsAnsweredOnce() throws {
+    let party = try party()
+    let first = challenges("Digest realm=r, nonce=1")[0]
+    let second = challenges("Digest realm=r, nonce=2")
+    var attempts = AuthenticationAttempts()
+    var remembered = ChallengeAnswer(challenge: first, secret: Self.alice, count: 7)
+    remembered.isRemembered = true
+    attempts.sent(remembered)
+    let unasked = attempts.challenged(by: second, party: party)
+    #expect(unasked == .outdated && attempts.failureCount == 0)
+    let isChosen = attempts.choose(Self.alice, for: second[0], party: party)
+    #expect(isChosen)
+    attempts.sent(ChallengeAnswer(challenge: second[0], secret: Self.alice))
+    let asked = attempts.challenged(by: challenges("Digest realm=r, nonce=3"), party: party)
+    #expect(asked == .refused && attempts.failureCount == 1)
+    #expect(!attempts.mayTry(Self.alice, for: second[0], party: party))
+  }
+
+  /// With the same nonce, or as Basic, the next answer would be the same.
+  @Test func aMemoryThatMustBeWrongIsRefused() throws {
+    let party = try party()
+    for challenge in challenges("Digest realm=r, nonce=1", "Basic realm=r") {
+      var attempts = AuthenticationAttempts()
+      var remembered = ChallengeAnswer(challenge: challenge, secret: Self.alice, count: 7)
+      remembered.isRemembered = true
+      attempts.sent(remembered)
+      let verdict = attempts.challenged(by: [challenge], party: party)
+      #expect(verdict == .refused && !attempts.mayTry(Self.alice, for: challenge, party: party))
+    }
+  }
+
   @Test func endlessStalenessEnds() throws {
     let party = try party()
     var attempts = AuthenticationAttempts()

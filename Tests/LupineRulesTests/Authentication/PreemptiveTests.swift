@@ -98,6 +98,53 @@ import Testing
     #expect(next.nonce == "m" && next.count == 1 && next.clientNonce == "c")
   }
 
+  /// Requests that were challenged apart have nonces of their own, and end in any order.
+  @Test func noLateAnswerTurnsBackACount() throws {
+    var memory = AuthenticationMemory()
+    let url = try URLReader.read("http://a/")
+    let party = try Self.party("http://a/")
+    func next() throws -> ChallengeAnswer { try #require(memory.use(party: party, target: "/x") { _ in true }) }
+    let first = ChallengeAnswer(challenge: try Self.digest("1"), secret: Self.alice)
+    let second = ChallengeAnswer(challenge: try Self.digest("2"), secret: Self.alice)
+    memory.learn(first, party: party, url: url)
+    let (early, late) = (try next(), try next())
+    #expect([early.count, late.count] == [2, 3] && early.nonce == "1" && late.nonce == "1")
+    memory.learn(second, party: party, url: url)
+    memory.learn(early, party: party, url: url)
+    let third = try next()
+    #expect(third.nonce == "2" && third.count == 2)
+    // Nor does one that the server has replaced (RFC 7616 section 3.5).
+    memory.replaceNonce(of: third, by: "3", party: party)
+    memory.learn(late, party: party, url: url)
+    let fourth = try next()
+    #expect(fourth.nonce == "3" && fourth.count == 1)
+  }
+
+  /// What a refusal took away was used further than any answer that is still under way.
+  @Test func whatIsForgottenStaysForgotten() throws {
+    var memory = AuthenticationMemory()
+    let url = try URLReader.read("http://a/")
+    let party = try Self.party("http://a/")
+    memory.learn(ChallengeAnswer(challenge: try Self.digest(), secret: Self.alice), party: party, url: url)
+    let early = try #require(memory.use(party: party, target: "/") { _ in true })
+    let late = try #require(memory.use(party: party, target: "/") { _ in true })
+    memory.forget(late, party: party)
+    memory.learn(early, party: party, url: url)
+    #expect(memory.isEmpty)
+  }
+
+  /// Relative URLs of `domain` are those of the request that was challenged.
+  @Test func aRememberedAnswerMovesNoPath() throws {
+    var memory = AuthenticationMemory()
+    let party = try Self.party("http://a/")
+    let answer = ChallengeAnswer(challenge: try Self.digest(domain: ["sub/"]), secret: Self.alice)
+    memory.learn(answer, party: party, url: try URLReader.read("http://a/docs/x"))
+    let used = try #require(memory.use(party: party, target: "/docs/sub/1") { _ in true })
+    memory.learn(used, party: party, url: try URLReader.read("http://a/docs/sub/1"))
+    let again = memory.use(party: party, target: "/docs/sub/2") { _ in true }
+    #expect(again?.count == 3)
+  }
+
   @Test func anExhaustedNonceIsForgotten() throws {
     var memory = AuthenticationMemory()
     let party = try Self.party("http://a/")
