@@ -43,7 +43,7 @@ package enum ResponseParserFuzz {
       case .informational(let head): lookUp(head.fields)
       case .head(let head, let framing):
         lookUp(head.fields)
-        if leniency.isEmpty { rewrite(head) }
+        if leniency.isEmpty { rewrite(head, isConnect: request.isConnect) }
         let decision = try? FramingDecision.decide(
           status: head.status, version: head.version, fields: head.fields, request: request, leniency: leniency)
         precondition(decision?.body == framing, "another framing when judged apart")
@@ -128,7 +128,7 @@ package enum ResponseParserFuzz {
     precondition(made.pairs.elementsEqual(pairs) { $0 == $1 }, "another section when made of its parts")
   }
 
-  private static func rewrite(_ head: ResponseHead) {
+  private static func rewrite(_ head: ResponseHead, isConnect: Bool) {
     var wire = Array("\(head.version) \(head.status) ".utf8)
     append(head.reasonBytes, to: &wire)
     wire += Array("\r\n".utf8)
@@ -143,7 +143,7 @@ package enum ResponseParserFuzz {
     limits.fieldLine += 1
     limits.head *= 2
     var parser = ResponseParser(limits: limits)
-    parser.begin(RequestContext(isHead: true, offersUpgrade: true))
+    parser.begin(RequestContext(isHead: true, isConnect: isConnect, offersUpgrade: true))
     var offset = 0
     guard case .head(let again, _)? = try? parser.next(wire.span, &offset) else {
       preconditionFailure("refused when written again: \(String(decoding: wire, as: UTF8.self).debugDescription)")

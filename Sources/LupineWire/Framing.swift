@@ -73,7 +73,7 @@ public struct FramingDecision: Equatable, Sendable {
   /// The one decision about framing (RFC 9112 sections 6.3 and 9.3): a pure function of what the head says and of the request.
   ///
   /// The fields are judged first, whatever the status: a malformed Content-Length, or Content-Length together with
-  /// Transfer-Encoding, is refused in a 204 and in the answer to a HEAD too.
+  /// Transfer-Encoding, is refused in a 204 and in the answer to a HEAD too. Only in a 2xx to CONNECT they say nothing, whatever they say.
   ///
   /// - Returns: the framing of the body. A 101 and a 2xx to CONNECT have none: the bytes after the head are not HTTP.
   /// - Throws: ``WireError`` with an offset inside the storage of `fields`.
@@ -94,6 +94,10 @@ public struct FramingDecision: Equatable, Sendable {
     _ status: Int, _ version: HTTPVersion, _ fields: borrowing IndexedBytes, _ request: RequestContext,
     _ leniency: WireLeniency
   ) throws(WireError) -> FramingDecision {
+    // RFC 9110 section 9.3.6: a client must ignore both fields.
+    if request.isConnect, (200...299).contains(status) {
+      return FramingDecision(body: .none, reuse: .close(.protocolSwitched))
+    }
     let length = try contentLength(fields)
     let isChunked = try transferEncoding(fields)
     var close: CloseReason? = nil
@@ -114,7 +118,7 @@ public struct FramingDecision: Equatable, Sendable {
       }
     }
 
-    if status == 101 || (request.isConnect && (200...299).contains(status)) {
+    if status == 101 {
       return FramingDecision(body: .none, reuse: .close(.protocolSwitched))
     }
     if status < 200 || status == 204 {

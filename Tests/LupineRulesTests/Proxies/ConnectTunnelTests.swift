@@ -32,6 +32,10 @@ import Testing
     Case(
       name: "a length means nothing in a 200", answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbytes",
       log: ["-", "established, 5 left"]),
+    Case(
+      name: "nor do a length and a coding of HTTP/1.0",
+      answer: "HTTP/1.0 200 OK\r\nContent-Length: x\r\nTransfer-Encoding: chunked\r\n\r\nbytes",
+      log: ["-", "established, 5 left"]),
     Case(name: "interim", answer: "HTTP/1.1 103 Early\r\n\r\n" + ok, log: ["-", "established, 0 left"]),
     Case(name: "Basic", answer: asked(basic) + ok, log: ["-", "Basic", "established, 0 left"]),
     Case(
