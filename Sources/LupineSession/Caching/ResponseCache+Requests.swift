@@ -102,7 +102,7 @@ extension ResponseCache {
     return true
   }
 
-  /// What is stored, with the fields of a 304; stored again, unless they forbid it.
+  /// What is stored, with the fields of a 304; stored again, unless the request forbids it, and stored no more if the fields do.
   func update(
     _ stored: StoredResponse, by answer: ResponseHead, _ query: Query, requestTime: Int64, responseTime: Int64,
     since epoch: UInt64, isMarkedSensitive: (String) -> Bool
@@ -111,6 +111,8 @@ extension ResponseCache {
       by: answer, requestTime: requestTime, responseTime: responseTime, key: stored.key,
       authorization: query.request.authorization)
     guard let updated else { return nil }
+    // RFC 9111 section 5.2.1.5: `no-store` of a request is about its own answer, and says nothing of what is stored.
+    guard query.request.mayBeStored else { return updated }
     let isStored = store(
       updated.head, updated.body, query, requestTime: requestTime, responseTime: responseTime, since: epoch,
       isMarkedSensitive: isMarkedSensitive)
