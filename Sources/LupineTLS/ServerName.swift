@@ -41,7 +41,7 @@ package struct ServerName: Hashable, Sendable {
     }
     if bytes.last == UInt8(ascii: ".") { bytes.removeLast() }
     let name = bytes.map(Self.lowercase)
-    guard Self.isHostName(name[...]), !Self.endsInNumber(name) else { throw .invalidServerName(text) }
+    guard Self.isReference(name[...]), !Self.endsInNumber(name) else { throw .invalidServerName(text) }
     identity = .dns(name)
     host = String(decoding: name, as: UTF8.self)
   }
@@ -71,13 +71,21 @@ package struct ServerName: Hashable, Sendable {
     }
   }
 
-  /// Letters, digits, hyphens and underscores in labels of 1 to 63 bytes, 253 in all, no label starting or ending with a hyphen.
-  private static func isHostName(_ name: ArraySlice<UInt8>) -> Bool {
+  /// Letters, digits, hyphens and underscores in labels of 1 to 63 bytes, 253 in all: every name that a URL may have, though hyphens at the ends of a
+  /// label are not host-name syntax (RFC 1123). What http reaches, https shall reach too.
+  private static func isReference(_ name: ArraySlice<UInt8>) -> Bool {
     guard (1...253).contains(name.count) else { return false }
-    return name.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).allSatisfy { label in
-      (1...63).contains(label.count) && label.first != UInt8(ascii: "-") && label.last != UInt8(ascii: "-")
-        && label.allSatisfy(isHostByte)
-    }
+    return labels(name).allSatisfy { (1...63).contains($0.count) && $0.allSatisfy(isHostByte) }
+  }
+
+  /// The same for a name of a certificate, where no label starts or ends with a hyphen.
+  private static func isHostName(_ name: ArraySlice<UInt8>) -> Bool {
+    isReference(name)
+      && labels(name).allSatisfy { $0.first != UInt8(ascii: "-") && $0.last != UInt8(ascii: "-") }
+  }
+
+  private static func labels(_ name: ArraySlice<UInt8>) -> [ArraySlice<UInt8>] {
+    name.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
   }
 
   private static func isHostByte(_ byte: UInt8) -> Bool {
