@@ -40,6 +40,8 @@ struct Gate {
   private var held: RingBuffer<Event>?
   private var decision = 0
   private(set) var isDropping = false
+  /// All has been received, and is held: no exchange is under way any more whose deadline could end the task.
+  private(set) var holdsEnd = false
 
   var isClosed: Bool { state != .open || isDropping }
 
@@ -50,6 +52,7 @@ struct Gate {
     held = nil
     events.append(event())
     held = events
+    holdsEnd = isEnd
     return .held
   }
 
@@ -91,8 +94,11 @@ struct Gate {
   mutating func next(_ number: Int) -> Event? {
     guard isDraining(number) else { return nil }
     while let event = held?.popFirst() {
+      if case .end = event {
+        holdsEnd = false
+        return event
+      }
       if !isDropping { return event }
-      if case .end = event { return event }
     }
     state = .open
     return nil
@@ -103,12 +109,14 @@ extension TaskRun {
   /// Closes the gate until `decide` is called with the number that comes back. On the transport's thread, or while draining. Nil: the task
   /// was cancelled, and nobody is asked; what comes of the exchange is dropped.
   func closeGate(for exchange: any TransportExchange) -> Int? {
-    let number = state.withLock { state -> Int? in
-      guard !state.isCanceling else { return nil }
+    let (number, holdsEnd) = state.withLock { state -> (Int?, Bool) in
+      guard !state.isCanceling else { return (nil, false) }
       isGated.store(true, ordering: .releasing)
-      return state.gate.wait()
+      return (state.gate.wait(), state.gate.holdsEnd)
     }
     if number == nil { dropBody(of: exchange) } else { pause(.decision) }
+    // One decision has asked for the next, and the timer of the first says nothing about this one.
+    if holdsEnd { endDeciding() }
     return number
   }
 

@@ -41,7 +41,7 @@ extension TaskRun {
       return .go(state.chainBox, number: state.begun, createdAt: slot == nil ? nil : state.startedAt)
     }
     switch beginning {
-    case .later: return
+    case .later: endWaiting(.suspension, outOfTime("while it was suspended"))
     case .elsewhere: beginElsewhere()
     case .cancelled: finish(cancellation)
     case .go(let chain, let number, let createdAt):
@@ -89,6 +89,7 @@ extension TaskRun {
     let isAwaited = state.withLock { state -> Bool in
       guard state.wait == wait else { return false }
       state.wait = nil
+      state.answerTimer = nil
       return true
     }
     if isAwaited { begin() }

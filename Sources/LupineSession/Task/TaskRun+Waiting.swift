@@ -174,10 +174,12 @@ extension TaskRun {
   }
 
   /// No exchange is under way whose deadline would end the task.
-  private func endWaiting(_ wait: Wait) {
+  ///
+  /// - Parameter failure: what the task ends with then; nil: a delegate has not answered.
+  func endWaiting(_ wait: Wait, _ failure: SessionError? = nil) {
     let timer = AnswerTimer(after: remainingNanoseconds(currentRequest, createdAt: nil)) { [weak self] in
       guard let self else { return }
-      answered(wait) { self.finish(self.unanswered) }
+      answered(wait) { self.finish(failure ?? self.unanswered) }
     }
     state.withLock { if $0.wait == wait { $0.answerTimer = timer } }
   }
@@ -200,9 +202,11 @@ extension TaskRun {
     state.withLock { if $0.gate.awaited == number { $0.answerTimer = timer } }
   }
 
-  private var unanswered: SessionError {
+  private var unanswered: SessionError { outOfTime("before the delegate answered") }
+
+  func outOfTime(_ circumstance: String) -> SessionError {
     SessionError(
-      .timedOut, phase: .total, message: "the time for the task was over before the delegate answered",
+      .timedOut, phase: .total, message: "the time for the task was over \(circumstance)",
       failingURL: request.urlString)
   }
 

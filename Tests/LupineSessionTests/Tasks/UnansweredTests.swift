@@ -17,9 +17,13 @@ import Testing
     }
 
     let handledCallbacks: CallbackSet
+    private let followsRedirects: Bool
     private let log = Locked(Log())
 
-    init(_ handled: CallbackSet) { handledCallbacks = handled }
+    init(_ handled: CallbackSet, followsRedirects: Bool = true) {
+      handledCallbacks = handled
+      self.followsRedirects = followsRedirects
+    }
 
     var asked: [String] { log.withLock { $0.asked } }
 
@@ -47,7 +51,9 @@ import Testing
       _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
       completionHandler: @escaping @Sendable (Request?) -> Void
     ) {
-      keep("redirect \(response.statusCode)") { completionHandler(request) }
+      keep("redirect \(response.statusCode)") { [followsRedirects] in
+        completionHandler(followsRedirects ? request : nil)
+      }
     }
 
     func session(
@@ -212,6 +218,57 @@ import Testing
       request.totalTimeout = .milliseconds(300)
       let task = session.uploadTask(withStreamedRequest: request)
       await expectTimeout(task, "newBody", SilentDelegate(.needNewBodyStream), delegate)
+      #expect(server.requestCount == 1)
+    }
+  }
+
+  /// A redirect whose response is whole with its head, and what it leads to.
+  private static let redirect =
+    [ServerRoute(nil, "/from") { _, connection in try connection.respond(302, fields: ["Location": "/hello"]) }]
+    + ServerRoute.standard()
+
+  /// Until the engine has worked off what it has read: the end of the response is behind its head.
+  private func isReceived(_ question: String, _ silent: SilentDelegate, _ session: Session) async -> Bool {
+    guard await eventually({ silent.asked == [question] }) else { return false }
+    _ = await session.poolStatistics()
+    return true
+  }
+
+  /// The time of the first question does not end with its answer: the end of the response waits for the second one.
+  @Test func aSecondAnswerThatNeverComes() async throws {
+    let server = try LoopbackServer(routes: Self.redirect)
+    defer { server.shutdown() }
+    try await withDelegate([.completed]) { session, delegate in
+      var request = try Request(server.url("/from"))
+      request.totalTimeout = .seconds(2)
+      let silent = SilentDelegate([.redirection, .response], followsRedirects: false)
+      let task = session.dataTask(with: request)
+      task.delegate = silent
+      task.resume()
+      #expect(await isReceived("redirect 302", silent, session))
+      silent.answer()
+      #expect(await eventually(seconds: 20) { task.state == .completed })
+      // Where the machine is busy, the time may be over with the first one.
+      #expect(task.error?.code == .timedOut && task.error?.phase == .total)
+    }
+  }
+
+  /// A task that is suspended between two exchanges has none whose deadline could end it.
+  @Test func aSuspensionThatNeverEnds() async throws {
+    let server = try LoopbackServer(routes: Self.redirect)
+    defer { server.shutdown() }
+    try await withDelegate([.completed]) { session, delegate in
+      var request = try Request(server.url("/from"))
+      request.totalTimeout = .seconds(2)
+      let silent = SilentDelegate(.redirection)
+      let task = session.dataTask(with: request)
+      task.delegate = silent
+      task.resume()
+      #expect(await isReceived("redirect 302", silent, session))
+      task.suspend()
+      silent.answer()
+      #expect(await eventually(seconds: 20) { task.state == .completed })
+      #expect(task.error?.code == .timedOut && task.error?.phase == .total)
       #expect(server.requestCount == 1)
     }
   }
