@@ -109,10 +109,17 @@ final class DelegateConsumer: DeferredConsumer {
     guard case .success(let response) = result, let callbacks, let kept, let request else {
       return run.settle(result) { end(result) }
     }
+    let wait = run.waitForLastAnswer(response) { [self] failure in
+      let result = Result<Response, SessionError>.failure(failure)
+      run.settle(result) { end(result) }
+    }
+    guard let wait else { return }
     callbacks.offerToStore(CachedResponse(response: response, data: Data(kept)), for: request) { [self] store in
-      run.settle(result) {
-        callbacks.enqueue(store)
-        end(result)
+      run.answeredLast(wait) {
+        run.settle(result) {
+          callbacks.enqueue(store)
+          end(result)
+        }
       }
     }
   }

@@ -162,6 +162,21 @@ extension TaskRun {
     return wait
   }
 
+  /// The same for a task that has received everything: it is over with the answer, and until then it can be cancelled, and its time is limited.
+  ///
+  /// - Parameter giveUp: called once, if the task ends without the answer; not called after that has come.
+  func waitForLastAnswer(_ response: Response, or giveUp: @escaping LastWord) -> Wait? {
+    let wait = state.withLock { state -> Wait? in
+      guard !state.isCanceling else { return nil }
+      state.questions += 1
+      state.wait = .answer(state.questions)
+      state.lastWord = { giveUp($0.behind(response)) }
+      return state.wait
+    }
+    if let wait { endWaiting(wait) } else { giveUp(cancellation.behind(response)) }
+    return wait
+  }
+
   /// Does it, unless the task was cancelled meanwhile.
   func answered(_ wait: Wait, _ work: () -> Void) {
     let isAwaited = state.withLock { state -> Bool in
@@ -171,6 +186,19 @@ extension TaskRun {
       return true
     }
     if isAwaited { work() }
+  }
+
+  /// The same for `waitForLastAnswer`.
+  func answeredLast(_ wait: Wait, _ work: () -> Void) {
+    var lastWord: LastWord?
+    let isAwaited = state.withLock { state -> Bool in
+      guard state.wait == wait else { return false }
+      state.wait = nil
+      // It holds the task.
+      lastWord = state.takeLastWord()
+      return true
+    }
+    withExtendedLifetime(lastWord) { if isAwaited { work() } }
   }
 
   /// No exchange is under way whose deadline would end the task.
@@ -212,5 +240,17 @@ extension TaskRun {
 
   private func after(_ seconds: Double, _ work: @escaping @Sendable () -> Void) {
     DispatchQueue.global().asyncAfter(deadline: .now() + seconds, execute: work)
+  }
+}
+
+extension SessionError {
+  /// The failure of a task whose response is complete.
+  fileprivate func behind(_ response: Response) -> SessionError {
+    var error = self
+    error.response = response
+    error.requestBytesSent = true
+    error.requestHead = response.requestHead
+    error.metrics = response.metrics
+    return error
   }
 }

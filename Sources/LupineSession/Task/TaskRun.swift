@@ -273,8 +273,12 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
 
   func finish(_ failure: SessionError?) {
     let now = EventLoop.monotonicNow()
+    var lastWord: LastWord?
     let ending = state.withLock { state -> Ending? in
-      guard !state.isEnding else { return nil }
+      guard !state.isEnding else {
+        lastWord = state.takeLastWord()
+        return nil
+      }
       state.isEnding = true
       state.exchange = nil
       state.answerTimer = nil
@@ -282,7 +286,10 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
       // The consumer of a task that delegates hear of may take time to end.
       return callbacks == nil ? settled(result, &state) : Ending(result: result)
     }
-    guard let ending else { return }
+    guard let ending else {
+      if let failure { lastWord?(failure) }
+      return
+    }
     if callbacks == nil {
       complete(ending) { takeEnd(ending.result) }
     } else if let consumer = consumer as? any DeferredConsumer, consumer.endsLater {

@@ -10,6 +10,8 @@ extension TaskRun {
     init(_ value: Value) { self.value = value }
   }
 
+  typealias LastWord = @Sendable (SessionError) -> Void
+
   /// What a task knows, under its lock. What most tasks never have stands behind one reference: each field costs instructions to make and to
   /// end even where it is nil.
   struct State {
@@ -50,6 +52,7 @@ extension TaskRun {
     var error: SessionError?
     var delayedUntil: Instant?
     var answerTimer: AnswerTimer?
+    var lastWord: LastWord?
   }
 }
 
@@ -115,6 +118,19 @@ extension TaskRun.State {
   var answerTimer: AnswerTimer? {
     get { rare?.answerTimer }
     set { change(isNothing: newValue == nil) { $0.answerTimer = newValue } }
+  }
+
+  /// Ends a task that waits for an answer although all has been received; called once, unless that comes first.
+  var lastWord: TaskRun.LastWord? {
+    get { rare?.lastWord }
+    set { change(isNothing: newValue == nil) { $0.lastWord = newValue } }
+  }
+
+  mutating func takeLastWord() -> TaskRun.LastWord? {
+    guard let taken = lastWord else { return nil }
+    lastWord = nil
+    answerTimer = nil
+    return taken
   }
 
   var error: SessionError? {

@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import HTTPTypes
 import LupineBase
@@ -68,6 +69,13 @@ import Testing
       needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
     ) {
       keep("newBody") { completionHandler(BodyStream([Array("late".utf8)])) }
+    }
+
+    func session(
+      _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+      completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+    ) {
+      keep("store") { completionHandler(proposedResponse) }
     }
   }
 
@@ -270,6 +278,52 @@ import Testing
       #expect(await eventually(seconds: 20) { task.state == .completed })
       #expect(task.error?.code == .timedOut && task.error?.phase == .total)
       #expect(server.requestCount == 1)
+    }
+  }
+
+  // MARK: What is stored
+
+  private final class Store: ResponseStore {
+    let count = Locked(0)
+    func store(_ response: CachedResponse, for request: Request) { count.withLock { $0 += 1 } }
+  }
+
+  @Test func aWordOnStoringThatNeverComes() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let store = Store()
+    try await withDelegate([.completed], configure: { $0.responseStore = store }) { session, delegate in
+      var request = try Request(server.url("/hello"))
+      request.totalTimeout = .seconds(2)
+      let task = session.dataTask(with: request)
+      let silent = SilentDelegate(.willCacheResponse)
+      await expectTimeout(task, "store", silent, delegate)
+      #expect(task.error?.response?.statusCode == 200 && task.error?.metrics?.transactions.count == 1)
+    }
+    #expect(store.count.withLock { $0 } == 0)
+  }
+
+  /// Cancelled by its owner or with its session, the task is over, and the session is: an answer after that is void.
+  @Test(arguments: [false, true]) func cancelledBeforeTheWordOnStoring(_ bySession: Bool) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let store = Store()
+    try await withDelegate([.completed, .becameInvalid], configure: { $0.responseStore = store }) {
+      session, delegate in
+      let silent = SilentDelegate(.willCacheResponse)
+      let task = session.dataTask(with: try Request(server.url("/hello")))
+      task.delegate = silent
+      task.resume()
+      #expect(await eventually { silent.asked == ["store"] })
+      if !bySession { task.cancel() }
+      session.invalidateAndCancel()
+      #expect(await eventually(seconds: 20) { delegate.entries.last == "invalid" })
+      silent.answer()
+      session.delegateQueue.sync {}
+      #expect(delegate.entries == ["completed cancelled completed", "invalid"])
+      #expect(task.error?.code == .cancelled && task.error?.requestBytesSent == true)
+      #expect(task.error?.response?.statusCode == 200)
+      #expect(store.count.withLock { $0 } == 0)
     }
   }
 }
