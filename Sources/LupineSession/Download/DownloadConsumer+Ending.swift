@@ -22,8 +22,8 @@ extension DownloadConsumer {
   private func over(_ outcome: Result<DownloadedFile, SessionError>, _ completion: Completion) {
     var resumeData: ResumeData?
     if case .failure(let error) = outcome { resumeData = error.resumeData }
-    let waiters = state.withLock { $0.waiters.end(resumeData) }
-    completion(outcome)
+    let (run, waiters) = state.withLock { ($0.run.take(), $0.waiters.end(resumeData)) }
+    completion(outcome, run)
     for waiter in waiters { waiter(resumeData) }
   }
 

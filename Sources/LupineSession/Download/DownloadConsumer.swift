@@ -30,8 +30,9 @@ struct DownloadHooks: Sendable {
 /// threads; while the socket is stopped a job is under way, whose end lets it go on or starts the next; after an error nothing is written.
 /// Two buffers take turns, one being filled while the other is written, so that memory is neither asked for nor touched anew each time.
 /// When it ends without success the file is removed, unless its bytes can be gone on from: then the error has resume data.
-final class DownloadConsumer: ResumableConsumer {
-  typealias Completion = @Sendable (Result<DownloadedFile, SessionError>) -> Void
+final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
+  /// The task is the one that waits for its end, which the completion settles; nil: the consumer is a part of another one.
+  typealias Completion = @Sendable (Result<DownloadedFile, SessionError>, TaskRun?) -> Void
 
   enum Mode { case waiting, writing, complete, refused }
 
@@ -71,6 +72,8 @@ final class DownloadConsumer: ResumableConsumer {
     var exchange: (any TransportExchange)?
     var result: Result<Response, SessionError>?
     var completion: Completion?
+    /// What is to be settled, from its end until the file is complete.
+    var run: TaskRun?
     var waiters = ResumeDataWaiters()
   }
 
@@ -208,6 +211,13 @@ final class DownloadConsumer: ResumableConsumer {
   func end(_ result: Result<Response, SessionError>) {
     state.withLock { $0.result = result }
     startJob()
+  }
+
+  var endsLater: Bool { true }
+
+  func end(_ result: Result<Response, SessionError>, of run: TaskRun) {
+    state.withLock { $0.run = run }
+    end(result)
   }
 
   // MARK: Jobs

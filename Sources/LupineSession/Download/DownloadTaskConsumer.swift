@@ -81,7 +81,9 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
       hooks.resumed = { callbacks.resumed(at: $0, expected: $1) }
       hooks.received = { callbacks.wrote($0, total: $1, expected: $2) }
     }
-    let inner = DownloadConsumer(plan, hooks: hooks, threads: try Engine.downloadThreads()) { [self] in innerEnded($0) }
+    let inner = DownloadConsumer(plan, hooks: hooks, threads: try Engine.downloadThreads()) { [self] result, _ in
+      innerEnded(result)
+    }
     state.withLock { $0.inner = inner }
   }
 

@@ -33,6 +33,17 @@ final class DownloadedFile: Sendable {
   }
 }
 
+extension DownloadedFile {
+  /// The path in its place, and the response.
+  func moved(to destination: DownloadDestination) -> Result<(path: String, response: Response), SessionError> {
+    do throws(SessionError) {
+      return .success((try move(to: destination), response))
+    } catch {
+      return .failure(error)
+    }
+  }
+}
+
 /// Moves files that are complete.
 package enum FinishedFile {
   /// Gives a finished download its place, in one step; from one file system to another it is copied beside it first. For a delegate that was shown

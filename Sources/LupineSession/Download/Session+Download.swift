@@ -67,15 +67,14 @@ extension Session {
     let cancellation = CancellationRelay<TaskRun> { $0.cancel() }
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { [hooks] continuation in
-        let finish: DownloadConsumer.Completion = { result in
-          let end = Result {
-            let file = try result.get()
-            return (path: try file.move(to: destination), response: file.response)
+        let finish: DownloadConsumer.Completion = { result, run in
+          let end = result.flatMap { $0.moved(to: destination) }
+          run?.settle(end.map { $0.response }) {
+            guard let listener else { return continuation.resume(with: end) }
+            listener.value = nil
+            // Behind what the delegate is told.
+            self.delegateQueue.async { continuation.resume(with: end) }
           }
-          guard let listener else { return continuation.resume(with: end) }
-          listener.value = nil
-          // Behind what the delegate is told.
-          self.delegateQueue.async { continuation.resume(with: end) }
         }
         DownloadPlan.prepare(request, resuming: resumeData, to: destination, session: self, threads: threads) { plan in
           switch plan {

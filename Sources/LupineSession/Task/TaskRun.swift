@@ -273,6 +273,8 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
 
   func finish(_ failure: SessionError?) {
     let now = EventLoop.monotonicNow()
+    // Of a task that nobody hears of only a file takes time to end.
+    let endsAtOnce = callbacks == nil && kind != .download
     var lastWord: LastWord?
     let ending = state.withLock { state -> Ending? in
       guard !state.isEnding else {
@@ -284,13 +286,13 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
       state.answerTimer = nil
       let result = result(failure, now: now, &state)
       // The consumer of a task that delegates hear of may take time to end.
-      return callbacks == nil ? settled(result, &state) : Ending(result: result)
+      return endsAtOnce ? settled(result, &state) : Ending(result: result)
     }
     guard let ending else {
       if let failure { lastWord?(failure) }
       return
     }
-    if callbacks == nil {
+    if endsAtOnce {
       complete(ending) { takeEnd(ending.result) }
     } else if let consumer = consumer as? any DeferredConsumer, consumer.endsLater {
       consumer.end(ending.result, of: self)

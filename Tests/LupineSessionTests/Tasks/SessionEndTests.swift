@@ -1,0 +1,67 @@
+import Dispatch
+import FoundationEssentials
+import LupineBase
+import LupineEngine
+import LupineIO
+import LupineSession
+import LupineTesting
+import Testing
+
+/// What holds when a session says that it is invalid: everything is done, and nothing is called any more.
+@Suite(.timeLimit(.minutes(2))) struct SessionEndTests {
+  /// The file of an `async` download is in its place then, however long the disk takes for it.
+  @Test(arguments: [false, true]) func theFileOfADownloadIsThere(_ isObserved: Bool) async throws {
+    final class Last: SessionDelegate {
+      let path: String
+      let found = Locked<Bool?>(nil)
+
+      init(_ path: String) { self.path = path }
+
+      func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) {
+        let isThere = FileManager.default.fileExists(atPath: path)
+        found.withLock { $0 = isThere }
+      }
+    }
+    let directory = try ScratchDirectory()
+    let path = directory.path + "/file"
+    let (goOn, disk) = (try Latch(), try Latch())
+    let server = try LoopbackServer(routes: ServerRoute.standard(latch: goOn))
+    defer {
+      goOn.release()
+      disk.release()
+      server.shutdown()
+    }
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    let last = Last(path)
+    let session = try Session(configuration, delegate: last)
+    let request = try Request(server.url("/slow?n=100000&after=50000"))
+    let own = isObserved ? RecordingDelegate([.metrics]) : nil
+    let received = Locked<Int64>(0)
+    let call = Task {
+      try await session.download(for: request, to: DownloadDestination(path: path), delegate: own) { count, _ in
+        received.withLock { $0 = count }
+      }
+    }
+    #expect(await eventually { received.withLock { $0 } == 50_000 })
+    // As many as there are: whatever else is to be written waits.
+    let threads = try Engine.processFiles.get()
+    for _ in 0..<2 {
+      threads.run { () throws(IOError) in
+        _ = disk.wait()
+      } completion: { _ in
+      }
+    }
+    session.finishTasksAndInvalidate()
+    goOn.release()
+    #expect(await eventually { received.withLock { $0 } == 100_000 })
+    // Its connection goes when the response is complete.
+    #expect(await eventually { await !session.poolStatistics().closes.isEmpty })
+    session.delegateQueue.sync {}
+    disk.release()
+    #expect(await eventually { last.found.withLock { $0 != nil } })
+    #expect(last.found.withLock { $0 } == true)
+    #expect(try await call.value.path == path)
+    #expect(PatternBody.matches(TextFile.bytes(path), from: 0) && TextFile.bytes(path).count == 100_000)
+  }
+}
