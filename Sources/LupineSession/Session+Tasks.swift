@@ -79,7 +79,12 @@ extension Session {
 
   private func tellCreated(_ task: SessionTask, _ delegate: (any SessionTaskDelegate)?) {
     guard let delegate, delegate.handledCallbacks.contains(.createdTask) else { return }
-    delegateQueue.async { self.asking(delegate) { delegate.session(self, didCreateTask: task) } }
+    let isShared = delegate === self.delegate
+    delegateQueue.async {
+      // Behind the end of the session its delegate hears nothing.
+      if isShared, self.delegate == nil { return }
+      self.asking(delegate) { delegate.session(self, didCreateTask: task) }
+    }
   }
 
   /// Whether a task of the `async` API has to be shown to anybody.

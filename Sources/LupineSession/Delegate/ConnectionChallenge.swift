@@ -103,6 +103,8 @@ final class DelegateTrustDecider: TrustDecider {
     guard let session, let delegate = session.delegate else { return answer.give(.reject) }
     let challenge = ConnectionChallenge(host: host, port: Int(port), kind: kind)
     session.delegateQueue.async {
+      // Behind the end of the session it hears nothing.
+      guard session.delegate === delegate else { return answer.give(.reject) }
       delegate.session(session, didReceive: challenge) { answer.give($0) }
     }
   }

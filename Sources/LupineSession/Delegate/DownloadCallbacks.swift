@@ -26,9 +26,8 @@ final class DownloadCallbacks: Sendable {
     _ callback: CallbackSet, _ call: @escaping @Sendable (any SessionDownloadDelegate, Session, DownloadTask) -> Void
   ) {
     guard let delegate = callbacks.delegate(for: callback) as? any SessionDownloadDelegate else { return }
-    callbacks.enqueue { [task] in
-      let session = task.run.session
-      session.asking(delegate) { call(delegate, session, task) }
+    callbacks.enqueue { [callbacks, task] in
+      callbacks.ask(delegate, for: callback) { call(delegate, task.run.session, task) }
     }
   }
 

@@ -63,7 +63,14 @@ final class TaskCallbacks: Sendable {
     _ callback: CallbackSet, _ call: @escaping @Sendable (any SessionTaskDelegate, Session, SessionTask) -> Void
   ) {
     guard let delegate = delegate(for: callback) else { return }
-    queue.async { [session, task] in session.asking(delegate) { call(delegate, session, task) } }
+    queue.async { [self] in ask(delegate, for: callback) { call(delegate, session, task) } }
+  }
+
+  /// Makes a call whose turn on the queue has come. The session's delegate may have been told meanwhile that the session is invalid, behind which
+  /// it hears nothing.
+  func ask(_ delegate: any SessionTaskDelegate, for callback: CallbackSet, _ call: () -> Void) {
+    guard ownSet.contains(callback) || session.delegate === delegate else { return }
+    session.asking(delegate, call)
   }
 
   func enqueue(_ work: @escaping @Sendable () -> Void) {
@@ -165,8 +172,8 @@ final class TaskCallbacks: Sendable {
     case .success(let response): metrics = response.metrics
     case .failure(let error): metrics = error.metrics ?? TaskMetrics()
     }
-    queue.async { [session, task] in
-      session.asking(delegate) { delegate.session(session, task: face ?? task, didFinishCollecting: metrics) }
+    queue.async { [self] in
+      ask(delegate, for: .metrics) { delegate.session(session, task: face ?? task, didFinishCollecting: metrics) }
     }
   }
 
@@ -178,8 +185,8 @@ final class TaskCallbacks: Sendable {
   /// - Parameter task: the handle that the delegates know by now.
   func completed(_ error: SessionError?, _ task: SessionTask) {
     guard let delegate = delegate(for: .completed) else { return task.letGo() }
-    queue.async { [session] in
-      session.asking(delegate) { delegate.session(session, task: task, didCompleteWithError: error) }
+    queue.async { [self] in
+      ask(delegate, for: .completed) { delegate.session(session, task: task, didCompleteWithError: error) }
       task.letGo()
     }
   }
@@ -192,7 +199,7 @@ final class TaskCallbacks: Sendable {
     guard let delegate = delegate(for: callback) as? any SessionDataDelegate, let task = task as? DataTask else {
       return
     }
-    queue.async { [session] in session.asking(delegate) { call(delegate, session, task) } }
+    queue.async { [self] in ask(delegate, for: callback) { call(delegate, session, task) } }
   }
 
   func response(_ response: Response, _ answer: @escaping @Sendable (ResponseDisposition) -> Void) {

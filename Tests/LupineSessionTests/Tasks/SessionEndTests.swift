@@ -9,6 +9,39 @@ import Testing
 
 /// What holds when a session says that it is invalid: everything is done, and nothing is called any more.
 @Suite(.timeLimit(.minutes(2))) struct SessionEndTests {
+  /// What the delegate does at the end comes behind its last word. A callback that does it is on the same queue.
+  @Test func nothingIsCalledBehindTheEnd() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    try await withDelegate { session, delegate in
+      let request = try Request(server.url("/hello"))
+      session.dataTask(with: request).resume()
+      #expect(await delegate.hasEnded())
+      #expect(await eventually { await session.tasks.isEmpty })
+      let (cancelled, begun) = (session.dataTask(with: request), session.dataTask(with: request))
+      let (download, own) = (session.downloadTask(with: request), session.dataTask(with: request))
+      let last = RecordingDelegate([.completed], name: "own ")
+      own.delegate = last
+      let made = Locked<DataTask?>(nil)
+      session.delegateQueue.sync {
+        session.invalidateAndCancel()
+        cancelled.cancel()
+        begun.resume()
+        download.cancel()
+        own.cancel()
+        made.withLock { $0 = session.dataTask(with: request) }
+      }
+      #expect(await eventually { [cancelled, begun, download, own].allSatisfy { $0.state == .completed } })
+      // Whatever they had to say is behind the end by now.
+      session.delegateQueue.sync {}
+      let first = ["created", "response 200", "data", "metrics", "completed well completed"]
+      #expect(delegate.entries == first + ["created", "created", "created", "created", "invalid"])
+      // The delegate of a task is not the session's.
+      #expect(last.entries == ["own completed cancelled completed"])
+      #expect(begun.error?.code == .sessionInvalidated)
+    }
+  }
+
   /// The file of an `async` download is in its place then, however long the disk takes for it.
   @Test(arguments: [false, true]) func theFileOfADownloadIsThere(_ isObserved: Bool) async throws {
     final class Last: SessionDelegate {
