@@ -62,6 +62,13 @@ struct Chain {
     return request
   }
 
+  /// Whether the next exchange has a body.
+  func sendsBody(of original: Request) -> Bool {
+    guard !dropsBody else { return false }
+    if case .none = (base ?? original).body { return newBody != nil }
+    return true
+  }
+
   /// Begins again, without the range that was asked for first.
   static func whole(of request: Request) -> Chain {
     var chain = Chain(request)

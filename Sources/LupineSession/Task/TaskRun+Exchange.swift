@@ -45,7 +45,7 @@ extension TaskRun {
     case .elsewhere: beginElsewhere()
     case .cancelled: finish(cancellation)
     case .go(let chain, let number, let createdAt):
-      if chain != nil { prepareNext() }
+      if let chain { prepareNext(chain.value) }
       let next: TransportRequest
       do throws(SessionError) {
         next = try transportRequest(chain, createdAt: createdAt)
@@ -96,9 +96,10 @@ extension TaskRun {
   }
 
   /// What the exchange before has left behind goes.
-  private func prepareNext() {
+  private func prepareNext(_ chain: Chain) {
     let taken = sentBytes.exchange(0, ordering: .relaxed)
-    if taken > 0 { onSent?(-Int(clamping: taken)) }
+    // A body that is dropped on the way was sent, and is not sent again.
+    if taken > 0, chain.sendsBody(of: request) { onSent?(-Int(clamping: taken)) }
     state.withLock { state in
       state.response = nil
       state.informational = []

@@ -108,4 +108,46 @@ import Testing
       #expect(plain.countOfDecodedBytesExpectedToReceive == 300_000 && plain.fractionReceived == 1)
     }
   }
+
+  /// A redirect that drops the body takes nothing back: what was sent is not sent again.
+  @Test(arguments: [301, 302, 303]) func aBodyThatIsNotSentAgainCounts(_ status: Int) async throws {
+    try await withServer(
+      [
+        ServerRoute("POST", "/from") { _, connection in
+          _ = try connection.readBody()
+          try connection.respond(status, fields: ["Location": "/hello"])
+        }
+      ] + ServerRoute.standard()
+    ) { session, server in
+      let totals = Locked<[Int64]>([])
+      let request = try Request(server.url("/from"), method: .post)
+      let (_, response) = try await session.upload(for: request, from: Data(PatternBody.bytes(100_000))) { total in
+        totals.withLock { $0.append(total) }
+      }
+      #expect(response.redirects.count == 1)
+      let seen = totals.withLock { $0 }
+      #expect(seen.last == 100_000 && seen == seen.sorted(), "\(seen)")
+    }
+  }
+
+  /// One that is sent again is counted from the beginning.
+  @Test func aBodyThatIsSentAgainCountsAnew() async throws {
+    try await withServer(
+      [
+        ServerRoute("POST", "/from") { _, connection in
+          _ = try connection.readBody()
+          try connection.respond(307, fields: ["Location": "/echo"])
+        }
+      ] + ServerRoute.standard()
+    ) { session, server in
+      let totals = Locked<[Int64]>([])
+      let request = try Request(server.url("/from"), method: .post)
+      let (_, response) = try await session.upload(for: request, from: Data(PatternBody.bytes(100_000))) { total in
+        totals.withLock { $0.append(total) }
+      }
+      #expect(response.redirects.count == 1)
+      let seen = totals.withLock { $0 }
+      #expect(seen.last == 100_000 && seen.max() == 100_000 && seen.contains(0), "\(seen)")
+    }
+  }
 }
