@@ -40,6 +40,12 @@ public class SessionTask: @unchecked Sendable, Hashable {
     self.run = run
   }
 
+  /// The progress of a task that never began has no other end.
+  deinit {
+    let updates = settings.withLock { Array($0.updates.values) }
+    for update in updates { update.finish() }
+  }
+
   /// The usual priority: 0.5.
   public static let defaultPriority: Float = 0.5
   /// Behind others: 0.25.

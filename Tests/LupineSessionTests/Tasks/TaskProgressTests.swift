@@ -150,4 +150,19 @@ import Testing
       #expect(seen.last == 100_000 && seen.max() == 100_000 && seen.contains(0), "\(seen)")
     }
   }
+
+  /// Whoever follows a task that is let go of before it began does not wait for ever.
+  @Test func progressOfATaskThatNeverBeganEnds() async throws {
+    try await withServer { session, server in
+      let hasEnded = Locked(false)
+      let updates = session.dataTask(with: try Request(server.url("/hello"))).progressUpdates
+      let reader = Task {
+        for await progress in updates { #expect(progress.countOfBytesReceived == 0) }
+        hasEnded.withLock { $0 = true }
+      }
+      #expect(await eventually(seconds: 20) { hasEnded.withLock { $0 } })
+      reader.cancel()
+      #expect(server.requestCount == 0)
+    }
+  }
 }
