@@ -139,7 +139,11 @@ extension TaskRun {
       return (state.connectivityWaits, total - EventLoop.monotonicNow().nanoseconds(since: state.countsFrom))
     }
     guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: left) else { return false }
-    if attempt == 1, let observer { observer.waiting() }
+    let isFirst = state.withLock { state -> Bool in
+      defer { state.isWaitTold = true }
+      return !state.isWaitTold
+    }
+    if isFirst, let observer { observer.waiting() }
     guard let wait = waitForAnswer() else { return true }
     after(Double(delay) / 1e9) { [weak self] in
       guard let self else { return }

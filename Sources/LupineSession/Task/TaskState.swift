@@ -53,6 +53,7 @@ extension TaskRun {
     var delayedUntil: Instant?
     var answerTimer: AnswerTimer?
     var lastWord: LastWord?
+    var isWaitTold = false
   }
 }
 
@@ -95,6 +96,12 @@ extension TaskRun.State {
   var following: TaskRun.Following? {
     get { rare?.following }
     set { change(isNothing: newValue == nil) { $0.following = newValue } }
+  }
+
+  /// Delegates have heard that the task waits for connectivity: whatever comes of its attempts, once is enough.
+  var isWaitTold: Bool {
+    get { rare?.isWaitTold ?? false }
+    set { change(isNothing: !newValue) { $0.isWaitTold = newValue } }
   }
 
   var trailers: FieldSection? {

@@ -1,0 +1,91 @@
+import FoundationEssentials
+import LupineBase
+import LupineSession
+import LupineTesting
+import LupineWire
+import Testing
+
+/// Tasks whose delegate has them sent again.
+@Suite(.timeLimit(.minutes(2))) struct RepetitionTests {
+  /// Repeats whatever may be repeated.
+  private final class Patient: RepeatingTaskDelegate {
+    let handledCallbacks: CallbackSet = [.repetition, .waitingForConnectivity]
+    let waits = Locked(0)
+    let repetitions = Locked(0)
+
+    func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) { waits.withLock { $0 += 1 } }
+
+    func session(
+      _ session: Session, task: SessionTask, prepare request: Request,
+      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+    ) {
+      completionHandler(.success(request))
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
+      completionHandler: @escaping @Sendable (Bool) -> Void
+    ) {
+      repetitions.withLock { $0 += 1 }
+      completionHandler(true)
+    }
+  }
+
+  /// Every other request fails as on a machine without network.
+  private final class Shaky: Transport {
+    private final class Nothing: TransportExchange {
+      func cancel() {}
+      func setPaused(_ state: PauseState) {}
+      func discardBody() {}
+    }
+
+    private let network: NetworkTransport
+    private let isDown = Locked(false)
+
+    init(_ network: NetworkTransport) { self.network = network }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      let isDown = isDown.withLock { isDown in
+        isDown.toggle()
+        return isDown
+      }
+      guard isDown else { return network.start(request, receiver) }
+      let exchange = Nothing()
+      receiver.end(
+        SessionError(.notConnected, phase: .connect, message: "no network"), metrics: TransactionMetrics(), of: exchange
+      )
+      return exchange
+    }
+  }
+
+  /// However many attempts wait for a network, the task says so once.
+  @Test func theWaitForConnectivityIsToldOnce() async throws {
+    let count = Locked(0)
+    let server = try LoopbackServer(
+      routes: [
+        ServerRoute(nil, "/busy") { _, connection in
+          let number = count.withLock { count in
+            count += 1
+            return count
+          }
+          try connection.respond(number < 3 ? 503 : 200)
+        }
+      ])
+    defer { server.shutdown() }
+    let transport = Shaky(try NetworkTransport(SessionConfiguration()))
+    try await withDelegate([.completed]) {
+      $0.transport = transport
+      $0.waitsForConnectivity = true
+    } _: { session, delegate in
+      let patient = Patient()
+      let task = session.dataTask(with: try Request(server.url("/busy")))
+      task.delegate = patient
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(delegate.entries == ["completed well completed"])
+      #expect(task.response?.statusCode == 200)
+      #expect(patient.repetitions.withLock { $0 } == 2 && server.requestCount == 3)
+      #expect(patient.waits.withLock { $0 } == 1)
+    }
+  }
+}
