@@ -83,9 +83,10 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   /// Becomes the delegate of a task, and posts what its commands change.
   func manage(_ task: SessionTask) {
     task.delegate = self
-    task.onChange = { task, change in
+    task.onChange = { [settings] task, change in
       let name = change == .running ? Notification.Name.taskDidResume : .taskDidSuspend
-      DispatchQueue.main.async { NotificationCenter.default.post(name: name, object: task) }
+      let queue = settings.values.withLock { $0.notificationQueue }
+      queue.async { NotificationCenter.default.post(name: name, object: task) }
     }
   }
 

@@ -45,7 +45,9 @@ final class ManagerSettings: Sendable {
     /// Whether a response of `application/json` may have a status, and be that.
     func isAcceptableJSON(_ status: Int) -> Bool { acceptsPlainJSON && isAcceptable(status) }
 
-    var completionQueue: DispatchQueue?
+    var completionQueue: DispatchQueue? { didSet { notificationQueue = .forNotifications(on: completionQueue) } }
+    /// Follows from it.
+    private(set) var notificationQueue = DispatchQueue.main
     var completionGroup: DispatchGroup?
     var progressQueue: DispatchQueue?
     var retrying = RetryLoop() { didSet { findPlain() } }

@@ -1,18 +1,19 @@
+internal import Dispatch
 public import Foundation
 
 extension Notification.Name {
-  /// A task of a manager began, or goes on. Object: the task; posted on the main queue, after the fact.
+  /// A task of a manager began, or goes on. Object: the task; posted on the manager's `completionQueue`, after the fact.
   ///
   /// Source: `AFNetworkingTaskDidResumeNotification`.
   public static let taskDidResume = Notification.Name("com.alamofire.networking.task.resume")
 
-  /// A running task of a manager was suspended. Object: the task; posted on the main queue, after the fact.
+  /// A running task of a manager was suspended. Object: the task; posted on the manager's `completionQueue`, after the fact.
   ///
   /// Source: `AFNetworkingTaskDidSuspendNotification`.
   public static let taskDidSuspend = Notification.Name("com.alamofire.networking.task.suspend")
 
   /// A task of a manager is over, and its handler was called. Object: the task; what came of it is under the keys of `TaskNotificationKey`; posted
-  /// on the main queue.
+  /// on the manager's `completionQueue`.
   ///
   /// Source: `AFNetworkingTaskDidCompleteNotification`.
   public static let taskDidComplete = Notification.Name("com.alamofire.networking.task.complete")
@@ -34,6 +35,15 @@ extension Notification.Name {
   /// Source: `AFURLSessionDownloadTaskDidFailToMoveFileNotification`.
   public static let downloadTaskDidFailToMoveFile = Notification.Name(
     "com.alamofire.networking.session.download.file-manager-error")
+}
+
+extension DispatchQueue {
+  /// Where notifications are posted whose handlers are called on `queue`; nil: the main queue. One at a time, even if that is concurrent: a task that
+  /// seems to end before it begins would be counted for ever.
+  static func forNotifications(on queue: DispatchQueue?) -> DispatchQueue {
+    guard let queue, queue !== DispatchQueue.main else { return .main }
+    return DispatchQueue(label: "lupine.notifications", target: queue)
+  }
 }
 
 /// Keys of `Notification.userInfo`.

@@ -1,9 +1,10 @@
 internal import Foundation
 internal import LupineBase
 internal import LupineSession
+internal import Synchronization
 
 /// The end of a managed task: the value is made of the body on the processing queue, then the handler is called where the manager says, then the
-/// notification is posted on the main queue.
+/// notification is posted there.
 struct TaskEnding: Sendable {
   let task: SessionTask
   private let dataTask: DataTask?
@@ -58,7 +59,7 @@ struct TaskEnding: Sendable {
   }
 
   private func finish(_ handler: ManagedTask.Handler, _ core: ManagerCore) {
-    let tell: @Sendable () -> Void = {
+    let tell: @Sendable () -> Void = { [settings = core.settings] in
       switch handler {
       case .data(let handler): handler?(response, value, error)
       case .download(let handler): handler?(response, file, error)
@@ -66,7 +67,7 @@ struct TaskEnding: Sendable {
       case .call(let success, let failure):
         if let error { failure?(dataTask, error) } else if let dataTask { success?(dataTask, value) }
       }
-      DispatchQueue.main.async { post() }
+      settings.values.withLock { $0.notificationQueue }.async { post() }
     }
     // Who awaits goes on where it likes, though the manager's queue may be held up.
     if case .awaitedDownload = handler { tell() } else { core.complete(tell) }

@@ -55,7 +55,9 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     var serializer: any ResponseSerializer = HTTPResponseSerializer() { didSet { serializerNumber += 1 } }
     /// Tells whether what a serializer made is still asked for.
     private(set) var serializerNumber: UInt64 = 0
-    var completionQueue: DispatchQueue?
+    var completionQueue: DispatchQueue? { didSet { notificationQueue = .forNotifications(on: completionQueue) } }
+    /// Follows from it.
+    private(set) var notificationQueue = DispatchQueue.main
     var completionGroup: DispatchGroup?
     var output = OperationOutput.memory
     var userInfo: [String: any Sendable] = [:]
@@ -136,7 +138,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     }
   }
 
-  /// Where handlers are called. Default nil: the main queue, which a program has to run.
+  /// Where handlers are called and notifications are posted. Default nil: the main queue, which a program has to run.
   public var completionQueue: DispatchQueue? {
     get { state.withLock { $0.settings.completionQueue } }
     set { exchange(\.settings.completionQueue, newValue) }
@@ -367,7 +369,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     label: "com.alamofire.networking.http-request.processing", attributes: .concurrent)
 
   func post(_ name: Notification.Name) {
-    DispatchQueue.main.async { [self] in NotificationCenter.default.post(name: name, object: self) }
+    let queue = state.withLock { $0.settings.notificationQueue }
+    queue.async { [self] in NotificationCenter.default.post(name: name, object: self) }
   }
 
   /// Tells queues and those who wait. Foundation looks at the new value only.

@@ -70,7 +70,7 @@ public final class HTTPRequestOperationManager: Sendable {
     set { credentialStorage.withLock { $0 = newValue } }
   }
 
-  /// Where handlers are called. Default nil: the main queue.
+  /// Where handlers are called and notifications are posted. Default nil: the main queue, which a program has to run.
   public var completionQueue: DispatchQueue? {
     get { sessionManager.completionQueue }
     set { sessionManager.completionQueue = newValue }

@@ -1,0 +1,61 @@
+import Dispatch
+import Foundation
+import Lupine
+import LupineTesting
+import Testing
+
+/// Where notifications are posted: a program that runs no main queue must not gather them there, with the bodies in them.
+@Suite struct NotificationQueueTests {
+  private let key = DispatchSpecificKey<Bool>()
+
+  private func queue(_ attributes: DispatchQueue.Attributes = []) -> DispatchQueue {
+    let queue = DispatchQueue(label: "named", attributes: attributes)
+    queue.setSpecific(key: key, value: true)
+    return queue
+  }
+
+  private func place(_ notification: Notification) -> [String: String] {
+    ["isNamed": "\(DispatchQueue.getSpecific(key: key) ?? false)", "name": notification.name.rawValue]
+  }
+
+  /// On the queue that is named, one after another even if that is concurrent.
+  @Test(arguments: [false, true]) func tasksPostOnTheCompletionQueue(_ isConcurrent: Bool) async throws {
+    let latch = try Latch()
+    try await withManager(ServerRoute.standard(latch: latch)) { manager, _ in
+      manager.completionQueue = queue(isConcurrent ? .concurrent : [])
+      let task = manager.dataTask(with: try manager.request(.get, "slow")) { _, _, _ in }
+      let names = [Notification.Name.taskDidResume, .taskDidSuspend, .taskDidComplete]
+      let recorders = names.map { NotificationRecorder($0, object: task, place) }
+      task.resume()
+      task.suspend()
+      task.resume()
+      latch.release()
+      #expect(await eventually { recorders.map(\.count) == [2, 1, 1] })
+      #expect(recorders.flatMap(\.values).allSatisfy { $0["isNamed"] == "true" })
+    }
+  }
+
+  @Test func operationsPostOnTheirCompletionQueue() async throws {
+    try await withOperations { service in
+      let operation = try service.operation("/hello")
+      operation.completionQueue = queue()
+      let names = [Notification.Name.operationDidStart, .operationDidFinish]
+      let recorders = names.map { NotificationRecorder($0, object: operation, place) }
+      operation.start()
+      #expect(await eventually { recorders.map(\.count) == [1, 1] })
+      #expect(recorders.flatMap(\.values).allSatisfy { $0["isNamed"] == "true" })
+    }
+  }
+
+  /// What was named can be taken back.
+  @Test func withoutAQueueItIsTheMainOne() async throws {
+    try await withManager { manager, _ in
+      manager.completionQueue = queue()
+      manager.completionQueue = nil
+      let task = manager.dataTask(with: try manager.request(.get, "json")) { _, _, _ in }
+      let end = NotificationRecorder(.taskDidComplete, object: task) { _ in ["isMain": "\(isOnMainQueue)"] }
+      task.resume()
+      #expect(await eventually { end.values == [["isMain": "true"]] })
+    }
+  }
+}
