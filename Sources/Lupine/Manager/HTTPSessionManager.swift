@@ -74,7 +74,7 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
       throw SecurityPolicyError(
         .insecureBaseURL,
         message:
-          "a security policy with the mode .\(mode) can only be applied with a secure base URL, not \(base.text)"
+          "a security policy with the mode .\(mode) can only be applied with a secure base URL, not \(base.publicText)"
       )
     }
     try super.setSecurityPolicy(policy)

@@ -43,6 +43,14 @@ import Testing
     }
   }
 
+  /// The error about a base URL does not tell the password in it.
+  @Test func insecureBasesKeepTheirPassword() throws {
+    let manager = try HTTPSessionManager(baseURL: "http://ada:secret@example.com/v1")
+    let error = #expect(throws: SecurityPolicyError.self) { try manager.setSecurityPolicy(try policy(.publicKey)) }
+    let message = try #require(error?.message)
+    #expect(message.contains("http://example.com/v1/") && !message.contains("ada") && !message.contains("secret"))
+  }
+
   /// What is pinned is trusted; what is not is refused as such, in AFNetworking's words, by tasks and calls, and never as a cancellation (complaint 7). The
   /// policy may change while the manager lives.
   @Test(arguments: [PinningMode.certificate, .publicKey])
