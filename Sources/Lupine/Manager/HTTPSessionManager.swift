@@ -1,6 +1,7 @@
 public import Foundation
 public import LupineSession
 internal import LupineBase
+internal import LupineRules
 internal import Synchronization
 
 /// Told that a request was answered: the task, and the value of the body, nil where there is none.
@@ -108,18 +109,26 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
   }
 
   /// The request of a form; see `request(_:_:parameters:headers:timeout:)`. Parameters become its first parts.
+  ///
+  /// A `Content-Type` among the headers that does not name the form's boundary is left out: nobody could tell the parts apart (RFC 7578 section 4.1).
   open func multipartRequest(
     _ method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
     timeout: Duration? = nil, constructingBody construct: (inout MultipartFormData) throws -> Void
   ) throws -> Request {
     var request = try requestSerializer.multipartRequest(
       method: method.rawValue, url: try absoluteURL(url), parameters: parameters, constructing: construct)
-    try finish(&request, headers, timeout)
+    try finish(&request, headers, timeout, boundary: Self.boundary(of: request))
     return request
   }
 
+  /// The boundary of a form with parts, as its Content-Type has it.
+  private static func boundary(of request: Request) -> String? {
+    if case .none = request.body { return nil }
+    return request.fields[.contentType].flatMap { MediaType($0)?["boundary"] }
+  }
+
   private func finish(
-    _ request: inout Request, _ headers: [String: String]?, _ timeout: Duration?
+    _ request: inout Request, _ headers: [String: String]?, _ timeout: Duration?, boundary: String? = nil
   ) throws(SessionError) {
     if let timeout { request.timeoutInterval = timeout }
     for (name, value) in headers ?? [:] {
@@ -128,6 +137,7 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
           .badRequest, phase: .prepare, message: "the header \(String(reflecting: name)) cannot be sent",
           failingURL: request.urlString)
       }
+      if let boundary, field == .contentType, MediaType(value)?["boundary"] != boundary { continue }
       request.fields[field] = value
     }
   }

@@ -1,4 +1,5 @@
 import Foundation
+import HTTPTypes
 import Lupine
 import LupineTesting
 import Testing
@@ -54,6 +55,28 @@ import Testing
         manager.post("anything", constructingBody: { _ in throw NoFile() }, success: success, failure: failure)
       }
       #expect(end.task == nil && end.error is NoFile)
+    }
+  }
+
+  /// Headers take no boundary away from a form with parts; a type that has it is taken, and so is any of a form without parts.
+  @Test func headersKeepTheBoundary() throws {
+    let manager = try HTTPSessionManager(baseURL: "http://example.com/")
+    let rows: [(type: String, parts: Int, sent: String)] = [
+      ("multipart/form-data", 1, "multipart/form-data; boundary=abc"),
+      ("multipart/form-data; boundary=abcd", 1, "multipart/form-data; boundary=abc"),
+      ("application/json", 1, "multipart/form-data; boundary=abc"),
+      ("multipart/mixed; Boundary=\"abc\"", 1, "multipart/mixed; Boundary=\"abc\""),
+      ("text/plain", 0, "text/plain"),
+    ]
+    for (type, parts, sent) in rows {
+      let request = try manager.multipartRequest(
+        .post, "form", headers: ["content-type": type, "X-Other": "kept"]
+      ) { form in
+        form = try MultipartFormData(boundary: "abc")
+        for _ in 0..<parts { form.append(Data("x".utf8), name: "field") }
+      }
+      #expect(request.fields[.contentType] == sent, "\(type)")
+      #expect(request.fields.contains { $0.name.rawName == "X-Other" && $0.value == "kept" })
     }
   }
 
