@@ -38,10 +38,12 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     /// Of operations of a manager: lives as long as they run, and knows why a server was not trusted.
     var core: ManagerCore?
 
+    /// Of operations of a manager: refers to nobody, and stays when they are over, for copies of them.
+    var managerSettings: ManagerSettings?
     /// Notes why it failed, if it did: in the step that makes it finished, so that nobody sees an end without its reason.
     mutating func fail(_ error: SessionError?) {
       guard let error else { return }
-      self.error = core?.settings.explained(error) ?? error
+      self.error = managerSettings?.explained(error) ?? error
     }
 
     /// Whether what this exchange receives is to be kept.
@@ -101,7 +103,9 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   /// nor with what came of it. Source: `-copyWithZone:`.
   public convenience init(copying other: HTTPRequestOperation) {
     self.init(request: other.request, session: other.session)
-    let (settings, handlers, core) = other.state.withLock { ($0.settings, $0.handlers, $0.core) }
+    let (settings, handlers, core, managerSettings) = other.state.withLock {
+      ($0.settings, $0.handlers, $0.core, $0.managerSettings)
+    }
     state.withLock { state in
       state.settings = settings
       state.settings.output = .memory
@@ -112,6 +116,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
       state.handlers.cacheResponse = handlers.cacheResponse
       state.core = core
     }
+      state.managerSettings = managerSettings
   }
 
   // MARK: Settings
@@ -329,7 +334,12 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     if hasBegun { start() } else { changed(\.isReady) }
   }
 
-  func adopt(_ core: ManagerCore) { state.withLock { $0.core = core } }
+  func adopt(_ core: ManagerCore) {
+    state.withLock { state in
+      state.core = core
+      state.managerSettings = core.settings
+    }
+  }
 
   // MARK: Endings
 

@@ -247,8 +247,8 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
   init(_ operation: HTTPRequestOperation, _ number: UInt64) {
     self.operation = operation
     self.number = number
-    let (handlers, core) = operation.state.withLock { ($0.handlers, $0.core) }
-    settings = core?.settings
+    let (handlers, settings) = operation.state.withLock { ($0.handlers, $0.managerSettings) }
+    self.settings = settings
     var callbacks: CallbackSet = [.response, .receivedData, .completed]
     if handlers.redirection != nil { callbacks.insert(.redirection) }
     if handlers.challenge != nil { callbacks.insert(.taskChallenge) }

@@ -63,6 +63,31 @@ import Testing
     }
   }
 
+  /// A copy of an operation that is over asks the same interceptors, and is sent again as that was.
+  @Test func copiesAreRepeatedToo() async throws {
+    let count = Recorder<Int>()
+    let route = ServerRoute(nil, "/second") { request, connection in
+      count.add(1)
+      let isRight = request.fields.first("Authorization") == "Bearer 1"
+      try connection.respond(isRight ? (count.values.count == 2 ? 503 : 200) : 401)
+    }
+    try await withOperations([route]) { manager, server, waits in
+      manager.sessionManager.retryPolicy = RetryPolicy()
+      manager.sessionManager.interceptors = [
+        ClosureInterceptor(adapt: { request, _ in
+          var request = request
+          request.fields.append(HTTPField(name: .authorization, value: "Bearer 1"))
+          return request
+        })
+      ]
+      let operation = manager.operation(with: try Request(server.url("/second")))
+      #expect(try await outcome(operation).error == nil && server.requestCount == 1)
+      let copy = HTTPRequestOperation(copying: operation)
+      #expect(try await outcome(copy).error == nil)
+      #expect(server.requestCount == 3 && waits.values.count == 1)
+    }
+  }
+
   /// Every exchange is adapted, that of a resumed operation too; a 401 renews the token.
   @Test func requestsAreAdapted() async throws {
     let token = Recorder<Int>()
