@@ -9,7 +9,8 @@ internal import Synchronization
 ///
 /// It is ready, executing, paused or finished, as in AFNetworking 2. `pause()` ends the exchange; `resume()` begins another one, which asks for the
 /// rest if the server has named the version (a strong `ETag`, or a `Last-Modified` that counts as strong), and for the whole otherwise. An operation
-/// that is cancelled finishes with `SessionError` and `.cancelled`. Settings are read when it starts, handlers when they are due. Any thread.
+/// that is cancelled finishes with `SessionError` and `.cancelled`. Settings are read when it starts, handlers when they are due: they may be set
+/// while it runs. Any thread.
 ///
 /// Source: `AFHTTPRequestOperation`, `AFURLConnectionOperation`. Changed: what was received is put together only if both parts are of one version.
 open class HTTPRequestOperation: Operation, @unchecked Sendable {
@@ -37,9 +38,9 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     var outcome: Outcome?
     /// Of operations of a manager: lives as long as they run, and knows why a server was not trusted.
     var core: ManagerCore?
-
     /// Of operations of a manager: refers to nobody, and stays when they are over, for copies of them.
     var managerSettings: ManagerSettings?
+
     /// Notes why it failed, if it did: in the step that makes it finished, so that nobody sees an end without its reason.
     mutating func fail(_ error: SessionError?) {
       guard let error else { return }
@@ -115,8 +116,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
       state.handlers.challenge = handlers.challenge
       state.handlers.cacheResponse = handlers.cacheResponse
       state.core = core
-    }
       state.managerSettings = managerSettings
+    }
   }
 
   // MARK: Settings
@@ -191,14 +192,15 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   /// Told of the body being received, on `completionQueue`; of a resumed operation with what came before. Default nil.
   public func setDownloadProgress(_ handler: Progress?) { exchange(\.handlers.downloadProgress, handler) }
 
-  /// Asked before a redirect is followed, on the session's delegate queue. Default nil: follow it.
+  /// Asked before a redirect is followed, on the session's delegate queue. Default nil: the session's delegate is asked, else it is followed.
   public func setRedirection(_ handler: Redirection?) { exchange(\.handlers.redirection, handler) }
 
-  /// Asked for an answer to a challenge, on the session's delegate queue. Default nil: `credential` and the session's storage.
+  /// Asked for an answer to a challenge, on the session's delegate queue. Default nil: the session's delegate is asked, else it is `credential` and
+  /// the session's storage.
   public func setChallenge(_ handler: Challenge?) { exchange(\.handlers.challenge, handler) }
 
-  /// Asked before the session keeps a response in its cache or its store, on its delegate queue. Default nil: as it is. Source:
-  /// `setCacheResponseBlock:`.
+  /// Asked before the session keeps a response in its cache or its store, on its delegate queue. Default nil: the session's delegate is asked, else
+  /// it is kept as it is. Source: `setCacheResponseBlock:`.
   public func setCacheResponse(_ handler: CacheResponse?) { exchange(\.handlers.cacheResponse, handler) }
 
   /// Called behind the handlers of `setCompletion(success:failure:)`, on the same queue, and then forgotten.

@@ -247,13 +247,11 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
   init(_ operation: HTTPRequestOperation, _ number: UInt64) {
     self.operation = operation
     self.number = number
-    let (handlers, settings) = operation.state.withLock { ($0.handlers, $0.managerSettings) }
-    self.settings = settings
-    var callbacks: CallbackSet = [.response, .receivedData, .completed]
-    if handlers.redirection != nil { callbacks.insert(.redirection) }
-    if handlers.challenge != nil { callbacks.insert(.taskChallenge) }
-    if handlers.cacheResponse != nil { callbacks.insert(.willCacheResponse) }
-    if handlers.uploadProgress != nil { callbacks.insert(.sentBodyData) }
+    settings = operation.state.withLock { $0.managerSettings }
+    // Also where there is no handler yet: one may be set before it is due.
+    var callbacks: CallbackSet = [
+      .response, .receivedData, .completed, .redirection, .taskChallenge, .willCacheResponse, .sentBodyData,
+    ]
     if settings?.values.withLock({ !$0.retrying.isTrivial }) ?? false { callbacks.insert(.repetition) }
     handledCallbacks = callbacks
   }
@@ -261,6 +259,12 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
   var retrying: RetryLoop { settings?.values.withLock { $0.retrying } ?? RetryLoop() }
 
   var dataSoFar: Data { operation.responseData ?? Data() }
+
+  /// The session's delegate, if it wants what the operation has no handler for.
+  private func delegate(of session: Session, for callback: CallbackSet) -> (any SessionTaskDelegate)? {
+    guard let delegate = session.delegate, delegate.handledCallbacks.contains(callback) else { return nil }
+    return delegate as? any SessionTaskDelegate
+  }
 
   /// The response of the next attempt does that: what came before a pause may still be of use.
   func forgetData() {}
@@ -280,14 +284,25 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
     _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
     totalBytesExpectedToSend: Int64?
   ) {
-    operation.sent(bytesSent, totalBytesSent, totalBytesExpectedToSend, number)
+    guard operation.state.withLock({ $0.handlers.uploadProgress }) == nil else {
+      return operation.sent(bytesSent, totalBytesSent, totalBytesExpectedToSend, number)
+    }
+    delegate(of: session, for: .sentBodyData)?
+      .session(
+        session, task: task, didSendBodyData: bytesSent, totalBytesSent: totalBytesSent,
+        totalBytesExpectedToSend: totalBytesExpectedToSend)
   }
 
   func session(
     _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
     completionHandler: @escaping @Sendable (Request?) -> Void
   ) {
-    guard let handler = operation.state.withLock({ $0.handlers.redirection }) else { return completionHandler(request) }
+    guard let handler = operation.state.withLock({ $0.handlers.redirection }) else {
+      guard let other = delegate(of: session, for: .redirection) else { return completionHandler(request) }
+      return other.session(
+        session, task: task, willPerformHTTPRedirection: response, newRequest: request,
+        completionHandler: completionHandler)
+    }
     completionHandler(handler(response, request))
   }
 
@@ -296,7 +311,10 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
     completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
   ) {
     guard let handler = operation.state.withLock({ $0.handlers.challenge }) else {
-      return completionHandler(.performDefaultHandling)
+      guard let other = delegate(of: session, for: .taskChallenge) else {
+        return completionHandler(.performDefaultHandling)
+      }
+      return other.session(session, task: task, didReceive: challenge, completionHandler: completionHandler)
     }
     handler(challenge, completionHandler)
   }
@@ -306,7 +324,11 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
     completionHandler: @escaping @Sendable (CachedResponse?) -> Void
   ) {
     guard let handler = operation.state.withLock({ $0.handlers.cacheResponse }) else {
-      return completionHandler(proposedResponse)
+      guard let other = delegate(of: session, for: .willCacheResponse) as? any SessionDataDelegate else {
+        return completionHandler(proposedResponse)
+      }
+      return other.session(
+        session, dataTask: dataTask, willCacheResponse: proposedResponse, completionHandler: completionHandler)
     }
     completionHandler(handler(proposedResponse))
   }
