@@ -87,7 +87,7 @@ final class ImageDownloadCore: Sendable {
 
   func start(_ handler: Handler, receiptID: UUID, policy: ImageCachePolicy) -> ImageDownloadReceipt? {
     let request = handler.request
-    let key = Self.key(request)
+    let key = Self.key(request, policy)
     if let receipt = join(key, handler, receiptID) { return receipt }
     if policy != .reload, Self.mayComeFromMemory(request),
       let image = cache?.image(for: request, additionalIdentifier: nil)
@@ -143,11 +143,14 @@ final class ImageDownloadCore: Sendable {
     return receipt
   }
 
-  /// What makes two requests one: URL, method and fields. Nil for requests with a body or a user of their own, which are always apart.
-  static func key(_ request: Request) -> String? {
-    guard case .none = request.body, request.credential == nil, request.parsedURL.userinfo == nil else { return nil }
+  /// What makes two requests one: URL, method, fields, and what may be taken from caches. Nil for requests with a body or a user of their own, which are
+  /// always apart, and for those of the memory alone: they wait for no download.
+  static func key(_ request: Request, _ policy: ImageCachePolicy) -> String? {
+    guard policy != .onlyCache, case .none = request.body, request.credential == nil, request.parsedURL.userinfo == nil
+    else { return nil }
     let fields = request.fields.map { "\($0.name.canonicalName): \($0.value)" }.sorted()
-    return ([request.method.rawValue, request.parsedURL.identity] + fields).joined(separator: "\n")
+    let caching = "\(policy == .reload) \(request.cachePolicy?.rawValue ?? "")"
+    return ([request.method.rawValue, request.parsedURL.identity, caching] + fields).joined(separator: "\n")
   }
 
   /// Whether the image is for one user, named by a credential, by the URL or by `Authorization`: such a one is neither taken from memory, which knows

@@ -74,7 +74,7 @@ public final class ImageRequestSlot: Sendable {
     for request: Request, placeholder: EncodedImage? = nil, cachePolicy: ImageCachePolicy = .useCache,
     completion: ImageDownloader.Completion? = nil
   ) {
-    let key = ImageDownloadCore.key(request)
+    let key = ImageDownloadCore.key(request, cachePolicy)
     if let key, joined(key, completion) { return }
     cancel()
     if cachePolicy != .reload, ImageDownloadCore.mayComeFromMemory(request),
