@@ -17,6 +17,7 @@ import Testing
     var error: SessionError.Code?
     var sent = true
     var isReplayable = true
+    var isKeyed = false
     var attempt = 1
     var random = 0.0
     /// Seconds; nil: no repetition.
@@ -36,6 +37,11 @@ import Testing
     Case(name: "404", status: 404, delay: nil),
     Case(name: "PUT is idempotent", method: .put, status: 500, delay: 0.5),
     Case(name: "POST is not", method: .post, status: 503, delay: nil),
+    Case(name: "POST with a key", method: .post, status: 503, isKeyed: true, delay: 0.5),
+    Case(name: "POST with a key that had left", method: .post, error: .connectionLost, isKeyed: true, delay: 0.5),
+    Case(
+      name: "POST with a key and a body that can be sent once", method: .post, status: 503, isReplayable: false,
+      isKeyed: true, delay: nil),
     Case(name: "POST that had not left", method: .post, error: .cannotConnect, sent: false, delay: 0.5),
     Case(name: "POST that had left", method: .post, error: .connectionLost, delay: nil),
     Case(name: "a body that can be sent once", method: .put, status: 503, isReplayable: false, delay: nil),
@@ -59,7 +65,8 @@ import Testing
   func rule(_ example: Case) {
     let failure = FailedAttempt(
       method: example.method, isReplayable: example.isReplayable, status: example.status,
-      retryAfter: example.retryAfter, error: example.error, requestBytesSent: example.sent)
+      retryAfter: example.retryAfter, error: example.error, requestBytesSent: example.sent,
+      hasIdempotencyKey: example.isKeyed)
     let delay = RetryPolicy().delay(
       after: failure, attempt: example.attempt, now: Self.now, random: example.random)
     #expect(delay == example.delay.map { .seconds($0) })
@@ -122,6 +129,16 @@ import Testing
       manager.retryPolicy = RetryPolicy()
       await #expect(throws: SerializationError.self) { try await manager.post("flaky", as: Data.self) }
       #expect(server.requestCount == 2)
+    }
+  }
+
+  /// A POST by whose key the server notices a repetition is.
+  @Test(arguments: ["Idempotency-Key", "x-idempotency-key"]) func keyedCallsAreRepeated(_ name: String) async throws {
+    try await withManager([flaky(1)]) { manager, server in
+      manager.retryPolicy = RetryPolicy()
+      manager.core.settings.change { $0.retrying.sleep = { _ in } }
+      let data = try await manager.post("flaky", as: Data.self, headers: [name: "k"])
+      #expect(data == Data("done".utf8) && server.requestCount == 2)
     }
   }
 

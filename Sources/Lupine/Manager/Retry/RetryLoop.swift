@@ -1,4 +1,6 @@
 internal import Foundation
+internal import HTTPTypes
+internal import LupineRules
 internal import LupineSession
 internal import LupineWire
 
@@ -80,5 +82,6 @@ extension FailedAttempt {
     retryAfter = failure.response?.head.fields.first(named: "retry-after")
     error = failure.error?.code
     requestBytesSent = failure.error?.requestBytesSent ?? true
+    hasIdempotencyKey = failure.request.fields.contains { RetryRule.isIdempotencyKey($0.name.rawName) }
   }
 }

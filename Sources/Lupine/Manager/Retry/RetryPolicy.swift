@@ -20,7 +20,8 @@ public struct RetryPolicy: Sendable, Hashable {
   public var jitter = 0.5
   /// The longest `Retry-After` that is waited for; a server that asks for more gets no repetition. Default 60 s.
   public var maximumRetryAfter: Duration = .seconds(60)
-  /// Methods that may be sent twice. Default the idempotent ones (RFC 9110 9.2.2). Others are repeated only if nothing of the request had left.
+  /// Methods that may be sent twice. Default the idempotent ones (RFC 9110 9.2.2). Others are repeated only if nothing of the request had left, or if it
+  /// has an `Idempotency-Key` or `X-Idempotency-Key`: by that the server notices a repetition.
   public var methods: Set<HTTPRequest.Method> = [.get, .head, .put, .delete, .options, .trace]
   /// Statuses that time may heal. Default 408, 429, 500, 502, 503, 504.
   public var statusCodes: Set<Int> = [408, 429, 500, 502, 503, 504]
@@ -46,6 +47,8 @@ struct FailedAttempt: Sendable {
   var error: SessionError.Code?
   /// Whether the server may have seen the request.
   var requestBytesSent = true
+  /// Whether the server notices a repetition.
+  var hasIdempotencyKey = false
 }
 
 extension RetryPolicy {
@@ -57,7 +60,7 @@ extension RetryPolicy {
   ///   - random: from 0 to 1, for the jitter.
   func delay(after failure: FailedAttempt, attempt: Int, now: Int64, random: Double) -> Duration? {
     guard attempt < maximumAttempts, failure.isReplayable,
-      methods.contains(failure.method) || !failure.requestBytesSent
+      methods.contains(failure.method) || !failure.requestBytesSent || failure.hasIdempotencyKey
     else { return nil }
     if let error = failure.error {
       return errorCodes.contains(error) ? backoff(attempt, random) : nil
