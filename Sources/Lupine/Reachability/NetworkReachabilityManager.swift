@@ -50,6 +50,8 @@ public final class NetworkReachabilityManager: Sendable {
   private let subject: Subject
   private let state = Locked(State())
   private let makeMonitor: @Sendable () throws(IOError) -> NetworkMonitor
+  private let makeResolver: @Sendable () throws(IOError) -> SystemResolver
+  private let timer: any DelayTimer
   private let facts: @Sendable (String) -> LinkFacts
 
   /// One for the whole process: whether there is a way out. Not started. Source: `+sharedManager`.
@@ -64,7 +66,8 @@ public final class NetworkReachabilityManager: Sendable {
 
   /// Watches a host. It is resolved at every change of the network; nobody asks it anything. Source: `+managerForDomain:`.
   ///
-  /// - Parameter domain: a DNS name or an address. A name that has no address is not reachable.
+  /// - Parameter domain: a DNS name or an address. A name that has no address is not reachable. While the name servers do not answer the status stays as it
+  ///   is, and they are asked again after 1 s, 2 s and so on up to a minute; without a default route it is not reachable meanwhile.
   public convenience init(domain: String) {
     self.init(.domain(domain))
   }
@@ -80,13 +83,17 @@ public final class NetworkReachabilityManager: Sendable {
     self.init(.target(target))
   }
 
-  /// `monitor` and `facts` are for tests.
+  /// `monitor`, `resolver`, `timer` and `facts` are for tests.
   init(
     _ subject: Subject, monitor: @escaping @Sendable () throws(IOError) -> NetworkMonitor = NetworkMonitor.shared,
+    resolver: @escaping @Sendable () throws(IOError) -> SystemResolver = NetworkReachabilityManager.sharedResolver,
+    timer: any DelayTimer = SystemDelayTimer(),
     facts: @escaping @Sendable (String) -> LinkFacts = NetworkReachabilityManager.systemFacts
   ) {
     self.subject = subject
     makeMonitor = monitor
+    makeResolver = resolver
+    self.timer = timer
     self.facts = facts
   }
 
@@ -209,23 +216,41 @@ public final class NetworkReachabilityManager: Sendable {
     return .notReachable
   }
 
-  private func resolve(_ domain: String, _ table: NetworkTable, since start: UInt64) {
+  /// - Parameters:
+  ///   - delay: how long to wait before the next lookup if this one tells nothing.
+  ///   - former: the lookup that told nothing; nil: the network has changed.
+  private func resolve(
+    _ domain: String, _ table: NetworkTable, since start: UInt64, delay: Duration = .seconds(1),
+    after former: UInt64? = nil
+  ) {
     let resolver: SystemResolver
     do throws(IOError) {
-      resolver = try Self.sharedResolver()
+      resolver = try makeResolver()
     } catch {
       return tell(.unknown, since: start)
     }
-    let number = state.withLock { state in
+    let number = state.withLock { state -> UInt64? in
+      // The network has changed since, or nobody watches it any more.
+      if let former, state.generation != start || state.lookupNumber != former { return nil }
       state.lookupNumber += 1
       return state.lookupNumber
     }
+    guard let number else { return }
     // What was true of another network is not asked for.
     resolver.flush()
     let token = resolver.resolve(host: domain, port: 0) { [weak self] answer in
       guard let self else { return }
-      let addresses = (try? answer.get()) ?? []
-      tell(status(table, addresses.compactMap { ReachabilityTarget($0) }), since: start, of: number)
+      switch answer {
+      case .success(let addresses):
+        tell(status(table, addresses.compactMap { ReachabilityTarget($0) }), since: start, of: number)
+      case .failure(.notFound), .failure(.invalidName): tell(.notReachable, since: start, of: number)
+      case .failure:
+        // It says nothing about the host. No change of the network need come that would lead to another lookup.
+        tell(status(table, [.anywhere]) == .notReachable ? .notReachable : nil, since: start, of: number)
+        timer.after(delay) { [weak self] in
+          self?.resolve(domain, table, since: start, delay: min(delay * 2, .seconds(60)), after: number)
+        }
+      }
     }
     let former = state.withLock { state in
       let former = state.lookup
@@ -244,10 +269,12 @@ public final class NetworkReachabilityManager: Sendable {
     }
   }
 
-  /// Sets the status, and tells everybody if it is another one or the first since the start. `lookup`: the one that it is the answer to.
-  private func tell(_ status: NetworkReachabilityStatus, since start: UInt64, of lookup: UInt64? = nil) {
+  /// Sets the status, and tells everybody if it is another one or the first since the start. Nil: the one that it has. `lookup`: the one that it is the
+  /// answer to.
+  private func tell(_ new: NetworkReachabilityStatus?, since start: UInt64, of lookup: UInt64? = nil) {
     state.withLock { state in
       guard state.generation == start, lookup == nil || lookup == state.lookupNumber else { return }
+      let status = new ?? state.status
       guard !state.wasToldSinceStart || state.status != status else { return }
       state.wasToldSinceStart = true
       state.status = status

@@ -1,0 +1,83 @@
+import LupineBase
+import LupineIO
+import Testing
+
+@testable import Lupine
+@testable import LupineRules
+
+/// Name servers that do not answer say nothing about a host.
+@Suite(.timeLimit(.minutes(1))) struct UnansweredLookupTests {
+  private let answer = Locked<SystemResolver.Answer>(.failure(.temporary))
+  private let timer = ManualTimer()
+
+  private func manager() throws -> NetworkReachabilityManager {
+    let resolver = try SystemResolver(lookUp: { [answer] _ in answer.withLock { $0 } })
+    return NetworkReachabilityManager(
+      .domain("host.example"), resolver: { () throws(IOError) in resolver }, timer: timer, facts: { _ in LinkFacts() })
+  }
+
+  private func answers(_ new: SystemResolver.Answer) { answer.withLock { $0 = new } }
+
+  /// A network with a default route.
+  private func network() -> NetworkTable {
+    var table = NetworkTable()
+    _ = table.apply(.link(NetworkLink(index: 1, name: "lo", hardware: 772, flags: 0x10049)))
+    let prefix = RoutePrefix(table: .main, destination: InternetAddress(v4: 0), length: 0)
+    let route = NetworkRoute(prefix: prefix, service: 0, metric: 0, type: 2, hops: [RouteHop(link: 1, flags: 0)])
+    _ = table.apply(.route(route, replaces: false))
+    return table
+  }
+
+  private static let found = SystemResolver.Answer.success([.v4(IPv4Address(192, 0, 2, 1), port: 0)])
+
+  /// The status stays unknown, and they are asked again without any change of the network; what is known stays known likewise.
+  @Test(arguments: [ResolveError.temporary, .timedOut, .overloaded, .system(code: -11, errno: 5)])
+  func theyAreAskedAgain(_ error: ResolveError) async throws {
+    let manager = try manager()
+    var told = manager.statuses.makeAsyncIterator()
+    answers(.failure(error))
+    manager.networkChanged(network(), since: 0)
+    #expect(await eventually { timer.started == 1 })
+    #expect(await told.next() == .unknown)
+    answers(Self.found)
+    timer.advance(by: .seconds(1))
+    #expect(await told.next() == .reachableViaEthernet)
+    answers(.failure(error))
+    manager.networkChanged(network(), since: 0)
+    #expect(await eventually { timer.started == 2 })
+    #expect(manager.isReachable)
+    answers(.failure(.notFound))
+    timer.advance(by: .seconds(1))
+    #expect(await told.next() == .notReachable)
+    #expect(timer.started == 2)
+  }
+
+  /// They are asked less and less often, up to once a minute.
+  @Test func delaysGrow() async throws {
+    let manager = try manager()
+    manager.networkChanged(network(), since: 0)
+    for (count, delay) in [1, 2, 4, 8, 16, 32, 60, 60].enumerated() {
+      #expect(await eventually { timer.started == count + 1 })
+      timer.advance(by: .seconds(delay) - .nanoseconds(1))
+      #expect(timer.started == count + 1)
+      timer.advance(by: .nanoseconds(1))
+    }
+    #expect(await eventually { timer.started == 9 })
+  }
+
+  /// Without a way out nothing is reachable; after another change, or a stop, the lookup of before is not repeated.
+  @Test func changesTakeThePlaceOfRepetitions() async throws {
+    let manager = try manager()
+    manager.networkChanged(network(), since: 0)
+    #expect(await eventually { timer.started == 1 })
+    manager.networkChanged(NetworkTable(), since: 0)
+    #expect(await eventually { timer.started == 2 })
+    #expect(manager.networkReachabilityStatus == .notReachable)
+    timer.advance(by: .seconds(1))
+    #expect(await eventually { timer.started == 3 })
+    manager.stopMonitoring()
+    answers(Self.found)
+    timer.advance(by: .seconds(60))
+    #expect(timer.started == 3 && manager.networkReachabilityStatus == .notReachable)
+  }
+}
