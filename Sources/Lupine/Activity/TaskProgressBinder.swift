@@ -37,8 +37,16 @@ public final class TaskProgressBinder: Sendable {
     }
     old?.cancel()
     guard let updates else { return }
-    let follower = Task { [weak self] in
-      for await progress in updates { self?.deliver(progress, number) }
+    let follower = Task { [weak self, queue] in
+      for await progress in updates {
+        // One at a time: meanwhile the stream keeps the latest alone.
+        await withCheckedContinuation { continuation in
+          queue.async { [weak self] in
+            self?.deliver(progress, number)
+            continuation.resume()
+          }
+        }
+      }
     }
     let isCurrent = binding.withLock { binding in
       guard binding.number == number else { return false }
@@ -48,10 +56,9 @@ public final class TaskProgressBinder: Sendable {
     if !isCurrent { follower.cancel() }
   }
 
+  /// On the queue.
   private func deliver(_ progress: TaskProgress, _ number: UInt64) {
-    queue.async { [weak self] in
-      guard let self, binding.withLock({ $0.number == number }) else { return }
-      update(progress)
-    }
+    guard binding.withLock({ $0.number == number }) else { return }
+    update(progress)
   }
 }

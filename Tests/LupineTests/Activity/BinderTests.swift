@@ -103,6 +103,30 @@ import Testing
     binder.bind(nil)
   }
 
+  /// Of a task that is faster than the queue, the queue holds one state, and then the latest.
+  @Test func slowQueuesGetTheLatestAlone() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let session = try Session()
+    defer { session.invalidateAndCancel() }
+    let (calls, seen, ended) = (Calls<TaskProgress>(), Calls<TaskProgress>(), Calls<Bool>())
+    let slow = DispatchQueue(label: "slow")
+    slow.suspend()
+    let task = session.dataTask(with: try Request(server.url("/bytes?n=8000000"))) { _ in ended.note(true) }
+    let binder = TaskProgressBinder(queue: slow) { calls.note($0) }
+    let watch = TaskProgressBinder(queue: queue) { seen.note($0) }
+    binder.bind(task)
+    watch.bind(task)
+    task.resume()
+    _ = try await ended.first(1)
+    #expect(await until { seen.all.last?.countOfBytesReceived == 8_000_000 })
+    #expect(seen.all.count > 2)
+    slow.resume()
+    #expect(await until { calls.all.last?.countOfBytesReceived == 8_000_000 })
+    #expect(calls.all.count <= 2)
+    withExtendedLifetime((binder, watch)) {}
+  }
+
   static let lines: [(TaskProgress, String)] = [
     (
       .init(
