@@ -37,6 +37,10 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
         ServerRoute("GET", "/v1/users/7") { _, connection in
           try connection.respond(200, fields: json, text: #"{"id": 7, "name": "Ada"}"#)
         },
+        ServerRoute("GET", "/v1/search") { request, connection in
+          let text = "\(request.query("q") ?? "") \(request.query("page") ?? "")"
+          try connection.respond(200, fields: json, text: #"{"asked": "\#(text)"}"#)
+        },
         ServerRoute("POST", "/v1/users") { _, connection in
           try connection.respond(201, fields: json, body: connection.readBody())
         },
@@ -103,6 +107,17 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
         done.withLock { $0.append("\(error)") }
       }
       #expect(await until { done.withLock { $0 } == ["Ada"] })
+    }
+  }
+
+  @Test func parameters() async throws {
+    try await withSite { site, _ in
+      let manager = try HTTPSessionManager(baseURL: site)
+      let found: JSONValue = try await manager.get(
+        "search", parameters: ["q": "swift", "page": 2] as [String: any Sendable])
+      let query: JSONValue = ["q": "swift", "page": 2]
+      let again: JSONValue = try await manager.get("search", parameters: query)
+      #expect(found["asked"]?.stringValue == "swift 2" && again == found)
     }
   }
 
