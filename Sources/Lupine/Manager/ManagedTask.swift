@@ -53,6 +53,8 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   let upload: ByteProgress
   let download: ByteProgress
   let attempts = LockedStorage(Attempts())
+  /// One for all of the task's: on another one the end could come before the beginning.
+  let notificationQueue: DispatchQueue
   private let kind: Kind
   private let bodyLimit: Int
   private let state: LockedStorage<State>
@@ -67,7 +69,10 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     _ core: ManagerCore, _ kind: Kind, serializer: (any ResponseSerializer)?, upload: TaskProgressHandler?,
     download: TaskProgressHandler?, target: Target = Target(), bodyLimit: Int, handler: Handler
   ) {
-    let (shared, queue) = core.settings.values.withLock { ($0.responseSerializer, $0.progressQueue) }
+    let (shared, queue, notifications) = core.settings.values.withLock {
+      ($0.responseSerializer, $0.progressQueue, $0.notificationQueue)
+    }
+    notificationQueue = notifications
     self.serializer = serializer ?? shared
     self.kind = kind
     self.bodyLimit = bodyLimit
@@ -83,10 +88,9 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   /// Becomes the delegate of a task, and posts what its commands change.
   func manage(_ task: SessionTask) {
     task.delegate = self
-    task.onChange = { [settings] task, change in
+    task.onChange = { [notificationQueue] task, change in
       let name = change == .running ? Notification.Name.taskDidResume : .taskDidSuspend
-      let queue = settings.values.withLock { $0.notificationQueue }
-      queue.async { NotificationCenter.default.post(name: name, object: task) }
+      notificationQueue.async { NotificationCenter.default.post(name: name, object: task) }
     }
   }
 
@@ -222,7 +226,9 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
       upload.finish(for: task)
       download.finish(for: task)
     }
-    var ending = TaskEnding(task, dataTask: taken.dataTask, serializer: serializer, data: taken.data, file: taken.file)
+    var ending = TaskEnding(
+      task, dataTask: taken.dataTask, serializer: serializer, data: taken.data, file: taken.file,
+      notificationQueue: notificationQueue)
     if let failure {
       ending.failed(
         with: refused(failure, taken), metrics: failure.metrics ?? task.response?.metrics, response: failure.response)

@@ -60,8 +60,8 @@ open class SessionManager: @unchecked Sendable {
     set { core.settings.exchange(\.responseSerializer, newValue) }
   }
 
-  /// Where completion handlers are called; read when a task is over. The notifications of tasks are posted there too, one after another. Default nil: the
-  /// main queue, which a program has to run: what it does not get to is kept, bodies included.
+  /// Where completion handlers are called; read when a task is over. The notifications of a task are posted, one after another, on
+  /// the one that there was when it was made. Default nil: the main queue, which a program has to run: what it does not get to is kept, bodies included.
   public var completionQueue: DispatchQueue? {
     get { core.settings.values.withLock { $0.completionQueue } }
     set { core.settings.exchange(\.completionQueue, newValue) }

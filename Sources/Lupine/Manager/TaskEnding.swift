@@ -11,18 +11,23 @@ struct TaskEnding: Sendable {
   let serializer: any ResponseSerializer
   let data: Data
   let file: URL?
+  private let notificationQueue: DispatchQueue
   private(set) var response: Response?
   private(set) var error: (any Error)?
   private var value: (any Sendable)?
   private var metrics: TaskMetrics?
 
   /// - Parameter dataTask: what the task was before it became a download.
-  init(_ task: SessionTask, dataTask: DataTask?, serializer: any ResponseSerializer, data: Data, file: URL?) {
+  init(
+    _ task: SessionTask, dataTask: DataTask?, serializer: any ResponseSerializer, data: Data, file: URL?,
+    notificationQueue: DispatchQueue
+  ) {
     self.task = task
     self.dataTask = dataTask ?? task as? DataTask
     self.serializer = serializer
     self.data = data
     self.file = file
+    self.notificationQueue = notificationQueue
     response = task.response
     metrics = response?.metrics
   }
@@ -59,7 +64,7 @@ struct TaskEnding: Sendable {
   }
 
   private func finish(_ handler: ManagedTask.Handler, _ core: ManagerCore) {
-    let tell: @Sendable () -> Void = { [settings = core.settings] in
+    let tell: @Sendable () -> Void = {
       switch handler {
       case .data(let handler): handler?(response, value, error)
       case .download(let handler): handler?(response, file, error)
@@ -67,7 +72,7 @@ struct TaskEnding: Sendable {
       case .call(let success, let failure):
         if let error { failure?(dataTask, error) } else if let dataTask { success?(dataTask, value) }
       }
-      settings.values.withLock { $0.notificationQueue }.async { post() }
+      notificationQueue.async { post() }
     }
     // Who awaits goes on where it likes, though the manager's queue may be held up.
     if case .awaitedDownload = handler { tell() } else { core.complete(tell) }

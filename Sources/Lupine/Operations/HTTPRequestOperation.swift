@@ -40,6 +40,14 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     var core: ManagerCore?
     /// Of operations of a manager: refers to nobody, and stays when they are over, for copies of them.
     var managerSettings: ManagerSettings?
+    /// Where the first notification was posted, and so all are: on another queue the end could come before the beginning.
+    private var notificationQueue: DispatchQueue?
+
+    mutating func queueOfNotifications() -> DispatchQueue {
+      let queue = notificationQueue ?? settings.notificationQueue
+      notificationQueue = queue
+      return queue
+    }
 
     /// Notes why it failed, if it did: in the step that makes it finished, so that nobody sees an end without its reason.
     mutating func fail(_ error: SessionError?) {
@@ -381,7 +389,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     label: "com.alamofire.networking.http-request.processing", attributes: .concurrent)
 
   func post(_ name: Notification.Name) {
-    let queue = state.withLock { $0.settings.notificationQueue }
+    let queue = state.withLock { $0.queueOfNotifications() }
     queue.async { [self] in NotificationCenter.default.post(name: name, object: self) }
   }
 

@@ -35,6 +35,42 @@ import Testing
     }
   }
 
+  /// Another queue that is named while a task or an operation runs: what began here ends here.
+  @Test func aQueueThatIsNamedLaterIsForLaterTasks() async throws {
+    let latch = try Latch()
+    try await withManager(ServerRoute.standard(latch: latch)) { manager, _ in
+      let (first, later) = (queue(), DispatchQueue(label: "later"))
+      manager.completionQueue = first
+      let task = manager.dataTask(with: try manager.request(.get, "slow")) { _, _, _ in }
+      let names = [Notification.Name.taskDidResume, .taskDidComplete]
+      let recorders = names.map { NotificationRecorder($0, object: task, place) }
+      first.suspend()
+      task.resume()
+      manager.completionQueue = later
+      latch.release()
+      #expect(await eventually { task.state == .completed })
+      #expect(recorders.map(\.count) == [0, 0])
+      first.resume()
+      #expect(await eventually { recorders.map(\.count) == [1, 1] })
+      #expect(recorders.flatMap(\.values).allSatisfy { $0["isNamed"] == "true" })
+    }
+    try await withOperations { service in
+      let operation = try service.operation("/hello")
+      let (first, later) = (queue(), DispatchQueue(label: "later"))
+      operation.completionQueue = first
+      let names = [Notification.Name.operationDidStart, .operationDidFinish]
+      let recorders = names.map { NotificationRecorder($0, object: operation, place) }
+      first.suspend()
+      operation.start()
+      operation.completionQueue = later
+      #expect(await eventually { operation.isFinished })
+      #expect(recorders.map(\.count) == [0, 0])
+      first.resume()
+      #expect(await eventually { recorders.map(\.count) == [1, 1] })
+      #expect(recorders.flatMap(\.values).allSatisfy { $0["isNamed"] == "true" })
+    }
+  }
+
   @Test func operationsPostOnTheirCompletionQueue() async throws {
     try await withOperations { service in
       let operation = try service.operation("/hello")
