@@ -244,6 +244,7 @@ public final class NetworkReachabilityManager: Sendable {
       case .success(let addresses):
         tell(status(table, addresses.compactMap { ReachabilityTarget($0) }), since: start, of: number)
       case .failure(.notFound), .failure(.invalidName): tell(.notReachable, since: start, of: number)
+      case .failure(.unavailable), .failure(.stopped): tell(nil, since: start, of: number)
       case .failure:
         // It says nothing about the host. No change of the network need come that would lead to another lookup.
         tell(status(table, [.anywhere]) == .notReachable ? .notReachable : nil, since: start, of: number)
@@ -252,12 +253,14 @@ public final class NetworkReachabilityManager: Sendable {
         }
       }
     }
-    let former = state.withLock { state in
+    // A later lookup, of another thread, may have come to this first: then it is this one that nobody waits for.
+    let unwanted = state.withLock { state in
+      guard state.generation == start, state.lookupNumber == number else { return Optional(token) }
       let former = state.lookup
       state.lookup = token
       return former
     }
-    former?.cancel()
+    unwanted?.cancel()
   }
 
   private static func sharedResolver() throws(IOError) -> SystemResolver {
