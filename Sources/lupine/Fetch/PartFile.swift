@@ -66,7 +66,8 @@ final class PartFile {
 
   /// Goes on with a file of which nothing is known but its length; nil if there is none, or nothing in it.
   static func adopt(_ path: String) throws -> PartFile? {
-    guard FileSystem.size(path) != nil else { return nil }
+    // Of a file in which there is nothing, the name alone counts: it need not be one that can be written.
+    guard let known = FileSystem.size(path), known > 0 else { return nil }
     let file = try OutputFile(reopening: path)
     try lock(file)
     guard let size = file.size, size > 0 else { return nil }
