@@ -251,6 +251,23 @@ private final class Pool {
     #expect(machine.ask("a", 3).leased == -1)
   }
 
+  @Test func whoWaitedBeforeReturnsToAFullQueue() throws {
+    var machine = Machine(limits: limits(perHost: 1, waiters: 1))
+    guard case .wait(let token, _) = machine.acquire("a", 1, now: start, expired: { _, _ in }) else {
+      Issue.record("it does not wait")
+      return
+    }
+    #expect(machine.cancel(token) == 1)
+    guard case .wait = machine.acquire("a", 2, now: start, expired: { _, _ in }),
+      case .tooManyWaiters = machine.acquire("a", 3, now: start, expired: { _, _ in }),
+      case .wait = machine.acquire("a", 1, now: start, isReturning: true, expired: { _, _ in })
+    else {
+      Issue.record("the limit holds for others than it should")
+      return
+    }
+    #expect(machine.waiting == 2)
+  }
+
   @Test func idleConnectionsExpireOldestFirst() throws {
     let machine = Pool(limits: limits())
     let a = try #require(machine.openOne("a", 1))

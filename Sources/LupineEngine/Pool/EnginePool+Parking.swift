@@ -18,11 +18,11 @@ extension EnginePool {
     armTotal(of: transfer)
   }
 
-  /// It goes to the end of the queue: who waited meanwhile comes first.
+  /// It goes to the end of the queue, even if that is full: who waited meanwhile comes first.
   func unpark(_ transfer: Transfer) {
     guard parked.removeValue(forKey: ObjectIdentifier(transfer)) != nil else { return }
     disarmWait(of: transfer)
     transfer.state = .new
-    acquire(transfer)
+    acquire(transfer, isReturning: true)
   }
 }

@@ -86,11 +86,11 @@ package final class EnginePool {
   }
 
   /// Gives the transfer a connection, or a place in the queue for one.
-  func acquire(_ transfer: Transfer) {
+  func acquire(_ transfer: Transfer, isReturning: Bool = false) {
     let now = context.now
     while true {
       let answer = machine.value.acquire(
-        transfer.request.key, transfer, priority: transfer.request.priority, now: now
+        transfer.request.key, transfer, priority: transfer.request.priority, now: now, isReturning: isReturning
       ) { identifier, _ in
         connections.value[identifier.index]?.dismantle()
         connections.value[identifier.index] = nil
