@@ -102,7 +102,8 @@ extension ResponseCache {
     return true
   }
 
-  /// What is stored, with the fields of a 304; stored again, unless the request forbids it, and stored no more if the fields do.
+  /// What is stored, with the fields of a 304; stored again, and stored no more if the fields forbid it. If the request does, what is stored stays as
+  /// it is, whatever the fields say.
   func update(
     _ stored: StoredResponse, by answer: ResponseHead, _ query: Query, requestTime: Int64, responseTime: Int64,
     since epoch: UInt64, isMarkedSensitive: (String) -> Bool

@@ -84,17 +84,6 @@ extension TaskRun {
 
   private var isOnEngine: Bool { (session.transport as? EngineTransport)?.loop.isCurrent ?? false }
 
-  /// Goes on if that is what the task waits for.
-  func wake(_ wait: Wait) {
-    let isAwaited = state.withLock { state -> Bool in
-      guard state.wait == wait else { return false }
-      state.wait = nil
-      state.answerTimer = nil
-      return true
-    }
-    if isAwaited { begin() }
-  }
-
   /// What the exchange before has left behind goes.
   private func prepareNext(_ chain: Chain) {
     let taken = sentBytes.exchange(0, ordering: .relaxed)

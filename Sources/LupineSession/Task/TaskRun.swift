@@ -116,7 +116,7 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
     case .resume:
       tell()
       if let pause { exchange?.setPaused(pause) }
-      wake(.suspension)
+      answered(.suspension) { begin() }
     default: break
     }
   }
