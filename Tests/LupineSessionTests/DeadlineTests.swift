@@ -114,14 +114,14 @@ import Testing
       let first = Task { try await session.text("http://a.example/1").0 }
       #expect(await eventually { proxy.recordedRequests.count == 2 })
       var request = try Request("http://a.example/2")
-      request.timeoutInterval = .seconds(1)
+      request.timeoutInterval = .seconds(3)
       let second = Task { [request] in try await session.text(request).0 }
       let start = ContinuousClock.now
       #expect(await eventually { await session.poolStatistics().waits == 2 })
-      _ = await eventually { ContinuousClock.now - start > .milliseconds(700) }
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(2_200) }
       go.release()
       #expect(await eventually { proxy.recordedRequests.count == 3 })
-      _ = await eventually { ContinuousClock.now - start > .milliseconds(1_300) }
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(3_800) }
       later.release()
       #expect(try await first.value == "one")
       #expect(try await second.value == "two")
