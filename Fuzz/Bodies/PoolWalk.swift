@@ -78,6 +78,7 @@ package enum PoolWalk {
       if let open = steps.open {
         opening.append((open.connection, nextWaiter))
         keyOf[open.connection] = open.key
+        passedOver[open.key] = nil
       }
       if let lease = steps.lease {
         leased[lease.connection] = lease.waiter
