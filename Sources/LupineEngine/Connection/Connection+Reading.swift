@@ -165,29 +165,26 @@ extension Connection {
       }
     }
     var offset = 0
-    var counted = 0
+    let attempt = transfer.record.retries
     do {
-      while state == .busy {
-        let event = try parser.value.next(bytes, &offset)
-        // Before the event is carried out: behind it the transfer may be at its next attempt, with another record.
-        transfer.record.responseBytes += Int64(offset - counted)
-        counted = offset
-        guard try handle(event, of: bytes, transfer) else { break }
-      }
+      while state == .busy, try handle(parser.value.next(bytes, &offset), of: bytes, offset, transfer) {}
     } catch let error as WireError {
-      transfer.record.responseBytes += Int64(offset - counted)
       fail(.wire(error), .receive)
     } catch let error as EngineError {
       fail(error, .receive)
     } catch {
       preconditionFailure("the parser and the decoder throw typed errors only: \(error)")
     }
+    // An answer that was given up may have begun the next attempt, with another record.
+    if transfer.record.retries == attempt { transfer.record.responseBytes += Int64(offset) }
     if state == .ending, offset < bytes.count { verdict = .close(.bytesAfterResponse) }
     if state == .busy, transfer.isDecodingHeld { holdParsing(bytes.extracting(offset...)) }
   }
 
-  /// Carries out one event, whose bytes are counted. False: nothing more to parse for now.
-  private func handle(_ event: ResponseEvent, of bytes: Span<UInt8>, _ transfer: Transfer) throws -> Bool {
+  /// Carries out one event, which ends before `offset`. False: nothing more to parse for now.
+  private func handle(
+    _ event: ResponseEvent, of bytes: Span<UInt8>, _ offset: Int, _ transfer: Transfer
+  ) throws -> Bool {
     switch event {
     case .needMore: return false
     case .informational(let head):
@@ -199,7 +196,7 @@ extension Connection {
       }
       if head.status != 100 { transfer.informational(head) }
     case .head(let head, let framing):
-      transfer.record.responseHeadBytes = transfer.record.responseBytes
+      transfer.record.responseHeadBytes = transfer.record.responseBytes + Int64(offset)
       transfer.record.responseStatus = head.status
       if transfer.clock.firstByteAt == nil { transfer.clock.firstByteAt = context.now }
       transfer.record.responseMinorVersion = head.version.minor
