@@ -53,8 +53,6 @@ package final class LoopContext {
   private static let eventCapacity = 512
   private static let keptMail = 4096
   private static let mailRounds = 8
-  /// To a longer sleep, 10 s, the length of a turn adds little; most timers are limits of a minute, and reading the clock is a part of a request.
-  private static let preciseSleep: Int64 = 10_000_000_000
 
   /// Makes the context. Call it on the loop's thread, once.
   package convenience init(of loop: EventLoop) throws(IOError) {
@@ -243,8 +241,6 @@ package final class LoopContext {
     var timeout: Int64 = 0
     if requeued.isEmpty, world == nil {
       timeout = nextTimer.map { max($0.nanoseconds(since: now), 0) } ?? -1
-      // By a fresh clock: the turn may have taken long, and what became due meanwhile would wait as long again.
-      if let nextTimer, timeout < Self.preciseSleep { timeout = max(nextTimer.nanoseconds(since: refreshNow()), 0) }
       if timeout != 0, !loop.mailbox.prepareSleep() { timeout = 0 }
     }
     let count = unsafe SystemCalls.epollWait(epoll, events, nanoseconds: timeout, precise: isPrecise)
