@@ -275,12 +275,8 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
     let now = EventLoop.monotonicNow()
     // Of a task that nobody hears of only a file takes time to end.
     let endsAtOnce = callbacks == nil && kind != .download
-    var lastWord: LastWord?
     let ending = state.withLock { state -> Ending? in
-      guard !state.isEnding else {
-        lastWord = state.takeLastWord()
-        return nil
-      }
+      guard !state.isEnding else { return nil }
       state.isEnding = true
       state.exchange = nil
       state.answerTimer = nil
@@ -289,6 +285,7 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
       return endsAtOnce ? settled(result, &state) : Ending(result: result)
     }
     guard let ending else {
+      let lastWord = state.withLock { $0.takeLastWord() }
       if let failure { lastWord?(failure) }
       return
     }
