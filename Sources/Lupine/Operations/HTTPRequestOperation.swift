@@ -49,11 +49,18 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
       return queue
     }
 
-    /// Notes why it failed, if it did: in the step that makes it finished, so that nobody sees an end without its reason.
-    mutating func fail(_ error: SessionError?) {
-      guard let error else { return }
-      self.error = managerSettings?.explained(error) ?? error
+    /// Entered at the end, left behind the handlers: the one that was set when the operation ended.
+    private var group: DispatchGroup?
+
+    /// Notes why it failed, if it did, and enters the group: in the step that makes it finished, so that nobody sees an end without its reason, and
+    /// who sees it and waits for the group then waits for the handlers.
+    mutating func end(_ error: SessionError?) {
+      if let error { self.error = managerSettings?.explained(error) ?? error }
+      group = settings.completionGroup
+      group?.enter()
     }
+
+    mutating func takeGroup() -> DispatchGroup? { group.take() }
 
     /// Whether what this exchange receives is to be kept.
     func isWanted(of attempt: UInt64) -> Bool {
@@ -291,7 +298,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   open override func start() {
     let beginning = state.withLock { state in
       let beginning = state.machine.start()
-      if beginning == .finishCancelled { state.fail(cancellation) }
+      if beginning == .finishCancelled { state.end(cancellation) }
       return beginning
     }
     switch beginning {
@@ -309,7 +316,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   open override func cancel() {
     let (effect, task) = state.withLock { state in
       let effect = state.machine.cancel()
-      if effect == .finish { state.fail(cancellation) }
+      if effect == .finish { state.end(cancellation) }
       return (effect, state.transfer.task)
     }
     super.cancel()
@@ -366,10 +373,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
       state.transfer.task = nil
       let handlers = state.handlers
       state.handlers = Handlers()
-      return (state.settings.completionGroup, state.settings.completionQueue ?? .main, handlers)
+      return (state.takeGroup(), state.settings.completionQueue ?? .main, handlers)
     }
-    // Before anybody can see that it is over, so that whoever waits for the group then waits for the handlers.
-    group?.enter()
     if wasExecuting { changed(\.isExecuting) }
     changed(\.isFinished)
     post(.operationDidFinish)

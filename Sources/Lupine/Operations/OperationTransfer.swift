@@ -205,7 +205,7 @@ extension HTTPRequestOperation {
     let failure = flush(attempt)
     let isOver = state.withLock { state in
       guard state.machine.finish(attempt) else { return false }
-      state.fail(state.transfer.failure ?? error ?? failure)
+      state.end(state.transfer.failure ?? error ?? failure)
       return true
     }
     if isOver { finished(wasExecuting: true) }

@@ -307,6 +307,29 @@ import Testing
     }
   }
 
+  /// Who sees that an operation is over and waits for its group waits for its handlers, however soon.
+  @Test func theGroupIsEnteredWithTheEnd() throws {
+    let request = try Request("http://127.0.0.1/")
+    let session = try Session(.ephemeral)
+    let queue = DispatchQueue(label: "handlers")
+    var missed = 0
+    for _ in 0..<2_000 {
+      let group = DispatchGroup()
+      let operation = HTTPRequestOperation(request: request, session: session)
+      operation.completionGroup = group
+      operation.completionQueue = queue
+      operation.cancel()
+      queue.suspend()
+      DispatchQueue.global().async { operation.start() }
+      while !operation.isFinished {}
+      if group.wait(timeout: .now()) == .success { missed += 1 }
+      queue.resume()
+      operation.waitUntilFinished()
+      group.wait()
+    }
+    #expect(missed == 0)
+  }
+
   @Test func progress() async throws {
     try await withOperations { service in
       let operation = try service.operation("/bytes?n=200000")
