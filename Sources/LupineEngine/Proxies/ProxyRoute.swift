@@ -86,6 +86,7 @@ struct ProxyMemory {
       remembered = answer
       remembered?.count += 1
       answers[route.party] = remembered
+      remembered?.isRemembered = true
     }
     return ProxyAuthentication(
       route.credentials, isSecure: route.kind == .https, remembered: remembered, tools: Self.tools)
@@ -100,8 +101,12 @@ struct ProxyMemory {
   }
 
   /// This was accepted.
+  ///
+  /// Answers come in any order: of Digest, one that was remembered teaches nothing, as in `AuthenticationMemory`.
   mutating func learn(_ answer: ChallengeAnswer, _ route: ProxyRoute) {
+    if answer.isRemembered, answer.nonce != nil { return }
     var answer = answer
+    answer.isRemembered = false
     if let known = answers[route.party], known.nonce == answer.nonce { answer.count = max(answer.count, known.count) }
     if answers.count >= Self.limit { answers.removeAll() }
     answers[route.party] = answer
