@@ -95,8 +95,11 @@ extension HTTPSessionManager {
     if Value.self != Data.self, Value.self != JSONValue.self, isAcceptable, response.isPlainJSON {
       return try PlainJSON.decode(data, response, decoder)
     }
-    let reader = BodyReader<Value>(json: core.settings.values.withLock { $0.json }, decoder: decoder)
-    return try reader.serialize(response, data: data)
+    return try reader(of: Value.self).serialize(response, data: data)
+  }
+
+  func reader<Value: Decodable & Sendable>(of type: Value.Type) -> BodyReader<Value> {
+    core.settings.values.withLock { BodyReader<Value>(json: $0.json, decoder: $0.decoder) }
   }
 }
 

@@ -77,42 +77,45 @@ extension HTTPSessionManager {
   // MARK: async
 
   /// POSTs a form; see `get(_:as:…)` for what `as:` may be.
+  ///
+  /// - Parameter progress: of the request, told on the delegate queue, or `progressQueue`; with one, the call is a task, with its notifications. Default nil.
   @concurrent
   public func post<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
-    headers: [String: String]? = nil, timeout: Duration? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil, progress: TaskProgressHandler? = nil,
     constructingBody: @Sendable (inout MultipartFormData) throws -> Void
   ) async throws -> Value {
-    try await form(.post, url, type, parameters, headers, timeout, constructingBody)
+    try await form(.post, url, type, parameters, headers, timeout, progress, constructingBody)
   }
 
   /// PUTs a form.
   @concurrent
   public func put<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
-    headers: [String: String]? = nil, timeout: Duration? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil, progress: TaskProgressHandler? = nil,
     constructingBody: @Sendable (inout MultipartFormData) throws -> Void
   ) async throws -> Value {
-    try await form(.put, url, type, parameters, headers, timeout, constructingBody)
+    try await form(.put, url, type, parameters, headers, timeout, progress, constructingBody)
   }
 
   /// PATCHes with a form.
   @concurrent
   public func patch<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
-    headers: [String: String]? = nil, timeout: Duration? = nil,
+    headers: [String: String]? = nil, timeout: Duration? = nil, progress: TaskProgressHandler? = nil,
     constructingBody: @Sendable (inout MultipartFormData) throws -> Void
   ) async throws -> Value {
-    try await form(.patch, url, type, parameters, headers, timeout, constructingBody)
+    try await form(.patch, url, type, parameters, headers, timeout, progress, constructingBody)
   }
 
   private func form<Value: Decodable & Sendable>(
     _ method: HTTPRequest.Method, _ url: String, _ type: Value.Type, _ parameters: (any Sendable)?,
-    _ headers: [String: String]?, _ timeout: Duration?,
+    _ headers: [String: String]?, _ timeout: Duration?, _ progress: TaskProgressHandler?,
     _ constructingBody: @Sendable (inout MultipartFormData) throws -> Void
   ) async throws -> Value {
     let request = try multipartRequest(
       method, url, parameters: parameters, headers: headers, timeout: timeout, constructingBody: constructingBody)
-    return try await value(of: request, as: type).0
+    guard let progress else { return try await value(of: request, as: type).0 }
+    return try await upload(streamed: request, serializer: reader(of: type), progress: progress).0
   }
 }

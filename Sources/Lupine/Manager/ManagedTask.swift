@@ -20,10 +20,22 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     case download(DownloadTaskHandler?)
     /// Somebody awaits it, on no queue.
     case awaitedDownload(@Sendable (Result<(file: URL, response: Response), any Error>) -> Void)
+    /// Likewise. `serialize` takes the place of the task's serializer, and keeps the value where its type is known.
+    case awaitedUpload(
+      serialize: @Sendable (Response?, Data) throws -> any Sendable,
+      end: @Sendable (Result<Response, any Error>) -> Void)
+
+    /// Whether its end is told to who awaits it, and not where the manager says.
+    var isAwaited: Bool {
+      switch self {
+      case .data, .call, .download: false
+      case .awaitedDownload, .awaitedUpload: true
+      }
+    }
 
     var isOfDownload: Bool {
       switch self {
-      case .data, .call: false
+      case .data, .call, .awaitedUpload: false
       case .download, .awaitedDownload: true
       }
     }

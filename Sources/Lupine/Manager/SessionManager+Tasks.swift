@@ -74,7 +74,7 @@ extension SessionManager {
     return managed.manage(session.uploadTask(withStreamedRequest: request), in: self)
   }
 
-  private func managed(
+  func managed(
     _ kind: ManagedTask.Kind, _ request: Request, _ serializer: (any ResponseSerializer)?,
     _ upload: TaskProgressHandler?, _ download: TaskProgressHandler?, _ handler: ManagedTask.Handler
   ) -> ManagedTask {

@@ -56,7 +56,11 @@ struct TaskEnding: Sendable {
       return
     }
     do {
-      value = try serializer.anyValue(response, data: data)
+      if case .awaitedUpload(let serialize, _) = handler {
+        value = try serialize(response, data)
+      } else {
+        value = try serializer.anyValue(response, data: data)
+      }
     } catch {
       self.error = error
       value = (error as? SerializationError)?.value
@@ -69,13 +73,14 @@ struct TaskEnding: Sendable {
       case .data(let handler): handler?(response, value, error)
       case .download(let handler): handler?(response, file, error)
       case .awaitedDownload(let handler): handler(downloaded)
+      case .awaitedUpload(_, let end): end(uploaded)
       case .call(let success, let failure):
         if let error { failure?(dataTask, error) } else if let dataTask { success?(dataTask, value) }
       }
       notificationQueue.async { post() }
     }
     // Who awaits goes on where it likes, though the manager's queue may be held up.
-    if case .awaitedDownload = handler { tell() } else { core.complete(tell) }
+    if handler.isAwaited { tell() } else { core.complete(tell) }
   }
 
   /// The end of a download that had a place to go.
@@ -85,6 +90,16 @@ struct TaskEnding: Sendable {
       return .failure(SessionError(.unknown, phase: .file, message: "the download ended without a file"))
     }
     return .success((file, response))
+  }
+
+  /// The end of an upload whose response was to be a value.
+  private var uploaded: Result<Response, any Error> {
+    if let error { return .failure(error) }
+    guard let response, file == nil else {
+      return .failure(
+        SessionError(.unknown, phase: .receive, message: "the response went to a file, by a hook's choice"))
+    }
+    return .success(response)
   }
 
   private func post() {
