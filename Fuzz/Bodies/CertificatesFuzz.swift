@@ -142,9 +142,9 @@ package enum CertificatesFuzz {
     let pattern = String(decoding: presented, as: UTF8.self).lowercased()
     let wanted = host.split(separator: ".", omittingEmptySubsequences: false)
     let given = pattern.split(separator: ".", omittingEmptySubsequences: false)
-    // A URL may have such a host, a certificate may not name it.
-    guard !given.contains(where: { $0.first == "-" || $0.last == "-" }) else { return false }
     if pattern == host { return true }
+    // A URL may have such a host; no wildcard stands before such a label.
+    guard !given.contains(where: { $0.first == "-" || $0.last == "-" }) else { return false }
     return given.count >= 3 && given[0] == "*" && wanted.dropFirst().elementsEqual(given.dropFirst())
   }
 }

@@ -59,7 +59,7 @@ package struct ServerName: Hashable, Sendable {
     case (.dns(let own), .dns(let pattern)):
       let pattern = pattern.map(Self.lowercase)
       guard pattern.starts(with: [UInt8(ascii: "*"), UInt8(ascii: ".")]) else {
-        return Self.isHostName(pattern[...]) && pattern == own
+        return pattern == own
       }
       let parent = pattern.dropFirst(2)
       guard Self.isHostName(parent), parent.contains(UInt8(ascii: ".")), !Self.endsInNumber(Array(parent)),
@@ -78,7 +78,7 @@ package struct ServerName: Hashable, Sendable {
     return labels(name).allSatisfy { (1...63).contains($0.count) && $0.allSatisfy(isHostByte) }
   }
 
-  /// The same for a name of a certificate, where no label starts or ends with a hyphen.
+  /// The same for what stands behind a wildcard, where no label starts or ends with a hyphen.
   private static func isHostName(_ name: ArraySlice<UInt8>) -> Bool {
     isReference(name)
       && labels(name).allSatisfy { $0.first != UInt8(ascii: "-") && $0.last != UInt8(ascii: "-") }

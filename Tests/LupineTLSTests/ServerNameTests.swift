@@ -26,12 +26,12 @@ struct ServerNameTests {
     Case("www.example.com", "example.com", false),
     Case("localhost", "localhost", true),
     Case("under_score.example.com", "under_score.example.com", true),
-    // Hosts that the DNS has, and http reaches; no certificate names them, but a wildcard may stand for them.
+    // Hosts that the DNS has, and http reaches; no public authority names them, but a private one or a wildcard may.
     Case("a-.example.com", "*.example.com", true),
     Case("-a.example.com", "*.example.com", true),
     Case("a-.example.com", "a.example.com", false),
-    Case("a-.example.com", "a-.example.com", false),
-    Case("-a.example.com", "-a.example.com", false),
+    Case("a-.example.com", "a-.example.com", true),
+    Case("-a.example.com", "-a.example.com", true),
     Case("www.a-.example.com", "*.a-.example.com", false),
     // 6.3: a wildcard is the whole left-most label and stands for one label.
     Case("www.example.com", "*.example.com", true),
