@@ -85,14 +85,13 @@ extension CacheExchange {
         state.isPumping = false
         return nil
       }
-      if state.isCancelled {
-        state.isOver = true
+      if state.isCancelled || state.isOutOfTime {
         let metrics = state.serving?.metrics ?? metrics(nil)
-        state.serving = nil
-        return .end(cancellation, metrics)
+        return end(state.isCancelled ? cancellation : outOfTime, metrics, &state)
       }
       guard let serving = state.serving, !state.pause.isPaused else {
         state.isPumping = false
+        if state.serving != nil, state.deadline == nil { state.deadline = deadline }
         return nil
       }
       if let head = serving.head {
@@ -104,10 +103,33 @@ extension CacheExchange {
         state.serving?.offset = end
         return .body(serving.body, serving.offset..<end)
       }
-      state.isOver = true
-      state.serving = nil
-      return .end(serving.failure, serving.metrics)
+      return end(serving.failure, serving.metrics, &state)
     }
+  }
+
+  private func end(_ failure: SessionError?, _ metrics: TransactionMetrics, _ state: inout State) -> Step {
+    state.isOver = true
+    state.serving = nil
+    state.deadline = nil
+    return .end(failure, metrics)
+  }
+
+  /// The end of the time for the whole task.
+  private var deadline: AnswerTimer? {
+    let end = startedAt.advanced(byNanoseconds: request.totalNanoseconds)
+    return AnswerTimer(after: max(0, end.nanoseconds(since: EventLoop.monotonicNow()))) { [weak self] in
+      guard let self else { return }
+      state.withLock { state in
+        if !state.isOver, state.serving != nil { state.isOutOfTime = true }
+      }
+      pump()
+    }
+  }
+
+  private var outOfTime: SessionError {
+    SessionError(
+      .timedOut, phase: .total, message: "the time for the task was over before the stored response was taken",
+      failingURL: request.url.requestString)
   }
 }
 

@@ -45,6 +45,10 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     var ended = 0
     var pause = PauseState()
     var isCancelled = false
+    /// The time for the whole task is over while what is stored is handed over.
+    var isOutOfTime = false
+    /// Runs once the receiver has paused: the transport, which has deadlines, is not there any more.
+    var deadline: AnswerTimer?
     var isDiscarding = false
     var isWaiting = false
     var isPumping = false

@@ -176,6 +176,44 @@ import Testing
     }
   }
 
+  /// What a cache answers with has no exchange behind it, and so no deadline but its own.
+  @Test func aDispositionOfAStoredResponseThatNeverComes() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.respond(fields: ["Cache-Control": "max-age=1000"], body: PatternBody.bytes(1000))
+    }
+    defer { server.shutdown() }
+    let cache = ResponseCache(memoryCapacity: 1 << 20)
+    try await withDelegate([.completed], configure: { $0.responseCache = cache }) { session, delegate in
+      var request = try Request(server.url("/a"))
+      _ = try await session.data(for: request)
+      let before = delegate.entries.count
+      #expect(before == 0)
+      request.totalTimeout = .milliseconds(300)
+      await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
+      #expect(server.requestCount == 1)
+    }
+  }
+
+  /// Nor does it wait for ever for a reader.
+  @Test func aStoredBodyThatNobodyReads() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.respond(fields: ["Cache-Control": "max-age=1000"], body: PatternBody.bytes(2_000_000))
+    }
+    defer { server.shutdown() }
+    var configuration = SessionConfiguration()
+    configuration.responseCache = ResponseCache(memoryCapacity: 32 << 20)
+    let session = try Session(configuration)
+    defer { session.invalidateAndCancel() }
+    var request = try Request(server.url("/a"))
+    _ = try await session.data(for: request)
+    request.totalTimeout = .milliseconds(300)
+    let (body, response) = try await session.bytes(for: request)
+    #expect(response.statusCode == 200)
+    #expect(await eventually { session.allTasks.isEmpty })
+    let error = await #expect(throws: SessionError.self) { for try await _ in body.chunks {} }
+    #expect(error?.code == .timedOut && error?.phase == .total)
+  }
+
   /// The time counts from the date on: before it nothing is asked.
   @Test func aDelayedBeginningThatIsNeverAnswered() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
@@ -223,7 +261,7 @@ import Testing
     try await withDelegate([.completed]) { session, delegate in
       var request = try Request(server.url("/from"), method: .post)
       request.body = .stream(length: nil, isReplayable: false) { BodyStream([Array("once".utf8)]) }
-      request.totalTimeout = .milliseconds(300)
+      request.totalTimeout = .seconds(1)
       let task = session.uploadTask(withStreamedRequest: request)
       await expectTimeout(task, "newBody", SilentDelegate(.needNewBodyStream), delegate)
       #expect(server.requestCount == 1)
