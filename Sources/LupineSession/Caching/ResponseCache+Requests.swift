@@ -18,7 +18,11 @@ extension ResponseCache {
   private func query(_ request: Request, _ session: Session?) -> Query {
     let place = place(request, session)
     let fields = request.fields.map { (name: $0.name.rawName, value: $0.value) }
-    let isDecoded = request.acceptsCompressedContent ?? true && !request.fields.contains(.acceptEncoding)
+    let configuration = session?.configuration
+    let isDecoded =
+      request.acceptsCompressedContent ?? configuration?.acceptsCompressedContent ?? true
+      && !request.fields.contains(.acceptEncoding)
+      && configuration?.additionalFields.contains(.acceptEncoding) != true
     return Query(
       first: CacheKey.first(partition: place.partition, isDecoded: isDecoded, url: request.parsedURL),
       isDecoded: isDecoded, isInMemoryOnly: place.isInMemoryOnly,
@@ -58,7 +62,11 @@ extension ResponseCache {
     let query = query(request, session)
     return store(
       cached.response.head, [UInt8](cached.data), query, requestTime: now(), responseTime: now(), since: epoch,
-      isMarkedSensitive: { name in request.sensitiveFields.contains { $0.canonicalName == name } })
+      isMarkedSensitive: { name in
+        request.sensitiveFields.union(session?.configuration.sensitiveFields ?? []).contains {
+          $0.canonicalName == name
+        }
+      })
   }
 
   /// Forgets what is stored for the URL of a request.
