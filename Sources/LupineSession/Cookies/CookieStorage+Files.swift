@@ -139,10 +139,12 @@ extension CookieStorage {
   }
 
   private func add(_ found: [(place: Int, record: CookieRecord)], to report: inout CookieFileReport) {
+    // What has expired is left out, and does not delete what is there, as `insert` would: a file of yesterday says nothing of today.
     let now = HTTPDate.current
-    report.read = found.count { !$0.record.isExpired(now) }
+    let found = found.filter { !$0.record.isExpired(now) }
+    report.read = found.count
     insert(found.map(\.record)) { index, refusal in
-      if !found[index].record.isExpired(now) { report.read -= 1 }
+      report.read -= 1
       report.note(found[index].place, "\(refusal)")
     }
     report.problems.sort { $0.place < $1.place }

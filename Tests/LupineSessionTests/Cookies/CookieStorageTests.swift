@@ -168,6 +168,26 @@ import Testing
     }
   }
 
+  /// What has expired in a file says nothing of what the storage has now.
+  @Test(arguments: [CookieFileFormat.netscape, .json]) func expiredCookiesOfFilesDeleteNothing(
+    _ format: CookieFileFormat
+  ) throws {
+    let storage = CookieStorage()
+    try storage.setCookies(["sid=new; Domain=example.com; Path=/; Max-Age=1000"], from: "https://www.example.com/")
+    let text =
+      switch format {
+      case .netscape: "# Netscape HTTP Cookie File\n.example.com\tTRUE\t/\tFALSE\t1\tsid\told\n"
+      default:
+        #"{"version":1,"cookies":[{"name":"sid","value":"old","domain":"example.com","hostOnly":false,"path":"/","expires":1}]}"#
+      }
+    try withFolder { folder in
+      try Data(text.utf8).write(to: URL(filePath: folder + "/jar"))
+      let report = try storage.load(from: folder + "/jar", format: format)
+      #expect(report.read == 0 && report.problems.isEmpty)
+      #expect(storage.cookies.map(\.value) == ["new"])
+    }
+  }
+
   @Test(arguments: [
     "", "[]", "{}", #"{"version": 2, "cookies": []}"#, #"{"version": 1, "cookies": {}}"#, #"{"version": "1"}"#,
     #"{"version": 1, "cookies": ["#, String(repeating: "[", count: 1000),
