@@ -75,7 +75,7 @@ package final class Directory: Sendable {
 
   /// Moves a file to a path, in one step: nobody sees it half there.
   ///
-  /// - Throws: `.alreadyExists` unless `overwriting`; `.crossDevice`.
+  /// - Throws: `.alreadyExists` unless `overwriting`, and then for a device, a FIFO or a socket; `.crossDevice`.
   package func rename(_ name: String, to path: String, overwriting: Bool) throws(IOError) {
     try SystemCalls.rename(name, in: descriptor, to: path, overwriting: overwriting)
   }

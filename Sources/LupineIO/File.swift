@@ -24,10 +24,16 @@ package final class File: Sendable {
     File(try SystemCalls.open(path, O_RDWR | O_NOFOLLOW | O_NOCTTY))
   }
 
-  /// The size in bytes; nil for what is no regular file.
+  /// - Throws: `.alreadyExists`: at `path` is a device, a FIFO or a socket, or a link to one, which no file may replace.
+  package static func checkReplaceable(_ path: String) throws(IOError) { try SystemCalls.refuseSpecial(path) }
+
+  /// The size in bytes; nil for what is no regular file, and for one that calls itself empty and is not, as those of `/proc`.
   package func size() throws(IOError) -> Int64? {
     let status = try SystemCalls.status(descriptor)
-    return status.isRegular ? status.size : nil
+    guard status.isRegular else { return nil }
+    // What cannot be read, as it was opened to be written, has no other size to tell.
+    if status.size == 0, let first = try? read(at: 0, count: 1), !first.isEmpty { return nil }
+    return status.size
   }
 
   /// Reads at most `count` bytes at `offset`; fewer only at the end, none past it.

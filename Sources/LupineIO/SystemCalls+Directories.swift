@@ -31,6 +31,7 @@ extension SystemCalls {
     guard ![name, path].contains(where: { $0.isEmpty || $0.utf8.contains(0) }) else { throw .badPath }
     let number = directory.number
     guard !overwriting else {
+      try refuseSpecial(path)
       _ = try value(.rename, invalidArgumentTraps: false) { Int(unsafe renameat(number, name, AT_FDCWD, path)) }
       return
     }

@@ -396,7 +396,18 @@ package enum SystemCalls {
 
   static func rename(_ from: String, to: String) throws(IOError) {
     guard ![from, to].contains(where: { $0.isEmpty || $0.utf8.contains(0) }) else { throw .badPath }
+    try refuseSpecial(to)
     _ = try value(.rename, invalidArgumentTraps: false) { Int(unsafe CLupineLinux.rename(from, to)) }
+  }
+
+  /// A device, a FIFO or a socket, or a link to one, does not lose its name to a file: who wrote `/dev/null` meant what is there.
+  ///
+  /// - Throws: `.alreadyExists`.
+  static func refuseSpecial(_ path: String) throws(IOError) {
+    var status = stat()
+    guard unsafe fstatat(AT_FDCWD, path, &status, 0) == 0 else { return }
+    let kind = Int32(status.st_mode) & Int32(S_IFMT)
+    guard kind == Int32(S_IFREG) || kind == Int32(S_IFDIR) else { throw .alreadyExists }
   }
 
   static func unlink(_ path: String) throws(IOError) {

@@ -5,7 +5,8 @@ internal import LupineIO
 public struct DownloadDestination: Sendable, Hashable {
   /// The path of the file; nil: a new file in the session's temporary folder, which is the caller's to remove.
   public var path: String?
-  /// Replace a file that is there, at the moment when the download is complete. Default false: `.fileFailed`.
+  /// Replace a file that is there, at the moment when the download is complete. Default false: `.fileFailed`. A device, a FIFO or a socket is never
+  /// replaced.
   public var overwrites = false
 
   /// A new file in the session's temporary folder.
@@ -22,6 +23,11 @@ public struct DownloadDestination: Sendable, Hashable {
     guard let path else { return }
     if !overwrites, FileManager.default.fileExists(atPath: path) {
       throw SessionError(.alreadyExists, "write (set DownloadDestination.overwrites to replace it)", path: path)
+    }
+    do throws(IOError) {
+      try File.checkReplaceable(path)
+    } catch {
+      throw SessionError(error, "replace what is no regular file, such as a device,", path: path)
     }
     let directory = Self.directory(of: path)
     do throws(IOError) {

@@ -72,7 +72,7 @@ extension EngineTransport {
     }
     guard size >= 0 else {
       throw SessionError(
-        .fileFailed, phase: .prepare, message: "\(path) is no regular file; send it as a stream",
+        .fileFailed, phase: .prepare, message: "\(path) is no regular file whose size is known; send it as a stream",
         failingURL: url.requestString)
     }
     if let fileSize, size != fileSize {

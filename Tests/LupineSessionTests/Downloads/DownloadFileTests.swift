@@ -143,6 +143,29 @@ import Testing
     }
   }
 
+  /// Who writes `/dev/null` means the device: neither it nor what is like it is ever replaced, by a file that is moved or written.
+  @Test func devicesAreNotReplaced() async throws {
+    let folder = try DownloadFolder()
+    let target = folder.target
+    #expect(unsafe mkfifo(target, 0o600) == 0)
+    #expect(unsafe symlink(target, target + "-link") == 0)
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      for path in [target, target + "-link"] {
+        let destination = DownloadDestination(path: path, overwrites: true)
+        let error = try await failure {
+          try await session.download(for: Request(server.url("/hello")), to: destination)
+        }
+        #expect(try fileFailure(error).reason == .alreadyExists)
+        #expect(throws: SessionError.self) { try CookieStorage().save(to: path, format: .json) }
+      }
+      #expect(server.requestCount == 0)
+      let file = try await session.download(for: Request(server.url("/hello")))
+      #expect(throws: SessionError.self) { try FinishedFile.move(file.path, to: target, overwriting: true) }
+      var status = stat()
+      #expect(unsafe lstat(target, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
+    }
+  }
+
   /// Nothing was there when the download began; what has come meanwhile stays.
   @Test func destinationThatCameMeanwhile() async throws {
     let folder = try DownloadFolder()
