@@ -10,7 +10,7 @@ extension HTTPArchive.Entry {
   /// - Parameters:
   ///   - requestHead: the head as it was sent; empty: it is made of the request's fields.
   ///   - requestBody: nil: taken from the request if it is in memory.
-  ///   - sensitiveFields: names of fields that are secrets besides the known ones.
+  ///   - sensitiveFields: names of fields that are secrets besides the known ones, and those that the request or its session marks.
   public init(
     _ request: TransportRequest, requestHead: [UInt8] = [], requestBody: [UInt8]? = nil, response: ResponseHead?,
     informational: [ResponseHead] = [], trailers: FieldSection = FieldSection(), body: [UInt8]? = nil,
@@ -22,7 +22,9 @@ extension HTTPArchive.Entry {
       (head?.fields ?? request.fields).map { HTTPArchive.Field($0.name, $0.value) }
     archived.body = requestBody
     if requestBody == nil, case .bytes(let bytes) = request.body { archived.body = bytes }
-    self.init(archived, response, informational, trailers, body, failure, metrics, sensitiveFields)
+    self.init(
+      archived, response, informational, trailers, body, failure, metrics,
+      sensitiveFields.union(request.composition.sensitiveFields.map(\.rawName)))
   }
 
   /// What all ways to an entry have in common.

@@ -159,7 +159,8 @@ private struct ArchiveReader {
     }
     return HTTPArchive.Failure(
       code: try error.required("code").string(), phase: try error.optional("phase")?.string() ?? "",
-      message: try error.optional("message")?.string() ?? "")
+      message: try error.optional("message")?.string() ?? "",
+      requestBytesSent: try error.optional("requestBytesSent")?.boolean())
   }
 
   private func request(_ node: ArchiveNode) throws(HTTPArchiveError) -> HTTPArchive.Request {

@@ -69,6 +69,7 @@ private struct ArchiveWriter {
           .object([
             Member("code", .string(failure.code)), Member("phase", .string(failure.phase)),
             Member("message", .string(failure.message)),
+            Member("requestBytesSent", .boolean(failure.requestBytesSent)),
           ])))
     }
     return .object(members)

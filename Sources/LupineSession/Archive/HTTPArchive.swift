@@ -159,17 +159,27 @@ public struct HTTPArchive: Sendable, Equatable {
     public var phase: String
     /// For people.
     public var message: String
+    /// Whether any byte of the request had left; see `SessionError.requestBytesSent`.
+    public var requestBytesSent: Bool
 
     /// Makes a value.
-    public init(code: String, phase: String, message: String) {
+    ///
+    /// - Parameter requestBytesSent: default nil: what the phase says, before which nothing leaves.
+    public init(code: String, phase: String, message: String, requestBytesSent: Bool? = nil) {
       self.code = code
       self.phase = phase
       self.message = message
+      self.requestBytesSent = requestBytesSent ?? !Self.silentPhases.contains(phase)
     }
+
+    private static let silentPhases = Set(
+      [SessionError.Phase.prepare, .poolWait, .resolve, .connect, .proxy, .tls].map(\.rawValue))
 
     /// What an error says of itself.
     public init(_ error: SessionError) {
-      self.init(code: error.code.rawValue, phase: error.phase.rawValue, message: error.message)
+      self.init(
+        code: error.code.rawValue, phase: error.phase.rawValue, message: error.message,
+        requestBytesSent: error.requestBytesSent)
     }
   }
 

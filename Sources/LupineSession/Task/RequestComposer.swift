@@ -175,6 +175,11 @@ struct ComposedFields: Sendable {
     run.isSensitive(name) || hop?.chain.sensitiveFields.contains(name) ?? false
   }
 
+  /// All fields that are marked so.
+  var sensitiveFields: Set<HTTPField.Name> {
+    run.request.sensitiveFields.union(run.session.configuration.sensitiveFields).union(hop?.chain.sensitiveFields ?? [])
+  }
+
   private static let blankBytes = [UInt8](repeating: 0, count: 1024)
 
   /// Zeroes to write over. Not by `Array(repeating:count:)` as long as few are wanted: it asks the runtime for the metadata of its storage.

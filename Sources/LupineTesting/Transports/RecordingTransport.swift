@@ -115,7 +115,7 @@ private final class RecordingReceiver: TransportReceiver {
       var entry = HTTPArchive.Entry(
         request, requestHead: exchange.requestHead, response: nil, metrics: attempt,
         sensitiveFields: recorder.sensitiveFields)
-      entry.comment = "an attempt that was repeated"
+      entry.comment = HTTPArchive.Entry.repeatedAttemptComment
       recorder.record(entry, at: place, body: .none)
     }
     var requestBody: [UInt8]?
@@ -136,6 +136,9 @@ private final class RecordingReceiver: TransportReceiver {
 extension HTTPArchive.Entry {
   /// What is said of an entry whose request or response body is not all there.
   static let cutBodyComment = "a body is longer than what is kept"
+
+  /// What is said of an attempt in whose place the network made another one: no request of a session.
+  static let repeatedAttemptComment = "an attempt that was repeated"
 
   /// Whether the body of the response is missing or cut. One that nobody wanted, as of a redirect, is not missed; what a browser says of a size may be
   /// that of another charset.

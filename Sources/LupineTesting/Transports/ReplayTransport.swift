@@ -48,13 +48,14 @@ public final class ReplayTransport: Transport {
     _ archive: HTTPArchive, matching: Matching = .loose, order: Order = .any, repeats: Bool = false,
     playsTimings: Bool = false, clock: TransportClock = .real
   ) {
-    entries = archive.entries
+    // The session asked once for what the network tried twice.
+    entries = archive.entries.filter { $0.comment != HTTPArchive.Entry.repeatedAttemptComment }
     matcher = ReplayMatcher(isStrict: matching == .strict)
     self.order = order
     self.repeats = repeats
     self.playsTimings = playsTimings
     thread = TransportThread(clock: clock)
-    state = Locked(State(isPlayed: archive.entries.map { _ in false }))
+    state = Locked(State(isPlayed: entries.map { _ in false }))
   }
 
   /// "METHOD URL" of what was not played yet.
@@ -154,7 +155,7 @@ public final class ReplayTransport: Transport {
     let failure = entry.failure.map { failure in
       SessionError(
         SessionError.Code(rawValue: failure.code), phase: SessionError.Phase(rawValue: failure.phase),
-        message: failure.message, failingURL: request.urlString, requestBytesSent: true)
+        message: failure.message, failingURL: request.urlString, requestBytesSent: failure.requestBytesSent)
     }
     return steps + [.end(failure)]
   }

@@ -75,6 +75,65 @@ import Testing
     #expect(response.redirects.count == archive.entries.count - 2)
   }
 
+  /// What the request or the session marks is as secret here as the known names.
+  @Test func markedFieldsAreLeftOutOfTheFile() async throws {
+    let names = try (#require(HTTPField.Name("X-Request-Key")), #require(HTTPField.Name("X-Session-Key")))
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let recording = RecordingTransport(try NetworkTransport())
+    var configuration = SessionConfiguration()
+    configuration.transport = recording
+    configuration.additionalFields[names.1] = "S3CRET"
+    configuration.sensitiveFields = [names.1]
+    let session = try Session(configuration)
+    var request = try Request(server.url("/hello"))
+    request.fields[names.0] = "S3CRET"
+    request.sensitiveFields = [names.0]
+    _ = try await session.data(for: request)
+    session.invalidateAndCancel()
+    let text = String(decoding: await recording.archive().json(), as: UTF8.self)
+    #expect(text.contains("X-Request-Key") && text.contains("X-Session-Key") && !text.contains("S3CRET"))
+  }
+
+  /// The network's second attempt is no request of the session's, and none of a replay.
+  @Test func attemptsThatWereRepeatedAreNotPlayed() async throws {
+    func entry(_ path: String, _ status: Int?, _ comment: String? = nil) -> HTTPArchive.Entry {
+      var entry = HTTPArchive.Entry(
+        startedAt: Date(), request: HTTPArchive.Request(method: "GET", url: "http://a.example" + path),
+        response: status.map { HTTPArchive.Response(status: $0) })
+      entry.comment = comment
+      return entry
+    }
+    var archive = HTTPArchive()
+    archive.entries = [
+      entry("/a", 201), entry("/b", 202), entry("/b", nil, "an attempt that was repeated"), entry("/c", 203),
+    ]
+    for order in [ReplayTransport.Order.recorded, .any] {
+      let transport = ReplayTransport(archive, order: order)
+      let session = try Session(over: transport)
+      for (path, status) in [("/a", 201), ("/b", 202), ("/c", 203)] {
+        #expect(try await session.data(from: "http://a.example" + path).1.statusCode == status)
+      }
+      #expect(transport.remaining == [])
+    }
+  }
+
+  /// Whether it is safe to send again is said as it was, also by files that do not say it.
+  @Test func failuresSayWhetherAnythingHadLeft() async throws {
+    let cases: [(String, Bool?, Bool)] = [("connect", nil, false), ("receive", nil, true), ("connect", true, true)]
+    for (phase, said, expected) in cases {
+      var archive = HTTPArchive()
+      var entry = HTTPArchive.Entry(
+        startedAt: Date(), request: HTTPArchive.Request(method: "GET", url: "http://a.example/"), response: nil)
+      entry.failure = HTTPArchive.Failure(
+        code: "cannotConnect", phase: phase, message: "no", requestBytesSent: said)
+      archive.entries = [entry]
+      let session = try Session(over: ReplayTransport(try HTTPArchive(json: archive.json())))
+      let error = try await failure { try await session.data(from: "http://a.example/") }
+      #expect(error.requestBytesSent == expected)
+    }
+  }
+
   @Test func bodiesPastTheLimitsAreLeftOutAndSoSaid() async throws {
     var limits = ArchiveRecorder.Limits()
     limits.bodyBytes = 100
