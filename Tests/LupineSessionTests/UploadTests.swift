@@ -122,6 +122,29 @@ import Testing
     }
   }
 
+  /// A file that calls itself empty and is not would be sent as nothing.
+  @Test func filesWithoutATrueSizeAreRefused() async throws {
+    try await withServer { session, server in
+      let request = try Request(server.url("/echo"), method: .post, body: .file(path: "/proc/self/status"))
+      let error = await #expect(throws: SessionError.self) { try await session.data(for: request) }
+      #expect(error?.code == .fileFailed && error?.phase == .prepare)
+      #expect(server.requestCount == 0)
+    }
+  }
+
+  /// RFC 9110 sections 9.3.6 and 9.3.8.
+  @Test func methodsThatCannotBeSentSo() async throws {
+    try await withServer { session, server in
+      for (method, body) in [("TRACE", Request.Body.bytes([65])), ("CONNECT", .none)] {
+        let request = try Request(
+          server.url("/echo"), method: #require(HTTPRequest.Method(rawValue: method)), body: body)
+        let error = await #expect(throws: SessionError.self) { try await session.data(for: request) }
+        #expect(error?.code == .badRequest && error?.requestBytesSent == false)
+      }
+      #expect(server.requestCount == 0)
+    }
+  }
+
   @Test(arguments: [307, 308]) func replayableBodiesAreSentAgain(_ status: Int) async throws {
     let directory = try ScratchDirectory()
     let bytes = PatternBody.bytes(30_000)

@@ -213,6 +213,7 @@ final class EngineTransport: Transport {
   private func transferRequest(_ request: TransportRequest) throws(SessionError) -> TransferRequest {
     let body = try Self.engineBody(request)
     let framing = Self.framing(request.method, body)
+    if request.method != "GET" { try Self.check(request, framing) }
     // RFC 9110 10.1.1: no expectation without content.
     let isExpecting = request.expectsContinue && framing != .none && framing != .length(0)
     let way = proxies == nil && request.composition.proxy == nil ? nil : try route(of: request).map(Way.init)
@@ -238,6 +239,17 @@ final class EngineTransport: Transport {
       decodesContent: request.decodesContent,
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default,
       forwardTarget: form.isAbsolute ? request.url.requestString : nil, takesLargePieces: request.takesLargePieces)
+  }
+
+  /// What a method forbids (RFC 9110 sections 9.3.6 and 9.3.8).
+  private static func check(_ request: TransportRequest, _ framing: RequestFraming) throws(SessionError) {
+    let message: String
+    switch request.method {
+    case "CONNECT": message = "CONNECT is said to proxies alone, by SessionConfiguration.proxy"
+    case "TRACE" where framing != .none: message = "a TRACE has no body: what it brings is sent back, secrets included"
+    default: return
+    }
+    throw SessionError(.badRequest, phase: .prepare, message: message, failingURL: request.url.requestString)
   }
 
   /// What most requests are is asked first: strings that differ are compared at length.
