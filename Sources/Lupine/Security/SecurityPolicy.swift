@@ -90,6 +90,19 @@ public struct SecurityPolicy: Sendable, Hashable {
       pinningMode, certificates: pinnedCertificates, publicKeys: publicKeyPins, backups: backupPins)
   }
 
+  /// Makes a policy that pins public keys, for example those of certificates: `PublicKeyPin(certificate:)`. See `init(pinningMode:…)`.
+  ///
+  /// - Parameter backups: of keys that are not in use yet.
+  /// - Throws: `SecurityPolicyError` with `.pinsMissing` if there is none.
+  public init(
+    publicKeys: some Sequence<PublicKeyPin>, backups: some Sequence<PublicKeyPin> = [],
+    allowInvalidCertificates: Bool = false, validatesDomainName: Bool = true
+  ) throws(SecurityPolicyError) {
+    try self.init(
+      pinningMode: .publicKey, publicKeyPins: publicKeys.map(\.description), backupPins: backups.map(\.description),
+      allowInvalidCertificates: allowInvalidCertificates, validatesDomainName: validatesDomainName)
+  }
+
   /// Replaces mode and pins. Nothing changes if this throws.
   ///
   /// - Throws: as `init(pinningMode:…)`.

@@ -107,6 +107,16 @@ import Testing
     #expect(throws: SecurityPolicyError.self) { try SecurityPolicy(pinningMode: mode) }
   }
 
+  @Test func pinsOfCertificatesArePinned() throws {
+    let own = try #require(PublicKeyPin(certificate: site.leaf.certificateDER))
+    let other = try #require(PublicKeyPin(certificate: site.unrelated.rootDER))
+    let policy = try SecurityPolicy(publicKeys: [own], backups: [other])
+    #expect(policy.pinningMode == .publicKey && policy.publicKeyPins == [own] && policy.backupPins == [other])
+    let unrelated = try SecurityPolicy(publicKeys: Set([other]))
+    #expect(unrelated.evaluate(site.trust(), forDomain: "httpbin.test").error?.reason == .pinMismatch)
+    #expect(throws: SecurityPolicyError.self) { try SecurityPolicy(publicKeys: []) }
+  }
+
   /// Without validation of names any host is accepted, with it none but the right one.
   @Test(arguments: pinningModes) func namesAreValidatedOnRequest(_ mode: PinningMode) throws {
     var policy = try SecurityPolicy(
