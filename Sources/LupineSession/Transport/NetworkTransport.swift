@@ -1,8 +1,9 @@
 /// The network, for transports that wrap it: what a session uses when `SessionConfiguration.transport` is nil.
 ///
 /// Trust is decided by the `tls` of the configuration given here alone: `.sessionChallenge` is not asked, and a manager refuses policies that pin.
-/// A session that is given this transport, or one around it, has no pool statistics, and the pool belongs to whoever holds the transport:
-/// several sessions may share it.
+/// A session that is given this transport, or one around it, has no pool statistics. Several sessions may share the pool, which ends with the first of
+/// them: after `invalidateAndCancel()` of one, what the others have under way fails with `.cancelled` and what they begin later with
+/// `.sessionInvalidated`; after `finishTasksAndInvalidate()`, no connection is kept any more.
 public final class NetworkTransport: Transport {
   private let transport: EngineTransport
 
