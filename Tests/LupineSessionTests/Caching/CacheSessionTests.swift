@@ -29,6 +29,27 @@ import Testing
       { try await body($0, server, cache) })
   }
 
+  /// What a session offers is part of what it looks for: programs look where it does.
+  @Test(arguments: [true, false]) func programsSeeWhatTheSessionSees(_ namesCodings: Bool) async throws {
+    try await withCache { configuration in
+      if namesCodings {
+        configuration.additionalFields[.acceptEncoding] = "gzip"
+      } else {
+        configuration.acceptsCompressedContent = false
+      }
+    } handler: { _, connection in
+      try connection.respond(fields: Self.fresh, body: Array("served".utf8))
+    } _: { session, server, cache in
+      let request = try Request(server.url("/a"))
+      _ = try await session.data(for: request)
+      let stored = try #require(await cache.cachedResponse(for: request, in: session))
+      #expect(stored.data == Data("served".utf8))
+      let other = try Request(server.url("/b"))
+      #expect(cache.store(stored, for: other, in: session))
+      #expect(try await session.data(for: other).0 == stored.data && server.requestCount == 1)
+    }
+  }
+
   @Test func everyFaceIsAnsweredFromMemory() async throws {
     let bytes = PatternBody.bytes(1_000_000)
     try await withCache { request, connection in
