@@ -18,6 +18,8 @@ struct OperationTransfer {
   var offer: RangeOffer?
   /// Whether the body of the current response is of no use.
   var discards = false
+  /// Where the body ends, if the current response goes on with it: the exchange knows its own part only.
+  var promisedEnd: Int64?
   /// Why the operation stopped its exchange itself.
   var failure: SessionError?
 
@@ -64,6 +66,7 @@ struct OperationTransfer {
     let answer = RangeAnswer(
       status: response.statusCode, origin: response.parsedURL.origin, fields: response.head.fields)
     discards = false
+    promisedEnd = nil
     if let offer {
       // Emptied meanwhile by the exchange that was paused.
       guard version != nil, offer.offset == body?.count else {
@@ -75,6 +78,7 @@ struct OperationTransfer {
       case .append(_, let total):
         self.response = response
         version?.total = total
+        promisedEnd = total
         return .receive
       case .complete:
         // Everything was there when it was paused: the response that brought it stays.
@@ -99,6 +103,21 @@ struct OperationTransfer {
     if let bodyOnDisk { return .reset(bodyOnDisk) }
     body?.reset(nil)
     return .receive
+  }
+
+  /// Why a body that was gone on with is not the whole, although its last exchange ended well: a server may give a part of the rest, and a body without a
+  /// length may end where it likes.
+  var deviation: SessionError? {
+    guard let promisedEnd, let count = body?.count, count != promisedEnd, let response = task?.response ?? response
+    else {
+      return nil
+    }
+    var error = SessionError(
+      .truncatedResponse, phase: .receive, message: "the body ended at byte \(count) instead of \(promisedEnd)",
+      failingURL: response.urlString, requestBytesSent: true, response: response)
+    error.metrics = response.metrics
+    error.requestHead = response.requestHead
+    return error
   }
 
   private static func version(_ answer: RangeAnswer) -> Version? {
@@ -205,7 +224,7 @@ extension HTTPRequestOperation {
     let failure = flush(attempt)
     let isOver = state.withLock { state in
       guard state.machine.finish(attempt) else { return false }
-      state.end(state.transfer.failure ?? error ?? failure)
+      state.end(state.transfer.failure ?? error ?? failure ?? state.transfer.deviation)
       return true
     }
     if isOver { finished(wasExecuting: true) }
