@@ -224,7 +224,9 @@ extension HTTPRequestOperation {
     let failure = flush(attempt)
     let isOver = state.withLock { state in
       guard state.machine.finish(attempt) else { return false }
-      state.end(state.transfer.failure ?? error ?? failure ?? state.transfer.deviation)
+      let reason = state.transfer.failure ?? error ?? failure ?? state.transfer.deviation
+      // The exchange may have been over when it was cancelled, with a word on that still to come.
+      state.end(state.machine.isCancelled && reason?.code != .cancelled ? cancellation : reason)
       return true
     }
     if isOver { finished(wasExecuting: true) }
