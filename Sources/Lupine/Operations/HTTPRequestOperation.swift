@@ -37,7 +37,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     var error: (any Error)?
     /// What the serializer made of the body; made once.
     var outcome: Outcome?
-    /// Of operations of a manager: lives as long as they run, and knows why a server was not trusted.
+    /// Of operations of a manager: lives until their handlers have returned.
     var core: ManagerCore?
     /// Of operations of a manager: refers to nobody, and stays when they are over, for copies of them.
     var managerSettings: ManagerSettings?
@@ -117,7 +117,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   }
 
   /// Makes another operation of the same request: with the settings, except `output`, and what is told on the way; not with what is told at the end,
-  /// nor with what came of it. Source: `-copyWithZone:`.
+  /// nor with what came of it. A copy of a manager's operation keeps the manager's session, if it is made before the handlers of `other` have returned;
+  /// one that is made later needs the manager, and fails with `.sessionInvalidated` if that is gone. Source: `-copyWithZone:`.
   public convenience init(copying other: HTTPRequestOperation) {
     self.init(request: other.request, session: other.session)
     let (settings, handlers, core, managerSettings) = other.state.withLock {
@@ -370,7 +371,6 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     // A file is closed before anybody is told; operations may be kept for long.
     _ = state.withLock { $0.transfer.body?.takeFile() }
     let (group, queue, handlers) = state.withLock { state in
-      state.core = nil
       state.transfer.task = nil
       let handlers = state.handlers
       state.handlers = Handlers()
@@ -386,6 +386,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
         if let failure { handlers.failure?(self, failure) } else { handlers.success?(self, value) }
         handlers.completionBlock?()
         for handler in handlers.afterwards { handler() }
+        // Not before: a copy that a handler makes runs in the same session. Let go of outside the lock.
+        _ = state.withLock { $0.core.take() }
         group?.leave()
       }
     }

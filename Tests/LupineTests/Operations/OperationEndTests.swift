@@ -26,4 +26,43 @@ import Testing
       #expect((operation.error as? SessionError)?.code == .cancelled && operation.responseObject == nil)
     }
   }
+
+  /// Makes a manager for one operation, and lets it go. The operation's handler has it done once more, by a copy.
+  private func begin(_ url: String, _ queue: DispatchQueue, _ ends: Calls<OperationOutcome>) throws {
+    var configuration = SessionConfiguration.ephemeral
+    configuration.engine = .own
+    let manager = try HTTPRequestOperationManager(configuration: configuration)
+    manager.responseSerializer = HTTPResponseSerializer()
+    manager.completionQueue = queue
+    let operation = manager.operation(with: try Request(url)) { _, value in
+      ends.note(.success(value as? Data))
+    } failure: { operation, error in
+      ends.note(.failure(error))
+      let copy = HTTPRequestOperation(copying: operation)
+      copy.setCompletion(
+        success: { _, value in ends.note(.success(value as? Data)) },
+        failure: { _, error in ends.note(.failure(error)) })
+      copy.start()
+    }
+    operation.start()
+  }
+
+  /// A copy that a handler makes can run, though the manager is gone; behind it nothing is held.
+  @Test func copiesMadeByHandlersRun() async throws {
+    let asked = Calls<Int>()
+    let server = try LoopbackServer(routes: [
+      ServerRoute("GET", "/second") { _, connection in
+        asked.note(1)
+        let isFirst = asked.all.count == 1
+        try connection.respond(isFirst ? 503 : 200, text: isFirst ? "busy" : "done")
+      }
+    ])
+    defer { server.shutdown() }
+    let ends = Calls<OperationOutcome>()
+    try begin(server.url("/second"), DispatchQueue(label: "ends"), ends)
+    let outcomes = try await ends.first(2)
+    #expect((outcomes[0].error as? SerializationError)?.code == .unacceptableStatusCode)
+    #expect(outcomes[1].data == Data("done".utf8))
+    #expect(await until { server.openConnectionCount == 0 })
+  }
 }
