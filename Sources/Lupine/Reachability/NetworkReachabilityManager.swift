@@ -39,9 +39,7 @@ public final class NetworkReachabilityManager: Sendable {
     var generation: UInt64 = 0
     /// Raised by every lookup: an answer to an earlier one comes too late, although it may be under way when its lookup is cancelled.
     var lookupNumber: UInt64 = 0
-    var wasToldSinceStart = false
-    var block: (@Sendable (NetworkReachabilityStatus) -> Void)?
-    var queue = DispatchQueue.main
+    var outbox = ReachabilityOutbox()
     var streams: [UInt64: AsyncStream<NetworkReachabilityStatus>.Continuation] = [:]
     var nextStream: UInt64 = 0
     var lookup: ResolveToken?
@@ -125,7 +123,9 @@ public final class NetworkReachabilityManager: Sendable {
   /// The status in English. Source: `-localizedNetworkReachabilityStatusString`.
   public var localizedNetworkReachabilityStatusString: String { networkReachabilityStatus.localizedString }
 
-  /// Calls `block` with every status, before the notification; replaces the block before. Source: `-setReachabilityStatusChangeBlock:`.
+  /// Calls `block` with every status, before the notification; replaces the block before. Statuses that were not told yet, because the queue before is
+  /// held up, come on the new one; a first block that is set while the manager monitors is called with the status that is known. Source:
+  /// `-setReachabilityStatusChangeBlock:`.
   ///
   /// - Parameters:
   ///   - queue: where the block is called and the notification is posted. Default the main queue. Give a serial one.
@@ -135,11 +135,9 @@ public final class NetworkReachabilityManager: Sendable {
   ) {
     // The former one is let go of outside of the lock: it may hold the last reference to somebody who asks the manager when it goes.
     let former = state.withLock { state in
-      defer {
-        state.block = block
-        state.queue = queue
-      }
-      return state.block
+      let former = state.outbox.name(block, queue)
+      if state.outbox.isWaiting { queue.async { [weak self] in self?.deliver(on: queue) } }
+      return former
     }
     withExtendedLifetime(former) {}
   }
@@ -172,10 +170,7 @@ public final class NetworkReachabilityManager: Sendable {
       throw SessionError(
         .system, phase: .prepare, message: "the network cannot be watched: \(error)", underlying: error)
     }
-    let generation = state.withLock { state in
-      state.wasToldSinceStart = false
-      return state.generation
-    }
+    let generation = state.withLock { $0.generation }
     let subscription = monitor.subscribe { [weak self] table in self?.networkChanged(table, since: generation) }
     state.withLock { state in
       // Somebody else may have started or stopped meanwhile; then this one goes.
@@ -183,10 +178,11 @@ public final class NetworkReachabilityManager: Sendable {
     }
   }
 
-  /// Stops watching. The status stays; nobody is told anything. Source: `-stopMonitoring`.
+  /// Stops watching. The status stays; nobody is told anything any more, not even what waits on the queue. Source: `-stopMonitoring`.
   public func stopMonitoring() {
     let former = state.withLock { state in
       state.generation += 1
+      state.outbox.clear()
       state.lookup?.cancel()
       state.lookup = nil
       return state.subscription.take()
@@ -278,21 +274,24 @@ public final class NetworkReachabilityManager: Sendable {
     state.withLock { state in
       guard state.generation == start, lookup == nil || lookup == state.lookupNumber else { return }
       let status = new ?? state.status
-      guard !state.wasToldSinceStart || state.status != status else { return }
-      state.wasToldSinceStart = true
+      guard state.outbox.latest != status else { return }
       state.status = status
       for stream in state.streams.values { stream.yield(status) }
-      // Under the lock, so that the order on the queue is that of the changes.
-      state.queue.async { [weak self] in self?.deliver(status) }
+      state.outbox.add(status)
+      let queue = state.outbox.queue
+      queue.async { [weak self] in self?.deliver(on: queue) }
     }
   }
 
-  private func deliver(_ status: NetworkReachabilityStatus) {
-    let block = state.withLock { $0.block }
-    block?(status)
-    NotificationCenter.default.post(
-      name: .networkReachabilityDidChange, object: self,
-      userInfo: [networkReachabilityStatusKey: NSNumber(value: status.rawValue)])
+  /// Tells all that waits, as long as this is its queue.
+  private func deliver(on queue: DispatchQueue) {
+    while let (item, block) = state.withLock({ $0.outbox.take(on: queue) }) {
+      block?(item.status)
+      guard item.isPosted else { continue }
+      NotificationCenter.default.post(
+        name: .networkReachabilityDidChange, object: self,
+        userInfo: [networkReachabilityStatusKey: NSNumber(value: item.status.rawValue)])
+    }
   }
 }
 
