@@ -154,7 +154,7 @@ final class ImageDownloadCore: Sendable {
   }
 
   /// Whether the image is for one user, named by a credential, by the URL or by `Authorization`: such a one is neither taken from memory, which knows
-  /// URLs alone, nor kept there.
+  /// URLs alone, nor kept there, not even if an interceptor names the user.
   static func isPersonal(_ request: Request) -> Bool {
     request.credential != nil || request.parsedURL.userinfo != nil || request.fields.contains(.authorization)
   }
@@ -173,7 +173,7 @@ final class ImageDownloadCore: Sendable {
   private func finish(_ number: UInt64, _ response: Response?, _ image: EncodedImage?, _ error: (any Error)?) {
     let (isWanted, cache) = state.withLock { ($0.machine.isWanted(number), $0.cache) }
     // Kept before the download is over, so that nobody asks again in between. What was cancelled is not kept.
-    if let image, isWanted { keep(image, number, cache) }
+    if let image, isWanted, let response { keep(image, of: response, number, cache) }
     let (handlers, next) = state.withLock { state in
       state.tasks[number] = nil
       let ending = state.machine.finish(number)
@@ -187,11 +187,25 @@ final class ImageDownloadCore: Sendable {
     next?.resume()
   }
 
-  private func keep(_ image: EncodedImage, _ number: UInt64, _ cache: (any ImageRequestCache)?) {
-    guard let cache, let request = state.withLock({ $0.tasks[number]?.originalRequest }), !Self.isPersonal(request),
+  private func keep(
+    _ image: EncodedImage, of response: Response, _ number: UInt64, _ cache: (any ImageRequestCache)?
+  ) {
+    guard let cache, let task = state.withLock({ $0.tasks[number] }) else { return }
+    let request = task.originalRequest
+    // Interceptors may have said who asks; redirects may have led to where nobody is told.
+    guard !Self.isPersonal(request), !Self.isPersonal(task.currentRequest),
+      !response.redirects.contains(where: { Self.isAuthorized($0.requestHead) }),
       cache.shouldCache(image, for: request, additionalIdentifier: nil)
     else { return }
     cache.add(image, for: request, additionalIdentifier: nil)
+  }
+
+  /// Whether a request was sent with `Authorization`.
+  private static func isAuthorized(_ requestHead: [UInt8]) -> Bool {
+    let name = "authorization:"
+    return requestHead.split(separator: UInt8(ascii: "\n")).contains { line in
+      String(decoding: line.prefix(name.utf8.count), as: UTF8.self).lowercased() == name
+    }
   }
 
   func cancel(_ receipt: ImageDownloadReceipt) {
