@@ -161,10 +161,13 @@ final class ImageDownloadCore: Sendable {
 
   /// Whether an image in memory will do: for everybody, and not one that the request wants anew. Source: `-[AFImageDownloader
   /// downloadImageForURLRequest:…]`, which asks the request's cache policy.
-  static func mayComeFromMemory(_ request: Request) -> Bool {
+  static func mayComeFromMemory(_ request: Request) -> Bool { !isReload(request) && !isPersonal(request) }
+
+  /// Whether the request itself wants what is stored nowhere.
+  static func isReload(_ request: Request) -> Bool {
     switch request.cachePolicy {
-    case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData: false
-    default: !isPersonal(request)
+    case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData: true
+    default: false
     }
   }
 

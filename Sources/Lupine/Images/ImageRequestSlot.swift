@@ -1,5 +1,6 @@
 internal import HTTPTypes
 internal import LupineBase
+internal import LupineRules
 public import LupineSession
 internal import Synchronization
 
@@ -9,13 +10,16 @@ internal import Synchronization
 /// downloaded comes on the downloader's completion queue. A download of a request that was superseded or cancelled reports nothing.
 ///
 /// Source: `UIImageView+AFNetworking`, `UIButton+AFNetworking`. Changed: a URL that cannot be fetched supersedes a download too; a second request
-/// for what is being downloaded gets the image instead of being ignored; a policy is obeyed when looking into the memory.
+/// for what is being downloaded gets the image instead of being ignored; one for what is being fetched anew waits for that; a policy is obeyed when
+/// looking into the memory.
 public final class ImageRequestSlot: Sendable {
   /// What is done with an image, or with a placeholder, nil for none.
   public typealias Receiver = @Sendable (EncodedImage?) -> Void
 
   private struct Active {
     var key: String
+    /// The URL of an image for everybody that is fetched anew; nil for any other.
+    var reloadedURL: String?
     /// Of the request, not of the receipt: the image may be there before the receipt is.
     var number: UInt64
     var receipt: ImageDownloadReceipt?
@@ -75,18 +79,24 @@ public final class ImageRequestSlot: Sendable {
     completion: ImageDownloader.Completion? = nil
   ) {
     let key = ImageDownloadCore.key(request, cachePolicy)
-    if let key, joined(key, completion) { return }
+    let url = request.parsedURL.identity
+    let mayComeFromMemory = cachePolicy != .reload && ImageDownloadCore.mayComeFromMemory(request)
+    let mayJoinReload = mayComeFromMemory && request.cachePolicy != .returnCacheDataDontLoad
+    if let key, joined(key, mayJoinReload ? url : nil, completion) { return }
     cancel()
-    if cachePolicy != .reload, ImageDownloadCore.mayComeFromMemory(request),
+    if mayComeFromMemory,
       let image = downloader.imageCache?.image(for: request, additionalIdentifier: nil)
     {
       return finish(completion, .success(DownloadedImage(request: request, response: nil, image: image)))
     }
     if let placeholder { receive(placeholder) }
+    let isReload = cachePolicy == .reload || ImageDownloadCore.isReload(request)
+    let reloadedURL = isReload && key != nil && !ImageDownloadCore.isPersonal(request) ? url : nil
     let (number, former) = state.withLock { state -> (UInt64, Active?) in
       state.lastNumber += 1
       let former = state.active
-      state.active = Active(key: key ?? "", number: state.lastNumber, receipt: nil, completion: completion)
+      state.active = Active(
+        key: key ?? "", reloadedURL: reloadedURL, number: state.lastNumber, receipt: nil, completion: completion)
       return (state.lastNumber, former)
     }
     // Of another thread, since the line above.
@@ -114,13 +124,16 @@ public final class ImageRequestSlot: Sendable {
     if let receipt = given?.receipt { downloader.cancel(receipt) }
   }
 
-  /// Whether the same is being downloaded: the latest completion is the one that counts.
-  private func joined(_ key: String, _ completion: ImageDownloader.Completion?) -> Bool {
+  /// Whether the same is being downloaded: the latest completion, or its absence, is what counts.
+  ///
+  /// - Parameter url: of a request that what is in memory would do for; the image that takes its place there does, too.
+  private func joined(_ key: String, _ url: String?, _ completion: ImageDownloader.Completion?) -> Bool {
     let (isJoined, former) = state.withLock { state -> (Bool, ImageDownloader.Completion?) in
-      guard state.active?.key == key else { return (false, nil) }
-      let former = state.active?.completion
-      if let completion { state.active?.completion = completion }
-      return (true, former)
+      guard let active = state.active, active.key == key || (url != nil && active.reloadedURL == url) else {
+        return (false, nil)
+      }
+      state.active?.completion = completion
+      return (true, active.completion)
     }
     // Let go of outside of the lock, as in `cancel`.
     withExtendedLifetime(former) {}

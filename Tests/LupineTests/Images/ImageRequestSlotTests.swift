@@ -52,6 +52,42 @@ import Testing
     }
   }
 
+  /// The latest call counts, also if it has no completion: the image is the receiver's.
+  @Test func theLatestCallNeedsNoCompletion() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      let calls = Calls<Outcome>()
+      view.slot.setImage(from: service.server.url("/held?w=9&h=1")) { calls.note($0) }
+      view.slot.setImage(from: service.server.url("/held?w=9&h=1"))
+      service.latch.release()
+      let shown = try await view.shown.first(1)
+      #expect(shown == [9] && calls.all.isEmpty && service.server.requestCount == 1)
+    }
+  }
+
+  /// What is being fetched anew is not given up for what is in memory.
+  @Test(arguments: [false, true]) func anOrdinaryCallJoinsAReload(_ isByRequest: Bool) async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      let request = try service.request("/held?w=9&h=1")
+      let old = try TestImage.image(1, 1)
+      downloader.imageCache?.add(old, for: request, additionalIdentifier: nil)
+      var reloading = request
+      if isByRequest { reloading.cachePolicy = .reloadIgnoringLocalCacheData }
+      let policy = isByRequest ? ImageCachePolicy.useCache : .reload
+      view.slot.setImage(for: reloading, cachePolicy: policy)
+      view.slot.setImage(for: request, cachePolicy: .onlyCache)
+      #expect(view.shown.all == [1] && view.slot.activeReceipt == nil, "the memory alone waits for nothing")
+      view.slot.setImage(for: reloading, cachePolicy: policy)
+      let receipt = view.slot.activeReceipt
+      view.slot.setImage(from: request.urlString)
+      #expect(receipt != nil && view.slot.activeReceipt == receipt && view.shown.all == [1])
+      service.latch.release()
+      let shown = try await view.shown.first(2)
+      #expect(shown == [1, 9])
+    }
+  }
+
   @Test func placeholderRemainsAfterFailure() async throws {
     try await withService { service, downloader in
       let view = View(downloader)
