@@ -7,11 +7,15 @@ internal import Synchronization
 ///
 /// Without a length the total is -1, so that the progress is indeterminate, and the completed count moves all the same; when all has come the total
 /// is what came.
+///
+/// Invariant: one state is told at a time, in their order, though the queue may be concurrent: Foundation's object has no lock of its own.
 final class ByteProgress: Sendable {
   private struct State {
     var progress: Progress?
     var completed: Int64 = 0
     var total: Int64?
+    /// Where the states are told; made with the first one that anybody wants.
+    var serial: DispatchQueue?
   }
 
   private let state = LockedStorage(State())
@@ -47,20 +51,23 @@ final class ByteProgress: Sendable {
 
   /// So much of so much is done; one call of the handler.
   func update(_ completed: Int64, of total: Int64?, for task: SessionTask) {
-    let known = state.withLock { state -> Progress? in
+    let (known, serial) = state.withLock { state -> (Progress?, DispatchQueue?) in
       state.completed = completed
       state.total = total
-      return state.progress
+      guard let queue, handler != nil || state.progress != nil else { return (state.progress, nil) }
+      let serial = state.serial ?? .serial("lupine.progress", on: queue)
+      state.serial = serial
+      return (state.progress, serial)
     }
     guard handler != nil || known != nil else { return }
     let progress = known ?? progress(of: task)
-    // Where the handler reads it: Foundation's object has no lock of its own.
+    // Where the handler reads it.
     let report: @Sendable () -> Void = { [handler] in
       if progress.totalUnitCount != total ?? -1 { progress.totalUnitCount = total ?? -1 }
       progress.completedUnitCount = completed
       handler?(progress)
     }
-    if let queue { queue.async(execute: report) } else { report() }
+    if let serial { serial.async(execute: report) } else { report() }
   }
 
   /// All has come: without a length, the total is known now.

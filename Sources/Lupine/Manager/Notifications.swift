@@ -41,8 +41,12 @@ extension DispatchQueue {
   /// Where notifications are posted whose handlers are called on `queue`; nil: the main queue. One at a time, even if that is concurrent: a task that
   /// seems to end before it begins would be counted for ever.
   static func forNotifications(on queue: DispatchQueue?) -> DispatchQueue {
-    guard let queue, queue !== DispatchQueue.main else { return .main }
-    return DispatchQueue(label: "lupine.notifications", target: queue)
+    serial("lupine.notifications", on: queue ?? .main)
+  }
+
+  /// A queue whose blocks run on `queue`, one at a time even if that is concurrent.
+  static func serial(_ label: String, on queue: DispatchQueue) -> DispatchQueue {
+    queue === DispatchQueue.main ? .main : DispatchQueue(label: label, target: queue)
   }
 }
 

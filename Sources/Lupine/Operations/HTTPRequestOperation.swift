@@ -45,7 +45,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     private var notificationQueue: DispatchQueue?
 
     mutating func queueOfNotifications() -> DispatchQueue {
-      let queue = notificationQueue ?? settings.notificationQueue
+      let queue = notificationQueue ?? settings.serialQueue
       notificationQueue = queue
       return queue
     }
@@ -74,9 +74,9 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     var serializer: any ResponseSerializer = HTTPResponseSerializer() { didSet { serializerNumber += 1 } }
     /// Tells whether what a serializer made is still asked for.
     private(set) var serializerNumber: UInt64 = 0
-    var completionQueue: DispatchQueue? { didSet { notificationQueue = .forNotifications(on: completionQueue) } }
-    /// Follows from it.
-    private(set) var notificationQueue = DispatchQueue.main
+    var completionQueue: DispatchQueue? { didSet { serialQueue = .forNotifications(on: completionQueue) } }
+    /// Follows from it: for notifications and progress, whose order counts.
+    private(set) var serialQueue = DispatchQueue.main
     var completionGroup: DispatchGroup?
     var output = OperationOutput.memory
     var userInfo: [String: any Sendable] = [:]
@@ -203,10 +203,10 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     exchange(\.handlers.failure, failure)
   }
 
-  /// Told of the body being sent, on `completionQueue`. Default nil.
+  /// Told of the body being sent, on `completionQueue`, of one step at a time. Default nil.
   public func setUploadProgress(_ handler: Progress?) { exchange(\.handlers.uploadProgress, handler) }
 
-  /// Told of the body being received, on `completionQueue`; of a resumed operation with what came before. Default nil.
+  /// Told of the body being received, on `completionQueue`, of one step at a time; of a resumed operation with what came before. Default nil.
   public func setDownloadProgress(_ handler: Progress?) { exchange(\.handlers.downloadProgress, handler) }
 
   /// Asked before a redirect is followed, on the session's delegate queue. Default nil: the session's delegate is asked, else it is followed.

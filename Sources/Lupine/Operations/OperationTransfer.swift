@@ -191,7 +191,7 @@ extension HTTPRequestOperation {
         guard state.isWanted(of: attempt) else { return nil }
         try state.transfer.body?.append(data)
         return Report(
-          handler: state.handlers.downloadProgress, queue: state.settings.completionQueue ?? .main,
+          handler: state.handlers.downloadProgress, queue: state.settings.serialQueue,
           bytes: Int64(data.count), total: state.transfer.body?.count ?? 0, expected: state.transfer.expected)
       }
       report?.deliver()
@@ -204,7 +204,7 @@ extension HTTPRequestOperation {
     let report = state.withLock { state -> Report? in
       guard state.machine.isCurrent(attempt) else { return nil }
       return Report(
-        handler: state.handlers.uploadProgress, queue: state.settings.completionQueue ?? .main, bytes: bytes,
+        handler: state.handlers.uploadProgress, queue: state.settings.serialQueue, bytes: bytes,
         total: total, expected: expected)
     }
     report?.deliver()

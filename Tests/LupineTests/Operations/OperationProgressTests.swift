@@ -1,8 +1,9 @@
 import Dispatch
 import Foundation
-import Lupine
 import LupineTesting
 import Testing
+
+@testable import Lupine
 
 /// What operations tell of how far they are.
 @Suite struct OperationProgressTests {
@@ -34,5 +35,26 @@ import Testing
       #expect(all.last?[1] == 200_000 && all.allSatisfy { $0[2] == expected }, "\(path)")
       #expect(all.compactMap { $0[0] }.reduce(0, +) == 200_000, "\(path)")
     }
+  }
+
+  /// Handlers that are called on a concurrent queue hear of one step after the other.
+  @Test func progressIsInOrderOnAConcurrentQueue() async throws {
+    let session = try Session(.ephemeral)
+    let operation = HTTPRequestOperation(request: try Request("http://127.0.0.1/"), session: session)
+    operation.completionQueue = DispatchQueue(label: "progress", attributes: .concurrent)
+    let steps = Calls<Int64>()
+    let overlap = OverlapDetector()
+    operation.setUploadProgress { _, total, _ in overlap.during { steps.note(total) } }
+    // Nothing of the exchange is told meanwhile.
+    session.delegateQueue.suspend()
+    operation.start()
+    let all = Array(Int64(1)...2000)
+    for total in all { operation.sent(1, total, 2000, 1) }
+    #expect(try await steps.first(2000) == all)
+    #expect(!overlap.isFound)
+    operation.cancel()
+    session.delegateQueue.resume()
+    #expect(await until { operation.isFinished })
+    session.invalidateAndCancel()
   }
 }

@@ -1,0 +1,51 @@
+import Dispatch
+import Foundation
+import LupineBase
+import LupineTesting
+import Testing
+
+@testable import Lupine
+
+/// What handlers of progress are told, and where.
+@Suite(.timeLimit(.minutes(1))) struct ByteProgressTests {
+  /// On a concurrent queue, too, one state is told after the other: they are told by one object, and Foundation's has no lock of its own.
+  @Test func statesAreToldInOrderOnAConcurrentQueue() async throws {
+    let session = try Session(.ephemeral)
+    defer { session.invalidateAndCancel() }
+    let task = session.dataTask(with: try Request("http://127.0.0.1/"))
+    let told = Calls<Int64>()
+    let overlap = OverlapDetector()
+    let queue = DispatchQueue(label: "progress", attributes: .concurrent)
+    let (key, isElsewhere) = (DispatchSpecificKey<Bool>(), Calls<Bool>())
+    queue.setSpecific(key: key, value: true)
+    let handler: TaskProgressHandler = { progress in
+      overlap.during { told.note(progress.completedUnitCount) }
+      if DispatchQueue.getSpecific(key: key) == nil { isElsewhere.note(true) }
+    }
+    let progress = ByteProgress(handler, queue: queue)
+    let all = Array(Int64(1)...2000)
+    for completed in all { progress.update(completed, of: 2000, for: task) }
+    let seen = try await told.first(2000)
+    #expect(seen == all && isElsewhere.all.isEmpty && !overlap.isFound)
+  }
+}
+
+/// Notices calls that run at the same time.
+final class OverlapDetector: Sendable {
+  private let running = Locked(0)
+  private let found = Locked(false)
+
+  var isFound: Bool { found.withLock { $0 } }
+
+  /// Calls `body`, and gives others time to come in between.
+  func during(_ body: () -> Void) {
+    let count = running.withLock { running in
+      running += 1
+      return running
+    }
+    if count > 1 { found.withLock { $0 = true } }
+    body()
+    for _ in 0..<20 { sched_yield() }
+    running.withLock { $0 -= 1 }
+  }
+}
