@@ -300,14 +300,16 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   open override func start() {
     let beginning = state.withLock { state in
       let beginning = state.machine.start()
-      if beginning == .finishCancelled { state.end(cancellation) }
+      switch beginning {
+      case .begin: post(.operationDidStart, &state)
+      case .finishCancelled: state.end(cancellation)
+      case .ignore: break
+      }
       return beginning
     }
     switch beginning {
     case .begin(let attempt):
       changed(\.isExecuting)
-      // Before the exchange begins: its end must not be told first.
-      post(.operationDidStart)
       begin(attempt)
     case .finishCancelled: finished(wasExecuting: false)
     case .ignore: break
@@ -336,14 +338,13 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     let (before, task) = state.withLock { state -> (OperationMachine.State?, DataTask?) in
       let before = state.machine.pause()
       guard before == .executing else { return (before, nil) }
+      post(.operationDidFinish, &state)
       defer { state.transfer.task = nil }
       return (before, state.transfer.task)
     }
     guard let before else { return }
     task?.cancel()
-    guard before == .executing else { return changed(\.isReady) }
-    changed(\.isExecuting)
-    post(.operationDidFinish)
+    changed(before == .executing ? \.isExecuting : \.isReady)
   }
 
   /// Lets a paused operation go on: one that ran begins again at once, one that did not may now be started.
@@ -378,7 +379,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     }
     if wasExecuting { changed(\.isExecuting) }
     changed(\.isFinished)
-    post(.operationDidFinish)
+    state.withLock { post(.operationDidFinish, &$0) }
     Self.processing.async { [self] in
       let failure = self.error
       let value = responseObject
@@ -396,9 +397,9 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   private static let processing = DispatchQueue(
     label: "com.alamofire.networking.http-request.processing", attributes: .concurrent)
 
-  func post(_ name: Notification.Name) {
-    let queue = state.withLock { $0.queueOfNotifications() }
-    queue.async { [self] in NotificationCenter.default.post(name: name, object: self) }
+  /// Called in the step that makes it so: behind that another thread's pause could be posted before the start that it pauses.
+  private func post(_ name: Notification.Name, _ state: inout State) {
+    state.queueOfNotifications().async { [self] in NotificationCenter.default.post(name: name, object: self) }
   }
 
   /// Tells queues and those who wait. Foundation looks at the new value only.

@@ -65,4 +65,35 @@ import Testing
     #expect(outcomes[1].data == Data("done".utf8))
     #expect(await until { server.openConnectionCount == 0 })
   }
+
+  /// Who sees what an operation has become, and waits for its queue, has seen that posted: commands of two threads are posted in the order in which
+  /// they count.
+  @Test func whatIsSeenIsPosted() async throws {
+    let session = try Session(.ephemeral)
+    let request = try Request("http://127.0.0.1/")
+    let queue = DispatchQueue(label: "posts")
+    var missed = 0
+    // Nothing of the exchanges is told meanwhile.
+    session.delegateQueue.suspend()
+    for _ in 0..<2000 {
+      let operation = HTTPRequestOperation(request: request, session: session)
+      operation.completionQueue = queue
+      let posted = Calls<Notification.Name>()
+      let observers = [Notification.Name.operationDidStart, .operationDidFinish].map { name in
+        NotificationCenter.default.addObserver(forName: name, object: operation, queue: nil) { _ in posted.note(name) }
+      }
+      defer { for observer in observers { NotificationCenter.default.removeObserver(observer) } }
+      DispatchQueue.global().async { operation.start() }
+      while !operation.isExecuting {}
+      queue.sync {}
+      if posted.all != [.operationDidStart] { missed += 1 }
+      DispatchQueue.global().async { operation.pause() }
+      while !operation.isPaused {}
+      queue.sync {}
+      if posted.all != [.operationDidStart, .operationDidFinish] { missed += 1 }
+    }
+    session.delegateQueue.resume()
+    session.invalidateAndCancel()
+    #expect(missed == 0)
+  }
 }
