@@ -61,6 +61,8 @@ extension TLSConnection {
       unsafe SSL_certs_clear(ssl)
       return 1
     case .identity(let identity):
+      // The policy's has a place of its own if its key is of another kind, and would be shown where the server prefers that.
+      unsafe SSL_certs_clear(ssl)
       let holder = unsafe identity.holder.pointer
       var chain: OpaquePointer?
       unsafe lupine_ctx_chain_certs(holder, &chain)

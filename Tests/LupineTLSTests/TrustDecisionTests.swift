@@ -115,6 +115,28 @@ struct TrustDecisionTests {
     return pair
   }
 
+  /// OpenSSL keeps a certificate for each kind of key, and takes the first that the server's signature algorithms allow.
+  @Test("The certificate that is chosen is shown instead of the policy's", arguments: TLSVersion.allCases)
+  func identityOfAnotherKind(version: TLSVersion) throws {
+    let kinds: [MintedKeyKind] = [.p256, .rsa2048, .ed25519]
+    let certificates = try kinds.map { try Mint.shared.root.issue(CertificateOrder(usage: .client, key: $0)) }
+    for own in certificates {
+      var policy = TLSPolicy.trusting(Mint.shared.root, version)
+      policy.clientIdentity = TLSIdentity(own)
+      for chosen in certificates {
+        let pair = try connect(client: policy, server: serverContext(Mint.shared.leaf, version, .required)) {
+          $0.asksForIdentity = true
+        }
+        #expect(pair.client.result == .identityPending)
+        try pair.client.connection.resolveIdentity(.identity(try TLSPreparedIdentity(TLSIdentity(chosen))))
+        pair.client.feed([])
+        pair.settle()
+        #expect(pair.client.failure == nil && pair.server.failure == nil)
+        #expect(pair.server.connection.peerChain == chosen.chainDER)
+      }
+    }
+  }
+
   @Test("A client certificate is chosen within the handshake", arguments: TLSVersion.allCases, Feeding.allCases)
   func identity(version: TLSVersion, feeding: Feeding) throws {
     let own = try Mint.shared.middle.issue(CertificateOrder(usage: .client))
