@@ -63,12 +63,14 @@ extension TLSConnection {
     }
   }
 
-  /// The transport ended. Nothing is wrong if the peer had sent `close_notify`.
+  /// The transport ended, or its silence is waited for no longer. Nothing is wrong if the peer had sent `close_notify`. If it was offered a
+  /// session and had not answered, none is offered to it for an hour.
   ///
   /// - Throws: `.truncated` if it had not: somebody may have cut the connection short. The reason of an earlier failure stays.
   package func endOfInput() throws(TLSError) {
     if case .failed(let error) = state { throw error }
     guard !sawClose else { return }
+    refuseUnansweredSession()
     state = .failed(.truncated)
     throw .truncated
   }

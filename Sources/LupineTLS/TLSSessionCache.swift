@@ -167,7 +167,7 @@ package final class TLSSessionCache: Sendable {
     }
   }
 
-  /// The server ended a handshake because of a session that was offered: none is offered for a while, whatever it gives out.
+  /// The server ended a handshake, or never answered, because of a session that was offered: none is offered for a while, whatever it gives out.
   func refuse(_ key: TLSSessionKey, now: Int64) {
     remove(key)
     state.withLock { state in

@@ -23,4 +23,48 @@ import Testing
     }
     #expect(resumed == [false, allowsResumption, allowsResumption, allowsResumption])
   }
+
+  enum HangUp: CaseIterable { case finish, reset, silence }
+
+  /// A session of TLS 1.2 serves again and again: one that the server, or something before it, cannot bear would fail every connection.
+  @Test(arguments: HangUp.allCases, [false, true])
+  func sessionsThatMakeTheServerHangUpAreNotOfferedAgain(_ hangUp: HangUp, _ isProxy: Bool) async throws {
+    var tls = try TestIdentity.server()
+    tls.maximumVersion = .tls12
+    // Up to the length of the session's identifier in a ClientHello, which has one when a session is offered.
+    let length = 44
+    let end: [ScriptStep] =
+      switch hangUp {
+      case .finish: [.finishSending, .waitForClose]
+      case .reset: [.reset]
+      case .silence: [.stall(nil)]
+      }
+    let server = try ScriptedServer([
+      [.startTLS(tls), .readHead, .send(reply("hi")), .waitForClose], [.read(length)] + end, [.read(length), .reset],
+    ])
+    defer { server.shutdown() }
+    let url = isProxy ? "http://a.example/" : "https://localhost:\(server.port)/"
+    let authority = try TestIdentity.authority.get()
+    try await withSession(ports: [server.port]) {
+      $0.maximumUsesPerConnection = 1
+      $0.tls.maximumVersion = .tls12
+      if isProxy, var proxy = try? Proxy("https://localhost:\(server.port)") {
+        proxy.tls = TLSConfiguration()
+        proxy.tls?.roots = .certificates([authority.rootDER])
+        proxy.tls?.maximumVersion = .tls12
+        $0.proxy = .proxy(proxy)
+      }
+      if hangUp == .silence {
+        $0.tlsTimeout = .seconds(1)
+        $0.proxyTimeout = .seconds(1)
+      }
+    } _: { session in
+      try await session.expect("hi", from: url)
+      for _ in 0..<2 { _ = try await failure { try await session.text(url) } }
+    }
+    #expect(server.waitUntilPlayed(3))
+    let offers = (2...3).map { server.bytesReceived(connection: $0).dropFirst(length - 1).first }
+    #expect(offers == [32, 0])
+    #expect(server.problems == [])
+  }
 }

@@ -239,6 +239,40 @@ struct SessionTests {
     }
   }
 
+  @Test("A server that hangs up on a session it gave out is asked without one, too", arguments: TLSVersion.allCases)
+  func hungUpByTheServer(version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let server = try serverContext()
+    try Self.prime(cache, policy, server)
+    let cut = try makePair(client: policy, server: server) { $0.sessions = cache }
+    _ = try cut.client.connection.handshake()
+    #expect(throws: TLSError.truncated) { try cut.client.connection.endOfInput() }
+    #expect(cache.count == 0 && cache.refusalCount == 1)
+    let next = try connect(client: policy, server: server) { $0.sessions = cache }
+    #expect(!next.client.connection.info.isResumed)
+  }
+
+  @Test("Whoever showed its certificates did not stumble over a session", arguments: TLSVersion.allCases)
+  func hungUpLater(version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    func deferred(_ options: inout TLSClientOptions) {
+      options.sessions = cache
+      options.trustEvaluation = .deferred
+    }
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let first = try connect(client: policy, server: serverContext(), options: deferred)
+    try first.client.connection.resolveTrust(.accept)
+    first.client.feed([])
+    first.settle()
+    #expect(cache.count > 0)
+    // With other keys for its tickets.
+    let second = try connect(client: policy, server: serverContext(), options: deferred)
+    #expect(second.client.result == .trustPending)
+    #expect(throws: TLSError.truncated) { try second.client.connection.endOfInput() }
+    #expect(cache.refusalCount == 0)
+  }
+
   @Test("Refusals are bounded, and go with their trust domain")
   func refusalsAreBounded() throws {
     let cache = TLSSessionCache()

@@ -225,6 +225,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// The connection could not be made.
   func openFailed(_ error: EngineError, _ phase: TransferPhase) {
     guard state == .opening || state == .handshaking else { return }
+    // A session that was offered may be the reason.
+    if state == .handshaking { try? tls?.endOfInput() }
     dismantle()
     pool.connectionOpenFailed(self, error, phase)
   }

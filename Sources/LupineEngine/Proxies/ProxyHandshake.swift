@@ -87,17 +87,21 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
   }
 
   private func fail(_ failure: ProxyFailure) {
+    end(with: .proxy(failure))
+  }
+
+  private func end(with error: EngineError) {
     guard !isEnded else { return }
+    // A session that the proxy was offered may be the reason.
+    if isSecuring { try? tls?.endOfInput() }
     // Cancels this on its way.
-    connection?.openFailed(.proxy(failure), .proxy)
+    connection?.openFailed(error, .proxy)
     cancel()
   }
 
   func timerFired(_ identifier: TimerIdentifier) {
     timer = nil
-    guard !isEnded else { return }
-    connection?.openFailed(.deadline(.proxy), .proxy)
-    cancel()
+    end(with: .deadline(.proxy))
   }
 
   private func disarm() {

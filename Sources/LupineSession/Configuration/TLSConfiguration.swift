@@ -69,6 +69,7 @@ public struct TLSConfiguration: Hashable, Sendable {
 
   /// Resume sessions of earlier connections: no certificates are sent or checked then. Default true. Whoever watches the
   /// network can link connections that do so with TLS 1.2; tickets of TLS 1.3 are used once (RFC 8446 appendix C.4).
+  /// A server that refuses what it is offered, hangs up or does not answer is offered none for an hour.
   public var allowsResumption = true
 
   /// The defaults.
