@@ -74,7 +74,9 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
             self.owner.store(Thread.current, ordering: .relaxed)
             main()
             self.finish()
-            self.owner.store(0, ordering: .relaxed)
+            self.owner.store(0, ordering: .releasing)
+            // The mailbox was closed before: jobs that came since were left to this thread.
+            self.runLeftovers()
           })
         return nil
       } catch {
@@ -182,17 +184,22 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
     }
   }
 
-  /// The first thread that comes becomes the owner until nothing is left; others leave their jobs to it.
   private func runAfterEnd(_ job: UnownedJob) {
     // An executor is not retained by its jobs: one of them may let go of the last reference to the actor, and with it to this loop.
     let life = unsafe Unmanaged.passRetained(self)
     defer { unsafe life.release() }
     leftovers.withLock { $0.append(job) }
-    while owner.compareExchange(expected: 0, desired: Thread.current, ordering: .acquiringAndReleasing).exchanged {
+    runLeftovers()
+  }
+
+  /// The first thread that comes becomes the owner until nothing is left; others leave their jobs to it.
+  private func runLeftovers() {
+    // Looked at once more after an owner: somebody may have left a job to it after its last look.
+    while !leftovers.withLock({ $0.isEmpty }),
+      owner.compareExchange(expected: 0, desired: Thread.current, ordering: .acquiringAndReleasing).exchanged
+    {
       while let next = leftovers.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { run(next) }
       owner.store(0, ordering: .releasing)
-      // Somebody may have left a job after the last look and before the line above.
-      if leftovers.withLock({ $0.isEmpty }) { return }
     }
   }
 }

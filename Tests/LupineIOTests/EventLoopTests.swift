@@ -139,6 +139,26 @@ private func startedLoop(_ name: String = "test") throws -> EventLoop {
     #expect(!loop.submit {})
   }
 
+  /// The mailbox takes nothing any more, and nobody else may be the owner yet.
+  @Test func jobsOfTheLoopsLastStepsRun() throws {
+    let loop = try EventLoop(name: "last")
+    let ran = Signal()
+    try loop.start {
+      do {
+        try LoopContext(of: loop).run()
+      } catch {
+        Issue.record(error)
+      }
+      Task(executorPreference: loop) {
+        await Task.yield()
+        ran.raise()
+      }
+    }
+    loop.stop()
+    loop.join()
+    #expect(ran.wait())
+  }
+
   @Test func aLoopThatNeverRanCanBeLetGo() throws {
     let loop = try EventLoop(name: "idle")
     loop.stop()
