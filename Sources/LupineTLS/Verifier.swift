@@ -55,14 +55,40 @@ final class Verifier {
       unsafe Unmanaged<Verifier>.fromOpaque(box).takeUnretainedValue().codes.append(X509_STORE_CTX_get_error(store))
       return 1
     }
-    let result = unsafe X509_verify_cert(store)
-    if result <= 0 {
-      let code = unsafe X509_STORE_CTX_get_error(store)
-      codes.append(code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code)
-    }
+    unsafe buildPath(store)
+    if !codes.isEmpty, unsafe endsWithLeaf(store) { unsafe buildPathOfLeaf(store) }
     unsafe X509_STORE_CTX_set_verify_cb(store, nil)
     unsafe X509_STORE_CTX_set_ex_data(store, 0, nil)
     withExtendedLifetime(self) {}
+  }
+
+  private func buildPath(_ store: OpaquePointer) {
+    guard unsafe X509_verify_cert(store) <= 0 else { return }
+    let code = unsafe X509_STORE_CTX_get_error(store)
+    codes.append(code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code)
+  }
+
+  /// Whether the leaf is an anchor itself, byte for byte. Not where revocation lists are asked for, which judge the whole path.
+  private func endsWithLeaf(_ store: OpaquePointer) -> Bool {
+    let flags = unsafe X509_VERIFY_PARAM_get_flags(X509_STORE_CTX_get0_param(store))
+    guard flags & UInt(X509_V_FLAG_CRL_CHECK) == 0, let leaf = unsafe X509_STORE_CTX_get0_cert(store),
+      let named = unsafe X509_STORE_CTX_get1_certs(store, X509_get_subject_name(leaf))
+    else { return false }
+    defer { unsafe lupine_certificates_free(named) }
+    return unsafe CertificateReader.der(of: named).contains(CertificateReader.der(leaf))
+  }
+
+  /// Verifies once more, without what the peer sent above the leaf: OpenSSL sees only after every other path that the leaf is an anchor, and then
+  /// judges that as well.
+  private func buildPathOfLeaf(_ store: OpaquePointer) {
+    let sent = unsafe X509_STORE_CTX_get0_untrusted(store)
+    defer { unsafe X509_STORE_CTX_set0_untrusted(store, sent) }
+    unsafe X509_STORE_CTX_set0_untrusted(store, nil)
+    // A context that has a chain refuses to verify.
+    unsafe X509_STORE_CTX_set0_verified_chain(store, nil)
+    unsafe X509_STORE_CTX_set_error(store, X509_V_OK)
+    codes = []
+    unsafe buildPath(store)
   }
 
   static func hostProblem(leaf: OpaquePointer, host: ServerName) -> TrustProblem? {
@@ -192,9 +218,7 @@ package func verify(
     unsafe X509_STORE_CTX_free(store)
     unsafe lupine_certificates_free(stack)
   }
-  // OpenSSL tries every other path before it sees that the leaf itself is trusted, and then judges what is above it too.
-  let isLeafTrusted = if case .certificates(let trusted) = anchors { trusted.contains(chain[0]) } else { false }
-  for certificate in isLeafTrusted ? certificates.prefix(1) : certificates[...] {
+  for certificate in certificates {
     unsafe X509_up_ref(certificate.pointer)
     unsafe lupine_certificates_push(stack, certificate.pointer)
   }

@@ -26,6 +26,86 @@ struct VerifyTests {
     #expect(try verify(chain: own.chainDER, anchors: Self.anchors, host: nil).verdict == .selfSigned)
   }
 
+  /// Anchors of every kind that hold `certificate` and nothing else.
+  static func withAnchors(_ certificate: MintedCertificate, _ body: ([TLSPolicy.Roots]) throws -> Void) throws {
+    var alone = certificate
+    alone.intermediatesDER = []
+    let files = try alone.write()
+    defer { files.remove() }
+    try body([.certificates([alone.certificateDER]), .file(files.certificatePath), .directory(files.directory)])
+  }
+
+  @Test("A leaf that is an anchor ends the path, whatever the server sends with it", arguments: TLSVersion.allCases)
+  func leafAsAnchor(version: TLSVersion) throws {
+    let middle = try Mint.shared.otherRoot.issueAuthority(validity: .expired)
+    let leaf = try middle.issue()
+    let sibling = try middle.issue()
+    let key = try leaf.publicKeySHA256()
+    let names = ["localhost", "127.0.0.1", "0:0:0:0:0:0:0:1"]
+    try Self.withAnchors(leaf) { kinds in
+      for roots in kinds {
+        let report = try verify(chain: leaf.chainDER, anchors: roots, host: ServerName("localhost"))
+        #expect(report.verdict == nil, "\(roots)")
+        #expect(report.chainSent == leaf.chainDER)
+        #expect(report.chainBuilt == [leaf.certificateDER])
+        // Of the same name and issuer, but it is no anchor.
+        #expect(try verify(chain: sibling.chainDER, anchors: roots, host: nil).path == .unknownIssuer)
+        var policy = TLSPolicy.trusting(Mint.shared.root, version)
+        policy.roots = roots
+        let pair = try connect(client: policy, server: serverContext(leaf, version))
+        #expect(pair.client.failure == nil, "\(roots)")
+        #expect(pair.client.connection.peerChain == leaf.chainDER)
+        let elsewhere = try connect(client: policy, server: serverContext(leaf, version), host: "a.test")
+        #expect(elsewhere.client.failure == .untrusted(.hostMismatch(host: "a.test", names: names)))
+        let stranger = try connect(client: policy, server: serverContext(sibling, version))
+        #expect(stranger.client.failure != nil)
+        policy.pins = [[UInt8](repeating: 7, count: 32)]
+        let pinned = try connect(client: policy, server: serverContext(leaf, version))
+        #expect(pinned.client.failure == .untrusted(.pinMismatch(found: [key])))
+        // Told whole to whoever decides.
+        policy.pins = []
+        let asked = try connect(client: policy, server: serverContext(leaf, version)) { $0.trustEvaluation = .deferred }
+        #expect(asked.client.connection.trustReport?.chainSent == leaf.chainDER)
+        #expect(asked.client.connection.trustReport?.verdict == nil)
+      }
+    }
+  }
+
+  @Test("An anchor is a leaf like any other otherwise: its time, its purpose, its strength")
+  func leafAsAnchorIsJudged() throws {
+    let middle = try Mint.shared.otherRoot.issueAuthority(validity: .expired)
+    let cases: [(CertificateOrder, TrustProblem)] = [
+      (CertificateOrder(validity: .expired), .expired), (CertificateOrder(validity: .notYetValid), .notYetValid),
+      (CertificateOrder(usage: .client), .wrongPurpose), (CertificateOrder(key: .rsa1024), .weak),
+    ]
+    for (order, problem) in cases {
+      let leaf = try middle.issue(order)
+      try Self.withAnchors(leaf) { kinds in
+        for roots in kinds {
+          let report = try verify(chain: leaf.chainDER, anchors: roots, host: nil)
+          #expect(report.verdict == problem, "\(roots)")
+        }
+      }
+    }
+  }
+
+  @Test("A list of revoked certificates judges the whole path, also above an anchor")
+  func leafAsAnchorWithRevocationLists() throws {
+    let middle = try Mint.shared.otherRoot.issueAuthority()
+    let leaf = try middle.issue()
+    try Self.withAnchors(leaf) { kinds in
+      try withRevocationLists { path in
+        for roots in kinds {
+          var policy = TLSPolicy()
+          policy.roots = roots
+          policy.revocationListPath = path
+          let pair = try connect(client: policy, server: serverContext(leaf))
+          #expect(pair.client.failure == .untrusted(.revocationUnknown))
+        }
+      }
+    }
+  }
+
   @Test("Time is a parameter")
   func time() throws {
     func verdict(at now: Int64?) throws -> TrustReport {

@@ -48,7 +48,7 @@ public struct TLSConfiguration: Hashable, Sendable {
     }
   }
 
-  /// Certificates that are trusted. Default the system's.
+  /// Certificates that are trusted. Default the system's. Any of them ends the path, a server's own too, whatever it sends beside it.
   public var roots = Roots.system
   /// Check chain, time, purpose and host. Default true. Without it anybody on the path can read and change everything.
   public var verifiesServer = true
