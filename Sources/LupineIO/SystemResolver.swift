@@ -43,6 +43,12 @@ package final class SystemResolver: HostResolver {
     var completion: @Sendable (Answer) -> Void
   }
 
+  /// What one lookup answers: those who ask after `flush` are not told what was found before.
+  private struct Question: Hashable {
+    var name: String
+    var epoch: UInt64
+  }
+
   private struct Lookup {
     var waiters: [UInt64: Waiter] = [:]
     var isRunning = false
@@ -50,7 +56,9 @@ package final class SystemResolver: HostResolver {
 
   private struct State {
     var cache: ResolverCache
-    var lookups: [String: Lookup] = [:]
+    var lookups: [Question: Lookup] = [:]
+    /// How many times everything was forgotten.
+    var epoch: UInt64 = 0
     var waiting = 0
     var nextWaiter: UInt64 = 0
     var counters = Counters()
@@ -86,9 +94,12 @@ package final class SystemResolver: HostResolver {
   /// Threads that exist now.
   package var threadCount: Int { threads.threadCount }
 
-  /// Forgets every answer: the network has changed.
+  /// Forgets every answer: the network has changed. Lookups under way answer those who wait for them, and nobody else.
   package func flush() {
-    state.withLock { $0.cache.removeAll() }
+    state.withLock { state in
+      state.cache.removeAll()
+      state.epoch += 1
+    }
   }
 
   /// Ends the threads that do nothing and waits for them. Those inside getaddrinfo end when it returns, and nobody waits for that. Who still
@@ -123,44 +134,46 @@ package final class SystemResolver: HostResolver {
       completion(answer)
       return ResolveToken()
     }
-    let name = host.lowercased()
-    let (number, step) = enter(name, Waiter(port: port, completion: completion))
+    let (question, number, step) = enter(host.lowercased(), Waiter(port: port, completion: completion))
     switch step {
     case .joined: break
     case .refused:
       completion(.failure(.overloaded))
       return ResolveToken()
     case .begun:
-      if !threads.submit({ self.run(name) }) { finish(name, .failure(.stopped)) }
+      if !threads.submit({ self.run(question) }) { finish(question, .failure(.stopped)) }
     }
-    return ResolveToken { self.cancel(name, number) }
+    return ResolveToken { self.cancel(question, number) }
   }
 
   private enum Step { case joined, begun, refused }
 
-  private func enter(_ name: String, _ waiter: Waiter) -> (UInt64, Step) {
+  private func enter(_ name: String, _ waiter: Waiter) -> (Question, UInt64, Step) {
     state.withLock { state in
+      let question = Question(name: name, epoch: state.epoch)
       let number = state.nextWaiter
       state.nextWaiter += 1
-      if state.lookups[name] != nil {
-        state.lookups[name]?.waiters[number] = waiter
+      if state.lookups[question] != nil {
+        state.lookups[question]?.waiters[number] = waiter
         state.counters.joined += 1
-        return (number, .joined)
+        return (question, number, .joined)
       }
       guard state.waiting < configuration.maximumWaiting else {
         state.counters.refused += 1
-        return (number, .refused)
+        return (question, number, .refused)
       }
       state.waiting += 1
-      state.lookups[name] = Lookup(waiters: [number: waiter])
-      return (number, .begun)
+      state.lookups[question] = Lookup(waiters: [number: waiter])
+      return (question, number, .begun)
     }
   }
 
-  private func cancel(_ name: String, _ number: UInt64) {
+  private func cancel(_ question: Question, _ number: UInt64) {
     let waiter: Waiter? = state.withLock { state in
-      guard let waiter = state.lookups[name]?.waiters.removeValue(forKey: number) else { return nil }
-      if let lookup = state.lookups[name], lookup.waiters.isEmpty, lookup.isRunning { state.counters.abandoned += 1 }
+      guard let waiter = state.lookups[question]?.waiters.removeValue(forKey: number) else { return nil }
+      if let lookup = state.lookups[question], lookup.waiters.isEmpty, lookup.isRunning {
+        state.counters.abandoned += 1
+      }
       return waiter
     }
     // Whatever the completion holds is let go outside the lock.
@@ -168,26 +181,26 @@ package final class SystemResolver: HostResolver {
   }
 
   /// On a thread of the pool.
-  private func run(_ name: String) {
+  private func run(_ question: Question) {
     let isWanted: Bool = state.withLock { state in
-      guard let lookup = state.lookups[name] else { return false }
+      guard let lookup = state.lookups[question] else { return false }
       state.waiting -= 1
       guard !lookup.waiters.isEmpty else {
-        state.lookups[name] = nil
+        state.lookups[question] = nil
         return false
       }
-      state.lookups[name]?.isRunning = true
+      state.lookups[question]?.isRunning = true
       state.counters.lookups += 1
       return true
     }
-    if isWanted { finish(name, lookUp(name)) }
+    if isWanted { finish(question, lookUp(question.name)) }
   }
 
-  private func finish(_ name: String, _ answer: Answer) {
+  private func finish(_ question: Question, _ answer: Answer) {
     let now = now()
     let waiters: [Waiter] = state.withLock { state in
-      state.cache.store(answer, for: name, now: now)
-      guard let lookup = state.lookups.removeValue(forKey: name) else { return [] }
+      if question.epoch == state.epoch { state.cache.store(answer, for: question.name, now: now) }
+      guard let lookup = state.lookups.removeValue(forKey: question) else { return [] }
       if !lookup.isRunning { state.waiting -= 1 }
       return Array(lookup.waiters.values)
     }

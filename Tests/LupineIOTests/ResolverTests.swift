@@ -152,6 +152,36 @@ private let address = SocketAddress.v4(IPv4Address(192, 0, 2, 1), port: 0)
     resolver.stop()
   }
 
+  @Test func whatWasAskedBeforeAFlushIsNoAnswerForLater() throws {
+    let (entered, leave) = (Signal(), Signal())
+    let asked = Locked(0)
+    let newer = SocketAddress.v4(IPv4Address(192, 0, 2, 2), port: 0)
+    let resolver = try SystemResolver(lookUp: { _ in
+      let count = asked.withLock { count in
+        count += 1
+        return count
+      }
+      guard count == 1 else { return .success([newer]) }
+      entered.raise()
+      return leave.wait() ? .success([address]) : .failure(.timedOut)
+    })
+    let (before, after) = (Answers(), Answers())
+    _ = resolver.resolve(host: "a.example", port: 1, completion: before.add)
+    try #require(entered.wait())
+    resolver.flush()
+    let token = resolver.resolve(host: "a.example", port: 1, completion: after.add)
+    try #require(after.wait())
+    #expect(after.all == [.success([newer.withPort(1)])])
+    // Of the one that has ended.
+    token.cancel()
+    leave.raise()
+    try #require(before.wait())
+    #expect(before.all == [.success([address.withPort(1)])])
+    #expect(resolver.immediateAnswer(host: "a.example", port: 1) == .success([newer.withPort(1)]))
+    #expect(resolver.counters.lookups == 2 && resolver.counters.joined == 0 && resolver.counters.abandoned == 0)
+    resolver.stop()
+  }
+
   @Test func stoppingDoesNotWaitForALookup() throws {
     let service = Service()
     let resolver = try SystemResolver(lookUp: service.lookUp)
