@@ -111,6 +111,21 @@ import Testing
     }
   }
 
+  /// 8 MiB of one byte are close to what gzip can do, 1,032 to 1.
+  @Test(arguments: [100, 1000, 1100, nil] as [Int?]) func ratioLimitIsASetting(_ limit: Int?) async throws {
+    try await withServer(configure: { if limit != 100 { $0.maximumDecompressionRatio = limit } }) { session, server in
+      let url = server.url("/gzip?n=8388608&zeros=1")
+      guard let limit, limit <= 1000 else {
+        #expect(try await session.data(from: url).0.count == 8_388_608)
+        return
+      }
+      let error = try await failure { try await session.data(from: url) }
+      #expect(error.code == .cannotDecodeContent)
+      #expect(
+        error.message.hasSuffix("more than \(limit) times as many; see SessionConfiguration.maximumDecompressionRatio"))
+    }
+  }
+
   @Test func bufferLimitNamesItsSetting() async throws {
     try await withServer(configure: { $0.maximumBufferedBodySize = 1000 }) { session, server in
       #expect(try await session.data(from: server.url("/bytes?n=1000")).0.count == 1000)

@@ -164,8 +164,8 @@ open class Transfer {
     }
     guard !codings.isEmpty else { return }
     do throws(DecodeError) {
-      // Whoever buffers the body counts what comes of it and cancels; a body that is streamed may be of any length.
-      decoding = Decoding(try ContentDecoder(codings: codings, limits: DecodeLimits(maximumOutput: nil)))
+      let limits = pool?.configuration.decodeLimits ?? DecodeLimits(maximumOutput: nil)
+      decoding = Decoding(try ContentDecoder(codings: codings, limits: limits))
     } catch {
       throw .content(error)
     }

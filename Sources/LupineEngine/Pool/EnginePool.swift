@@ -8,6 +8,8 @@ package struct PoolConfiguration: Sendable {
   package var limits = PoolLimits()
   package var wireLimits = WireLimits()
   package var leniency: WireLeniency = []
+  /// Without a bound of the output: whoever buffers a body counts what comes of it and cancels, and one that is streamed may be of any length.
+  package var decodeLimits = DecodeLimits(maximumOutput: nil)
   /// Time for a TLS handshake; nil is unlimited. Default 10 s.
   package var tlsNanoseconds: Int64? = 10_000_000_000
   /// Time for resolving a host. Default 10 s.

@@ -125,6 +125,7 @@ final class EngineTransport: Transport {
     pool.limits.uses = max(1, configuration.maximumUsesPerConnection ?? .max)
     pool.wireLimits = configuration.wireLimits
     pool.leniency = configuration.leniency
+    pool.decodeLimits.maximumRatio = configuration.maximumDecompressionRatio.map { UInt64(max(1, $0)) }
     pool.resolveNanoseconds = configuration.resolveTimeout.saturatedNanoseconds
     pool.connectNanoseconds = configuration.connectTimeout.saturatedNanoseconds
     pool.proxyNanoseconds = configuration.proxyTimeout.saturatedNanoseconds

@@ -23,6 +23,11 @@ extension SessionError {
   private static func translate(_ error: EngineError) -> (Code, String) {
     switch error {
     case .wire(let error): translate(error)
+    case .content(.ratioLimit(let limit, let decoded, let encoded)):
+      (
+        .cannotDecodeContent,
+        "\(encoded) bytes of the body became \(decoded), more than \(limit) times as many; see SessionConfiguration.maximumDecompressionRatio"
+      )
     case .content(let error): (.cannotDecodeContent, "the body breaks its content coding or a limit: \(error)")
     case .contentCoding(let error): (.cannotDecodeContent, "the list of content codings is refused: \(error)")
     case .closedBeforeResponse: (.connectionLost, "the server closed the connection without a response")
