@@ -20,8 +20,12 @@ struct LupineCommand: AsyncParsableCommand {
 @main
 enum Main {
   static func main() async {
-    let arguments = Array(CommandLine.arguments.dropFirst())
-    let status = await run(arguments)
+    let status: ExitStatus
+    do throws(CommandFailure) {
+      status = await run(try System.arguments())
+    } catch {
+      status = report(error, isMainForm: true)
+    }
     exit(status.rawValue)
   }
 

@@ -38,7 +38,7 @@ enum RequestItem: Sendable, Equatable {
     case ":": self = .header(name: name, value: value)
     case "==": self = .query(name: name, value: value)
     case "=": self = .field(name: name, value: value)
-    case "=@": self = .field(name: name, value: String(decoding: try readFile(value), as: UTF8.self))
+    case "=@": self = .field(name: name, value: try Self.text(try readFile(value), of: value))
     case ":=": self = .json(name: name, value: try Self.json(Array(value.utf8), name))
     case ":=@": self = .json(name: name, value: try Self.json(try readFile(value), name))
     default:
@@ -76,6 +76,14 @@ enum RequestItem: Sendable, Equatable {
   private static func file(_ name: String, _ value: String) -> RequestItem {
     guard let mark = value.range(of: ";type=") else { return .file(name: name, path: value, type: nil) }
     return .file(name: name, path: String(value[..<mark.lowerBound]), type: String(value[mark.upperBound...]))
+  }
+
+  /// A field is text, in JSON as in a form: other bytes would arrive as something else.
+  private static func text(_ bytes: [UInt8], of path: String) throws(CommandFailure) -> String {
+    if let text = String(validating: bytes, as: UTF8.self) { return text }
+    throw .misuse(
+      "\(path == "-" ? "standard input" : path) is no UTF-8 text, which a field has to be; name@file sends a file as it is"
+    )
   }
 
   private static func json(_ bytes: [UInt8], _ name: String) throws(CommandFailure) -> JSONValue {

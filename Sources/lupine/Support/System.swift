@@ -94,6 +94,24 @@ enum System {
   // MARK: Surroundings
 
   static func environment(_ name: String) -> String? {
+  /// The arguments of the process, without its name.
+  ///
+  /// - Throws: `CommandFailure` if one is no text: whatever took its place would be sent, or name another file. No message repeats what may be a
+  ///   secret.
+  static func arguments() throws(CommandFailure) -> [String] {
+    var result: [String] = []
+    for place in 1..<max(1, Int(CommandLine.argc)) {
+      guard let argument = unsafe CommandLine.unsafeArgv[place] else { break }
+      guard let text = unsafe String(validatingCString: argument) else {
+        let option = result.last?.wholeMatch(of: /--?[a-zA-Z-]+/).map { " (after \($0.0))" } ?? ""
+        throw .misuse(
+          "argument \(place)\(option) is not UTF-8; bytes that are no text can come from a file, as with @FILE")
+      }
+      result.append(text)
+    }
+    return result
+  }
+
     unsafe getenv(name).map { unsafe String(cString: $0) }
   }
 

@@ -39,6 +39,12 @@ import Testing
     #expect(item == example.item)
   }
 
+  @Test func refusesBytesThatAreNoText() {
+    #expect(
+      throws: CommandFailure.misuse("bin is no UTF-8 text, which a field has to be; name@file sends a file as it is")
+    ) { try RequestItem("n=@bin") { _ in [0xFF, 0xFE] } }
+  }
+
   @Test(arguments: ["plain", "", ":x", "=x", "==x", "a:=nope", "a:=1 2", "a@", "@"])
   func refuses(_ text: String) {
     #expect { try RequestItem(text) } throws: { ($0 as? CommandFailure)?.status == .misuse }
