@@ -182,6 +182,7 @@ struct Download {
       .protocolError, "the server sent more or less than the rest of \(Units.bytes(total)), which it had announced")
   }
 
+    if let failure = request.refusalToRepeat(after: response) { return failure }
   private func statusFailure(_ response: Response) -> CommandFailure {
     let status = "\(response.statusCode) \(response.head.reason) from \(SecretText.redacted(url: response.urlString))"
     let hint = (300..<400).contains(response.statusCode) ? "; --follow follows redirects" : ""

@@ -29,6 +29,7 @@ struct FetchRun {
       let final = output.download ? try await download(session) : try await fetch(session)
       if output.verbose { tellEnd(final) }
       if output.timing { tellTiming(final.metrics) }
+      if let failure = plan.request.refusalToRepeat(after: final) { throw failure }
       try checkStatus(final)
     } catch {
       transcript?.tell()
@@ -90,5 +91,21 @@ struct FetchRun {
   private func tellTiming(_ metrics: TaskMetrics) {
     let chart = TimingChart(style: console.errorStyle, width: System.columns(.error))
     System.tell("\n" + chart.text(metrics))
+  }
+}
+
+extension Request {
+  /// Why a redirect that was to be followed is the answer: it asks for the body again, which can be read only once. Nil for every other answer.
+  func refusalToRepeat(after response: Response) -> CommandFailure? {
+    guard redirects?.isEnabled == true, !body.isReplayable, RedirectRule.isRedirect(response.statusCode),
+      let location = response.head.fields.first(.location), !location.isEmpty
+    else { return nil }
+    return CommandFailure(
+      .failure,
+      """
+      \(response.statusCode) from \(SecretText.redacted(url: response.urlString)) was not followed to \(SecretText.redacted(url: location)): \
+      the body would have to be sent again, and can be read only once
+              Write it to a file first, and send that (@FILE).
+      """)
   }
 }

@@ -71,4 +71,29 @@ import Testing
     #expect(outcome.status == 0, "\(outcome.error)")
     #expect(server.recordedRequests.map(\.text) == Array(repeating: #"{"n":"text"}"#, count: 5))
   }
+
+  /// What was sent to where it is not wanted any more would be lost without a word.
+  @Test(arguments: [308, 307, 302, 303]) func redirectsThatWantItAgain(_ status: Int) async throws {
+    let server = try LoopbackServer(routes: [
+      ServerRoute(nil, "/old") { _, connection in
+        try connection.respond(status, fields: ["Location": "/new?access_token=t0ken"], text: "Moved")
+      },
+      ServerRoute(nil, "/new") { request, connection in try connection.respond(text: request.method) },
+    ])
+    defer { server.shutdown() }
+    let url = server.url("/old")
+    let isFollowed = status < 304
+    let outcome = try await Tool.run(["POST", url, "-F", "--fail", "@-"], input: "xx")
+    #expect(outcome.status == (isFollowed ? 0 : 1) && outcome.text == (isFollowed ? "GET" : "Moved"))
+    #expect(outcome.error.contains("can be read only once") == !isFollowed, "\(outcome.error)")
+    #expect(outcome.error.contains("(@FILE)") == !isFollowed && !outcome.error.contains("t0ken"))
+    let folder = try Folder()
+    try folder.write("xx", to: "f")
+    #expect(try await Tool.run(["POST", url, "-F", "@f"], in: folder).text == (isFollowed ? "GET" : "POST"))
+    // Nobody asked for it to be followed.
+    #expect(try await Tool.run(["POST", url, "@-"], input: "xx").status == 0)
+    let saved = try await Tool.run(["POST", url, "-F", "-d", "-o", "g", "@-"], input: "xx", in: folder)
+    #expect(saved.status == (isFollowed ? 0 : 1) && folder.exists("g") == isFollowed, "\(saved.error)")
+    #expect(saved.error.contains("can be read only once") == !isFollowed, "\(saved.error)")
+  }
 }
