@@ -87,6 +87,19 @@ package enum NetscapeCookieFile {
     return content
   }
 
+  /// What programs write into the first line, in lower case.
+  private static let titles = ["# netscape http cookie file", "# http cookie file"]
+
+  /// Whether a file is of this format: to be asked before it is written again, which keeps nothing that is no cookie. It is if any line is a
+  /// cookie, if it has the title, and if there is nothing in it but comments and empty lines; one of another format may have comments too.
+  package static func isOne(_ bytes: Span<UInt8>) -> Bool {
+    let content = read(bytes, now: HTTPDate(seconds: 0))
+    if !content.records.isEmpty || content.problemCount == 0 { return true }
+    let end = bytes.firstIndex(of: UInt8(ascii: "\n"), in: 0..<bytes.count) ?? bytes.count
+    guard end <= lineLimit, let line = bytes.text(0..<end)?.lowercased() else { return false }
+    return titles.contains { line.hasPrefix($0) }
+  }
+
   private static let httpOnlyPrefix = Array("#HttpOnly_".utf8)
 
   /// The cookie of a line; nil for an empty line and a comment.

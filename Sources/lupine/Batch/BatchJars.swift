@@ -1,4 +1,5 @@
 internal import LupineBase
+internal import LupineRules
 internal import LupineSession
 
 /// The cookie jars of a batch: one for all requests that want cookies, and one for each file.
@@ -37,6 +38,10 @@ final class BatchJars: Sendable {
   }
 
   private static func load(_ path: String, into storage: CookieStorage) throws {
+    let bytes = try SmallFile.read(path, limit: NetscapeCookieFile.sizeLimit)
+    guard NetscapeCookieFile.isOne(bytes.span) else {
+      throw BatchRefusal("\"cookieFile\": \(path) is no cookies.txt, and stays as it is", code: "fileFailed")
+    }
     let report = try storage.load(from: path, format: .netscape)
     for problem in report.problems {
       System.tell("lupine: \(TerminalText.escaped(path)): line \(problem.place) is left out: \(problem.message)\n")

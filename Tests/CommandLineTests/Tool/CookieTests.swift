@@ -128,4 +128,32 @@ import Testing
       #expect(outcome.status == 1 && outcome.lines.count == 1 && outcome.error.contains("cannot write"))
     }
   }
+
+  /// At the end only cookies would be in it.
+  @Test func aFileOfSomethingElseStaysAsItIs() async throws {
+    try await withServer { server, folder in
+      let session = #"{"version": 1, "cookies": []}"# + "\n"
+      let foreign = ["notes.txt": "# Notes\nimportant\n", "session.json": session, "bytes": "\u{0}\u{1}\n"]
+      for (name, text) in foreign { try folder.write(text, to: name) }
+      try folder.write("", to: "empty.txt")
+      try folder.write("# Netscape HTTP Cookie File\nbroken\n", to: "titled.txt")
+      let files = foreign.keys.sorted() + ["empty.txt", "titled.txt"]
+      let lines = files.map { #"{"id":"\#($0)","url":"\#(server.url("/cookies/set?a=1"))","cookieFile":"\#($0)"}"# }
+      let outcome = try await Tool.run(["batch"], input: lines.map { $0 + "\n" }.joined(), in: folder)
+      #expect(outcome.status == 0)
+      for line in outcome.lines {
+        let result = try JSONReader.read(line)
+        let name = try #require(result["id"]?.string)
+        guard let text = foreign[name] else {
+          let written = String(decoding: try folder.bytes(name), as: UTF8.self)
+          #expect(result["error"] == .null && written.contains("\ta\t1"))
+          continue
+        }
+        #expect(result["error"]?["code"] == .string("fileFailed"))
+        #expect(result["error"]?["message"]?.string?.contains("\(name) is no cookies.txt") == true)
+        #expect(String(decoding: try folder.bytes(name), as: UTF8.self) == text)
+      }
+      #expect(server.requestCount == 2)
+    }
+  }
 }
