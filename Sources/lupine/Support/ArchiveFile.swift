@@ -1,14 +1,15 @@
 internal import LupineSession
 internal import LupineTesting
 
-/// The file of `--har`: opened before anything is sent, so that a path that cannot be written is told at once; written at the end.
+/// The file of `--har`: tried before anything is sent, so that a path that cannot be written is told at once; written at the end, until when what
+/// was there stays.
 struct ArchiveFile: Sendable {
-  private let file: OutputFile
+  private let file: WholeFile
   private let recorder = ArchiveRecorder()
   private let showsSecrets: Bool
 
   init(_ path: String, showsSecrets: Bool) throws(System.Failure) {
-    file = try OutputFile(path, mode: 0o600)
+    file = try WholeFile(path)
     self.showsSecrets = showsSecrets
   }
 

@@ -205,9 +205,9 @@ final class OutputFile: Sendable {
   }
 
   /// Creates a file where none is; never through a link.
-  init(creating path: String) throws(System.Failure) {
+  init(creating path: String, mode: mode_t = 0o644) throws(System.Failure) {
     self.path = path
-    descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o644)
+    descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
     if descriptor < 0 { throw System.Failure(operation: "cannot create \(path)", code: errno) }
   }
 

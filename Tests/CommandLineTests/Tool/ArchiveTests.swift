@@ -87,4 +87,38 @@ import Testing
       proxied.text.contains("--proxy socks5h://p.invalid:1080 --noproxy x.invalid --proxy-user '[redacted]'"))
     #expect(!proxied.text.contains("s3cret"))
   }
+
+  /// Until there is a new one.
+  @Test func theOldArchiveStays() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("old", to: "out.har")
+    let process = try Tool.process(["--har", "out.har", server.url("/slow")], in: folder)
+    process.standardOutput = FileHandle.nullDevice
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    while server.requestCount == 0, process.isRunning { await Task.yield() }
+    process.interrupt()
+    process.waitUntilExit()
+    #expect(process.terminationReason == .uncaughtSignal)
+    #expect(try folder.bytes("out.har") == Array("old".utf8))
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.root.path) == ["out.har"])
+  }
+
+  /// A link stays one, a file that may not be written stays as it is, and a pipe is written to.
+  @Test func theArchiveGoesWhereItsNameLeads() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("old", to: "target")
+    try FileManager.default.createSymbolicLink(atPath: folder.path("link"), withDestinationPath: "target")
+    #expect(try await Tool.run(["--har", "link", server.url("/hello")], in: folder).status == 0)
+    #expect(try FileManager.default.destinationOfSymbolicLink(atPath: folder.path("link")) == "target")
+    #expect(try HTTPArchive(json: folder.bytes("target")).entries.count == 1)
+    let piped = try await Tool.run(["--har", "/dev/stdout", "-o", "body", server.url("/hello")], in: folder)
+    #expect(try HTTPArchive(json: [UInt8](piped.output)).entries.count == 1)
+    let failed = try await Tool.run(["--har", ".", server.url("/hello")], in: folder)
+    #expect(failed.status == 1 && failed.error.contains("cannot write .") && server.requestCount == 2)
+  }
 }

@@ -1,0 +1,59 @@
+internal import FoundationEssentials
+
+/// A file that its owner alone may read, and that is there as a whole or not at all: it is written beside its place, and renamed.
+struct WholeFile: Sendable {
+  private let path: String
+  /// What is no regular file, such as a pipe, has no place to be put into: it is written as it is.
+  private let stream: OutputFile?
+
+  /// Finds out whether the file can be written, and leaves what is there alone.
+  init(_ path: String) throws(System.Failure) {
+    // Of a link, what it leads to is replaced.
+    let target = URL(filePath: path).resolvingSymlinksInPath().path
+    self.path = target
+    let isRegular = FileSystem.size(path) != nil
+    if isRegular ? Self.isOfTheSystem(path) : FileSystem.exists(path) {
+      stream = try OutputFile(path, mode: 0o600)
+      return
+    }
+    stream = nil
+    // A file that may not be written is not replaced either.
+    if isRegular { try Self.named(target) { () throws(System.Failure) in _ = try OutputFile(reopening: target) } }
+    let trial = try Self.create(beside: target)
+    FileSystem.remove(trial.path)
+  }
+
+  /// Tells a failure by the name that the user knows.
+  private static func named<Value>(
+    _ path: String, _ work: () throws(System.Failure) -> Value
+  ) throws(System.Failure) -> Value {
+    do throws(System.Failure) {
+      return try work()
+    } catch {
+      throw System.Failure(operation: "cannot write \(path)", code: error.code)
+    }
+  }
+
+  /// Standard output by a name, for example: who else writes there goes on with the same file.
+  private static func isOfTheSystem(_ path: String) -> Bool { path.hasPrefix("/dev/") || path.hasPrefix("/proc/") }
+
+  private static func create(beside path: String) throws(System.Failure) -> OutputFile {
+    let folder = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { path[...$0] } ?? ""
+    let name = "\(folder).lupine-\(String(UInt64.random(in: 0 ... .max), radix: 36)).part"
+    return try named(path) { () throws(System.Failure) in try OutputFile(creating: name, mode: 0o600) }
+  }
+
+  /// Puts the bytes into the place.
+  func write(_ bytes: [UInt8]) throws(System.Failure) {
+    if let stream { return try stream.write(bytes) }
+    let file = try Self.create(beside: path)
+    do throws(System.Failure) {
+      try file.write(bytes)
+      try file.synchronize()
+      try FileSystem.rename(file.path, to: path)
+    } catch {
+      FileSystem.remove(file.path)
+      throw error
+    }
+  }
+}
