@@ -43,6 +43,7 @@ struct BatchRequest: Sendable {
   init(_ json: JSONValue) throws(BatchRefusal) {
     guard case .object = json else { throw BatchRefusal("a request is an object, not \(json.kind)") }
     let fields = BatchFields(json)
+    try fields.refuseOthers(than: Self.names, of: "a request")
     guard let url = try fields.string("url") else { throw BatchRefusal("\"url\" is missing") }
     let method = try fields.string("method") ?? "GET"
     guard let parsedMethod = HTTPRequest.Method(method) else { throw BatchRefusal("\"method\" is no token: \(method)") }
@@ -63,6 +64,13 @@ struct BatchRequest: Sendable {
     request.proxy = try Self.proxy(fields)
     try applyLimits(fields)
   }
+
+  /// Every member that a request may have.
+  private static let names: Set<String> = [
+    "id", "method", "url", "headers", "body", "bodyBase64", "bodyFile", "multipart", "chunked", "followRedirects",
+    "maxRedirects", "auth", "timeout", "compressed", "maxBodyBytes", "caFile", "insecure", "clientCert", "clientKey",
+    "pins", "outputFile", "resumeFrom", "resolve", "unixSocket", "cache", "proxy", "noProxy", "cookies", "cookieFile",
+  ]
 
   private static func file(_ fields: BatchFields) throws(BatchRefusal) -> File? {
     let text = try fields.string("resumeFrom")
@@ -232,6 +240,14 @@ struct BatchFields {
 
   init(_ json: JSONValue) {
     self.json = json
+  }
+
+  /// Refuses a member that nobody reads: without a word a misspelt one would make another request.
+  func refuseOthers(than names: Set<String>, of object: String) throws(BatchRefusal) {
+    guard case .object(let members) = json, let other = members.first(where: { !names.contains($0.name) }) else {
+      return
+    }
+    throw BatchRefusal("\"\(other.name.prefix(64))\" is no member of \(object)")
   }
 
   private func value(_ name: String) -> JSONValue? {

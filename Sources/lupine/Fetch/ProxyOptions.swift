@@ -79,6 +79,7 @@ extension BatchRequest {
     proxy.tunnelsPlaintext = try members.boolean("tunnel") ?? false
     if let credential = try credential(members) { proxy.credential = credential }
     proxy.connectFields = try headers(members)
+    try members.refuseOthers(than: ["url", "tunnel", "auth", "headers"], of: "\"proxy\"")
     return .proxy(proxy, except: exceptions ?? ProxyOptions.inheritedExceptions)
   }
 }

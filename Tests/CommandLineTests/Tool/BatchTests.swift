@@ -80,6 +80,23 @@ import Testing
     #expect(body(results["4"]) == "Hello, world!")
   }
 
+  /// A misspelt member would make another request than the one that is meant.
+  @Test func unknownMembersAreRefused() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let results = try await batch([
+      #"{"id":1,"url":"\#(server.url("/hello"))","methd":"DELETE"}"#,
+      #"{"id":2,"url":"\#(server.url("/hello"))","insecur":null}"#,
+      #"{"id":3,"url":"\#(server.url("/hello"))","proxy":{"url":"http://127.0.0.1:1","tunel":true}}"#,
+    ])
+    for (id, name) in ["1": "methd", "2": "insecur", "3": "tunel"] {
+      let error = results[id]?["error"]
+      #expect(error?["code"] == .string("badRequest"))
+      #expect(error?["message"]?.string?.contains("\"\(name)\" is no member") == true)
+    }
+    #expect(server.requestCount == 0)
+  }
+
   @Test func whatArrivedBeforeAnErrorIsGiven() async throws {
     let server = try ScriptedServer(
       [
