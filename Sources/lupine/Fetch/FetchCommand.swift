@@ -49,6 +49,9 @@ struct FetchCommand: AsyncParsableCommand {
       credentials: [("--auth", authentication.auth), ("--proxy-auth", proxy.auth)])
     var plan = try FetchPlan(target: target, payload: payload, connection: connection, authentication: authentication)
     if let proxy = try proxy.configuration() { plan.configuration.proxy = proxy }
+    if output.download, plan.request.method == .head {
+      throw CommandFailure.misuse("--download saves a body, and the answer to HEAD has none; leave one of them out")
+    }
     // Progress and ranges count the bytes as they are sent.
     if output.download { plan.request.acceptsCompressedContent = false }
     let file = try session.path.map { try SessionFile($0) }

@@ -28,6 +28,14 @@ struct WatchCommand: AsyncParsableCommand {
   func validate() throws {
     if let count, count < 1 { throw ValidationError("--count is at least 1.") }
     if host?.isEmpty == true { throw ValidationError("HOST is empty.") }
+    if let host, !Self.canBeHost(host) {
+      throw ValidationError("HOST is a name or an address alone, without scheme, user, port, path and brackets.")
+    }
+  }
+
+  /// Nothing would ever be reachable that only a URL can hold. One colon begins a port; addresses have several.
+  static func canBeHost(_ text: String) -> Bool {
+    !text.contains { "/?#@[]".contains($0) || $0.isWhitespace } && text.count { $0 == ":" } != 1
   }
 
   mutating func run() async throws {

@@ -184,4 +184,15 @@ import Testing
     let outcome = try await Tool.run(["-d", "-o", "f", server.url("/status?code=404")], in: folder)
     #expect(outcome.status == 22 && !folder.exists("f") && !folder.exists("f.part"))
   }
+
+  /// It would replace a file by an empty one.
+  @Test func thereIsNothingToSaveOfAHead() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("mine", to: "f")
+    let outcome = try await Tool.run(["HEAD", server.url("/hello"), "-d", "-o", "f"], in: folder)
+    #expect(outcome.status == 2 && outcome.error.contains("HEAD") && server.requestCount == 0)
+    #expect(try folder.bytes("f") == Array("mine".utf8))
+  }
 }

@@ -17,6 +17,11 @@ import Testing
   }
 
   @Test func misuse() async throws {
+    for host in ["localhost:80", "http://localhost/", "localhost/", "[::1]", "[::1]:80", "u@localhost", "a b"] {
+      let outcome = try await Tool.run(["watch", host, "-n", "1"])
+      #expect(outcome.status == ExitStatus.misuse.rawValue && outcome.text == "")
+      #expect(outcome.error.contains("HOST is a name or an address alone"), "\(outcome.error)")
+    }
     for arguments in [["watch", "-n", "0"], ["watch", ""], ["watch", "a", "b"], ["watch", "--count", "x"]] {
       #expect(try await Tool.run(arguments).status == ExitStatus.misuse.rawValue)
     }
