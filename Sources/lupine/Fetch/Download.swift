@@ -83,7 +83,7 @@ struct Download {
   private func findPartial() throws -> Partial? {
     guard !isPart, request.method == .get else { return nil }
     let name = path ?? nameOfURL
-    if let (file, record) = try PartFile.reopen(name + ".part", for: request.parsedURL) {
+    if let (file, record) = try PartFile.reopen(PartFile.path(for: name), for: request.parsedURL) {
       return Partial(file: file, offer: RangeOffer(record))
     }
     // A file that something else began: nothing tells its version, so its length is all there is to go by. It must have been named, as
@@ -100,22 +100,21 @@ struct Download {
   /// A new file, and the path that it gets in the end. Without --output nothing that is there is overwritten; with --continue it is the name
   /// that will be looked for, if that is free.
   private func begin(_ response: Response) throws -> (PartFile, final: String) {
-    if let path { return (try PartFile.create(path + ".part"), path) }
+    if let path { return (try PartFile.create(PartFile.path(for: path)), path) }
     let wanted = continues ? nameOfURL : response.suggestedFileName
     // What this very resource left, and does not fit any more, is no other file of that name.
-    if continues, !FileSystem.isTaken(wanted), PartFile.isBeginning(wanted + ".part", of: request.parsedURL) {
-      return (try PartFile.create(wanted + ".part"), wanted)
+    if continues, !FileSystem.isTaken(wanted), PartFile.isBeginning(PartFile.path(for: wanted), of: request.parsedURL) {
+      return (try PartFile.create(PartFile.path(for: wanted)), wanted)
     }
     while true {
       let name = FileSystem.unusedName(wanted)
       // Another run may have taken it just now.
-      if let file = try PartFile.createNew(name + ".part") { return (file, name) }
+      if let file = try PartFile.createNew(PartFile.path(for: name)) { return (file, name) }
     }
   }
 
-  /// How to go on with a file.
-  private func continuation(_ file: PartFile) -> String {
-    let name = file.path.hasSuffix(".part") ? String(file.path.dropLast(5)) : file.path
+  /// How to go on with a file of this name.
+  private func continuation(_ name: String) -> String {
     guard path == nil, name != nameOfURL else { return "--continue" }
     return "--continue --output \(TerminalText.escaped(ShellQuoting.argument(name)))"
   }
@@ -154,7 +153,7 @@ struct Download {
     } catch {
       let advice =
         try file.checkpoint() || file.isAdopted
-        ? "\(continuation(file)) goes on from there" : "\(continuation(file)) will start again"
+        ? "\(continuation(final)) goes on from there" : "\(continuation(final)) will start again"
       bar.clear()
       System.tell("lupine: \(Units.bytes(file.size)) are in \(TerminalText.escaped(file.path)); \(advice)\n")
       throw error

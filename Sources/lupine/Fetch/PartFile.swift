@@ -38,6 +38,20 @@ final class PartFile {
 
   static func recordPath(_ path: String) -> String { path + ".resume" }
 
+  /// What stands beside the record while it is written.
+  private static func freshRecordPath(_ path: String) -> String { recordPath(path) + ".new" }
+
+  /// What a file is called until it is complete: its name with `.part`. Of a name so long that no file system would take all that is beside it,
+  /// the beginning with a hash of the whole.
+  static func path(for final: String) -> String {
+    let name = name(final)
+    let room = SafeFileName.maximumLength - freshRecordPath(".part").utf8.count
+    guard name.utf8.count > room else { return final + ".part" }
+    let hash = ResumeHash.digest(Array(name.utf8).span).prefix(8)
+    let ending = "-" + hash.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    return String(final.dropLast(name.count)) + name.cut(toBytes: room - ending.utf8.count) + ending + ".part"
+  }
+
   /// Begins anew, whatever is there.
   ///
   /// - Throws: `CommandFailure` if another run is writing it.
@@ -147,7 +161,7 @@ final class PartFile {
       ).encoded()
     else { return false }
     // In one step, so that there is always a whole one.
-    let fresh = recordPath + ".new"
+    let fresh = Self.freshRecordPath(path)
     FileSystem.remove(fresh)
     try OutputFile(creating: fresh).write(bytes, at: 0)
     try FileSystem.rename(fresh, to: recordPath)

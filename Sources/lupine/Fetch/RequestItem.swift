@@ -135,6 +135,18 @@ extension StringProtocol {
     return String(rest[...last])
   }
 
+  /// As many whole scalars from the beginning as fit.
+  func cut(toBytes limit: Int) -> String {
+    var result = String.UnicodeScalarView()
+    var room = limit
+    for scalar in unicodeScalars {
+      room -= UTF8.width(scalar)
+      guard room >= 0 else { break }
+      result.append(scalar)
+    }
+    return String(result)
+  }
+
   /// The first place where `text` occurs.
   func range(of text: String) -> Range<Index>? {
     var start = startIndex

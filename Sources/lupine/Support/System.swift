@@ -1,5 +1,6 @@
 import Glibc
 internal import LupineBase
+internal import LupineRules
 
 /// The system calls of the tool: standard streams, files, the terminal, the clock and the processor's time.
 enum System {
@@ -326,12 +327,15 @@ enum FileSystem {
   /// The name, or "name-1.ext" and so on if it is taken, complete or in part.
   static func unusedName(_ name: String) -> String {
     func isTaken(_ name: String) -> Bool {
-      [name, name + ".part", PartFile.recordPath(name + ".part")].contains { Self.isTaken($0) }
+      let part = PartFile.path(for: name)
+      return [name, part, PartFile.recordPath(part)].contains { Self.isTaken($0) }
     }
     guard isTaken(name) else { return name }
     let dot = name.lastIndex(of: ".") ?? name.endIndex
     for number in 1... {
-      let candidate = "\(name[..<dot])-\(number)\(name[dot...])"
+      let ending = "-\(number)\(name[dot...])"
+      let beginning = name[..<dot].cut(toBytes: max(1, SafeFileName.maximumLength - ending.utf8.count))
+      let candidate = "\(beginning)\(ending)"
       if !isTaken(candidate) { return candidate }
     }
     return name

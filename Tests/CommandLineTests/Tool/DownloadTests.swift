@@ -195,4 +195,36 @@ import Testing
     #expect(outcome.status == 2 && outcome.error.contains("HEAD") && server.requestCount == 0)
     #expect(try folder.bytes("f") == Array("mine".utf8))
   }
+
+  /// As long as the system takes, the incomplete file and its record have names that it takes too.
+  @Test(arguments: [239, 240, 255], ["x", "é"]) func longNames(_ length: Int, _ letter: String) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let count = length / letter.utf8.count
+    let name =
+      String(repeating: "a", count: length - count * letter.utf8.count) + String(repeating: letter, count: count)
+    let part = PartFile.path(for: name)
+    #expect(part.utf8.count <= 244 && (length > 239) == (part != name + ".part"))
+    let broken = try await Tool.run(["-d", "-o", name, server.url("/bytes?n=300000&cut=100000")], in: folder)
+    #expect(broken.status == 5 && broken.error.contains("--continue goes on from there"), "\(broken.error)")
+    #expect(folder.exists(part) && folder.exists(part + ".resume"))
+    let whole = try await Tool.run(["-dc", "-o", name, server.url("/bytes?n=300000")], in: folder)
+    #expect(whole.status == 0 && whole.error.contains("continued"), "\(whole.error)")
+    #expect(try folder.bytes(name) == PatternBody.bytes(300_000))
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.root.path) == [name])
+  }
+
+  @Test func longNamesThatAreTaken() async throws {
+    let server = try LoopbackServer { _, connection in try connection.respond(text: "body") }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let name = String(repeating: "x", count: 251) + ".txt"
+    for _ in 0..<2 {
+      let outcome = try await Tool.run(["-d", server.url("/" + name)], in: folder)
+      #expect(outcome.status == 0, "\(outcome.error)")
+    }
+    let other = String(repeating: "x", count: 249) + "-1.txt"
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.root.path).sorted() == [other, name].sorted())
+  }
 }
