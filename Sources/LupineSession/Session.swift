@@ -77,12 +77,13 @@ public final class Session: Sendable {
     direct = exchanges as? EngineTransport
     do throws(WireError) {
       composer = try RequestComposer(
-        userAgent: configuration.userAgent, additionalFields: configuration.additionalFields,
+        userAgent: configuration.userAgent, accept: configuration.accept,
+        additionalFields: configuration.additionalFields,
         acceptsCompressedContent: configuration.acceptsCompressedContent)
     } catch {
       throw SessionError(
-        .badRequest, phase: .prepare, message: "SessionConfiguration.userAgent would break HTTP framing: \(error)",
-        underlying: error)
+        .badRequest, phase: .prepare,
+        message: "SessionConfiguration.userAgent or accept would break HTTP framing: \(error)", underlying: error)
     }
     decider?.attach(self)
   }

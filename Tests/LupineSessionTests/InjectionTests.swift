@@ -35,6 +35,7 @@ import Testing
     defer { server.shutdown() }
     for configure in [
       { $0.userAgent = "a" + poison }, { $0.userAgent = poison + "a" },
+      { $0.accept = "a" + poison }, { $0.accept = poison + "a" },
     ] as [(inout SessionConfiguration) -> Void] {
       var configuration = SessionConfiguration()
       configure(&configuration)

@@ -115,6 +115,9 @@ struct CurlCommand {
       return add("--oauth2-bearer", redacts ? SecretText.mark : token)
     }
     options.append(
+    if !contains(.accept), configuration.accept != "*/*" {
+      add("--header", configuration.accept.map { "Accept: \($0)" } ?? "Accept:")
+    }
       credential.schemes == .digest ? "--digest" : credential.schemes == .basic ? "--basic" : "--anyauth")
     add("--user", redacts ? SecretText.mark : "\(credential.user ?? ""):\(credential.password ?? "")")
   }

@@ -80,6 +80,8 @@ public struct SessionConfiguration: Sendable {
   public var sensitiveFields: Set<HTTPField.Name> = []
   /// The `User-Agent` of requests that set none; nil sends none.
   public var userAgent: String? = "Lupine/0.1"
+  /// The `Accept` of requests that set none; nil sends none. Default `*/*`.
+  public var accept: String? = "*/*"
   /// Offer gzip and deflate, and decode them. Default true. A request with an `Accept-Encoding` of its own gets the body as it came.
   public var acceptsCompressedContent = true
   /// Decoded bytes of a body for each byte of it that came, counted where more than 1 MiB is decoded; a body beyond that fails with

@@ -5,19 +5,23 @@ internal import LupineWire
 /// What a session adds to the fields of its requests.
 final class RequestComposer: Sendable {
   let userAgent: String?
+  let accept: String?
   let additionalFields: HTTPFields
   let acceptsCompressedContent: Bool
   /// The fields of a request that sets none itself, with and without an offer of codings, checked and encoded once.
   private let defaults: (offering: PreparedFields, plain: PreparedFields)
 
-  /// - Throws: `WireError` if the user agent would break the framing.
-  init(userAgent: String?, additionalFields: HTTPFields, acceptsCompressedContent: Bool) throws(WireError) {
+  /// - Throws: `WireError` if the user agent or what is accepted would break the framing.
+  init(
+    userAgent: String?, accept: String?, additionalFields: HTTPFields, acceptsCompressedContent: Bool
+  ) throws(WireError) {
     self.userAgent = userAgent
+    self.accept = accept
     self.additionalFields = additionalFields
     self.acceptsCompressedContent = acceptsCompressedContent
     var fields: [(name: String, value: String)] = []
     if let userAgent { fields.append(("User-Agent", userAgent)) }
-    fields.append(("Accept", "*/*"))
+    if let accept { fields.append(("Accept", accept)) }
     let plain = try PreparedFields(fields)
     fields.append(("Accept-Encoding", ContentCodings.acceptEncoding))
     defaults = (try PreparedFields(fields), plain)
@@ -162,7 +166,7 @@ struct ComposedFields: Sendable {
     pairs += answers
     if isWhole, let cookies = jarCookies { pairs.append(("Cookie", cookies)) }
     if !contains(.userAgent), let userAgent = composer.userAgent { pairs.append(("User-Agent", userAgent)) }
-    if !contains(.accept) { pairs.append(("Accept", "*/*")) }
+    if !contains(.accept), let accept = composer.accept { pairs.append(("Accept", accept)) }
     if offers, !contains(.acceptEncoding) {
       // A range of the coded form could not be decoded.
       pairs.append(("Accept-Encoding", contains(.range) ? "identity" : ContentCodings.acceptEncoding))

@@ -48,6 +48,8 @@ struct FetchPlan: Sendable {
         request.fields.append(field)
       } else if field.name == .userAgent {
         configuration.userAgent = nil
+      } else if field.name == .accept {
+        configuration.accept = nil
       } else if field.name == .acceptEncoding {
         request.acceptsCompressedContent = false
       }

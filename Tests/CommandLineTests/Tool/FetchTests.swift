@@ -194,4 +194,17 @@ import Testing
     #expect(outcome.status == 0 && outcome.text == "")
     #expect(try folder.bytes("f") == PatternBody.bytes(70_000))
   }
+
+  @Test func defaultFieldsThatAreLeftOut() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let url = server.url("/redirect?to=/echo")
+    for items in [["Accept:"], ["Accept:", "X-A:1"], ["Accept:", "a=b"]] {
+      #expect(try await Tool.run([url, "-F"] + items).status == 0)
+    }
+    #expect(server.requestCount == 6 && server.recordedRequests.allSatisfy { $0.fields.first("Accept") == nil })
+    #expect(try await Tool.run([url, "User-Agent:", "Accept-Encoding:"]).status == 0)
+    #expect(server.recordedRequests.last?.fields.map(\.name) == ["Host", "Accept"])
+    #expect(try await Tool.run(["--print-curl", url, "Accept:"]).text.contains("--header Accept: "))
+  }
 }
