@@ -18,13 +18,17 @@ struct AuthenticationOptions: ParsableArguments {
     help: ArgumentHelp("any (the default: what the server asks for), basic, digest or bearer.", valueName: "type"))
   var authType: AuthenticationType?
 
-  func validate() throws {
-    if authType != nil, auth == nil { throw ValidationError("--auth-type needs --auth.") }
-  }
-
+  /// - Parameter ofURL: who the URL says is asking, who counts unless `--auth` names another one.
+  /// - Returns: nil unless an option says something; what is in the URL alone needs no credential.
   /// - Throws: `CommandFailure`; no message repeats what was given.
-  func credential() throws(CommandFailure) -> Credential? {
-    guard let auth else { return nil }
+  func credential(ofURL: (user: String, password: String?)?) throws(CommandFailure) -> Credential? {
+    guard let auth else {
+      guard let authType else { return nil }
+      guard let ofURL, authType != .bearer else {
+        throw .misuse("--auth-type needs --auth, or, but for bearer, user and password in the URL")
+      }
+      return CredentialText.credential(user: ofURL.user, password: ofURL.password ?? "", authType)
+    }
     return try CredentialText.credential(try CredentialText.read(auth), authType ?? .any)
   }
 }

@@ -35,7 +35,7 @@ struct FetchPlan: Sendable {
     var defaults = payload.fields
     for item in items { try apply(item, &defaults) }
     for field in defaults { request.fields.append(field) }
-    request.credential = try authentication.credential()
+    request.credential = try authentication.credential(ofURL: request.parsedURL.credentials)
   }
 
   /// Adds a field; one that the user gives takes the place of a default.

@@ -56,6 +56,13 @@ import Testing
       #expect(input.text == "Welcome.")
       let url = "http://Mufasa:Circle%20of%20Life@127.0.0.1:\(digest.port)/"
       #expect(try await Tool.run([url]).text == "Welcome.")
+      #expect(try await Tool.run([url, "-A", "digest"]).text == "Welcome.")
+      let count = basic.requestCount
+      let home = "http://Mufasa:Circle%20of%20Life@127.0.0.1:\(basic.port)"
+      #expect(try await Tool.run([home + Self.basicPath, "-A", "basic"]).text == "Welcome, Mufasa.")
+      #expect(basic.requestCount == count + 1)
+      #expect(try await Tool.run([home + Self.basicPath, "-A", "digest", "--fail"]).status == 22)
+      #expect(try await Tool.run([home, "-A", "bearer"]).status == 2)
     }
   }
 
