@@ -40,6 +40,7 @@ struct CurlCommand {
   mutating func text() -> String {
     addMethod()
     addFields()
+    addCookies()
     addCredential()
     addBody()
     addRedirects()
@@ -49,6 +50,7 @@ struct CurlCommand {
     addTLS()
     let url = redacts ? SecretText.redacted(url: request.urlString) : request.urlString
     if url.utf8.contains(where: { "[]{}".utf8.contains($0) }) { options.append("--globoff") }
+    if hasDotSegments { options.append("--path-as-is") }
     options.append(ShellQuoting.argument(url))
     var text = (source.map { "\($0) | " } ?? "") + environment + "curl " + options.joined(separator: " ")
     for comment in comments { text += "\n# \(comment)" }
@@ -71,9 +73,24 @@ struct CurlCommand {
   /// A method that gives its body a meaning announces an empty one (RFC 9110 8.6).
   private var announcesEmptyBody: Bool { !hasBody && ["POST", "PUT", "PATCH"].contains(method) }
 
+  /// Whether the method is named, not inferred from the body.
+  private var namesMethod = false
+
   private mutating func addMethod() {
     if method == "HEAD", !hasBody { return options.append("--head") }
-    if method != (hasBody || announcesEmptyBody ? "POST" : "GET") { add("--request", method) }
+    if method != (hasBody || announcesEmptyBody ? "POST" : "GET") { nameMethod() }
+  }
+
+  private mutating func nameMethod() {
+    namesMethod = true
+    add("--request", method)
+  }
+
+  /// Whether curl would send another path.
+  private var hasDotSegments: Bool {
+    request.parsedURL.path.split(separator: "/").contains { segment in
+      [".", ".."].contains(segment.lowercased().replacing("%2e", with: "."))
+    }
   }
 
   func isSensitive(_ name: HTTPField.Name) -> Bool {
@@ -98,6 +115,9 @@ struct CurlCommand {
   private mutating func addFields() {
     for field in request.fields { addField(field) }
     for field in configuration.additionalFields where !request.fields.contains(field.name) { addField(field) }
+    if !contains(.accept), configuration.accept != "*/*" {
+      add("--header", configuration.accept.map { "Accept: \($0)" } ?? "Accept:")
+    }
     if !contains(.userAgent) {
       add("--header", configuration.userAgent.map { "User-Agent: \($0)" } ?? "User-Agent:")
     }
@@ -108,6 +128,15 @@ struct CurlCommand {
     }
   }
 
+  /// What the storage has for the URL; what it has for the targets of redirects is no part of the command.
+  private mutating func addCookies() {
+    guard !contains(.cookie), request.handlesCookies, configuration.setsCookies,
+      let cookies = configuration.cookieStorage?.field(
+        for: CookieContext(url: request.parsedURL, mainDocument: request.mainDocument))
+    else { return }
+    add("--header", "Cookie: " + (redacts ? SecretText.redacted(field: "Cookie", value: cookies) : cookies))
+  }
+
   /// The credential that the request names; what a storage would add is no part of the command.
   private mutating func addCredential() {
     guard !contains(.authorization), let credential = request.namedCredential else { return }
@@ -115,9 +144,6 @@ struct CurlCommand {
       return add("--oauth2-bearer", redacts ? SecretText.mark : token)
     }
     options.append(
-    if !contains(.accept), configuration.accept != "*/*" {
-      add("--header", configuration.accept.map { "Accept: \($0)" } ?? "Accept:")
-    }
       credential.schemes == .digest ? "--digest" : credential.schemes == .basic ? "--basic" : "--anyauth")
     add("--user", redacts ? SecretText.mark : "\(credential.user ?? ""):\(credential.password ?? "")")
   }
@@ -192,7 +218,7 @@ struct CurlCommand {
       add("--data-binary", "@-")
       comments.append("the body is a stream of \(length) bytes: pipe it into this command")
     } else {
-      if method == "POST" { add("--request", method) }
+      if method == "POST" { nameMethod() }
       add("--upload-file", "-")
       comments.append("the body is a stream, sent in chunks: pipe it into this command")
     }
@@ -207,6 +233,10 @@ struct CurlCommand {
     add("--max-redirs", "\(redirects.limit)")
     let isSecure = request.parsedURL.scheme == .https
     add("--proto-redir", isSecure && !redirects.allowsDowngrade ? "=https" : "=http,https")
+    let becomesGet = [301, 302, 303].filter { RedirectRule.method(after: $0, method) != method }
+    guard namesMethod, !becomesGet.isEmpty else { return }
+    let statuses = becomesGet.map { "\($0)" }.joined(separator: ", ")
+    comments.append("curl repeats \(method) after every redirect; the request itself becomes GET after \(statuses)")
   }
 
   private mutating func addTimeouts() {

@@ -71,7 +71,9 @@ import Testing
     ])
     #expect(outcome.status == 0)
     #expect(outcome.error == "")
-    #expect(outcome.lines.count == 1)
+    // curl would repeat the method that it is told.
+    #expect(outcome.lines.count == 2)
+    #expect(outcome.lines.last == "# curl repeats PUT after every redirect; the request itself becomes GET after 303")
     for part in [
       "curl --request PUT ", "--anyauth --user '[redacted]'", #"--data-binary '{"name":"it'\''s"}'"#,
       "--location", "--insecure", "--max-time 2.500", "'https://nobody.invalid/x?a=1'",
@@ -120,5 +122,37 @@ import Testing
     #expect(try HTTPArchive(json: [UInt8](piped.output)).entries.count == 1)
     let failed = try await Tool.run(["--har", ".", server.url("/hello")], in: folder)
     #expect(failed.status == 1 && failed.error.contains("cannot write .") && server.requestCount == 2)
+  }
+
+  /// What curl would change of its own accord, and what a session file adds.
+  @Test func printCurlIsTheSameRequest() async throws {
+    let folder = try Folder()
+    try folder.write(
+      #"{"version":1,"cookies":[{"name":"sid","value":"s3cret","domain":"h.invalid","path":"/","hostOnly":true}]}"#,
+      to: "s.json")
+    let arguments = ["--print-curl", "--session", "s.json"]
+    let hidden = try await Tool.run(arguments + ["http://h.invalid/"], in: folder)
+    #expect(hidden.text.contains("Cookie: sid=") && !hidden.text.contains("s3cret"), "\(hidden.text)\(hidden.error)")
+    let shown = try await Tool.run(arguments + ["--show-secrets", "http://h.invalid/"], in: folder)
+    #expect(shown.text.contains("--header 'Cookie: sid=s3cret'"), "\(shown.text)")
+    for url in ["http://i.invalid/", "http://h.invalid/x Cookie:a=b"] {
+      let other = try await Tool.run(
+        arguments + ["--show-secrets"] + url.split(separator: " ").map(String.init), in: folder)
+      #expect(!other.text.contains("s3cret"))
+    }
+    for (path, isNeeded) in ["/a/../b": true, "/./b": true, "/a/%2E%2e/b": true, "/a/..b": false, "/": false] {
+      let outcome = try await Tool.run(["--print-curl", "http://h.invalid" + path])
+      #expect(outcome.text.contains("--path-as-is") == isNeeded, "\(outcome.text)")
+    }
+    for (arguments, statuses) in [
+      (["PUT"], ""), (["GET", "-F"], ""), (["POST", "-F"], ""), (["HEAD", "-F"], ""), (["DELETE", "-F"], "303"),
+      (["POST", "-F", "@-"], "301, 302, 303"),
+    ] {
+      var line = ["--print-curl"] + arguments
+      line.insert("http://h.invalid/", at: 2)
+      let text = try await Tool.run(line).text
+      #expect(text.contains("# curl repeats") == !statuses.isEmpty, "\(text)")
+      if !statuses.isEmpty { #expect(text.contains("becomes GET after \(statuses)\n"), "\(text)") }
+    }
   }
 }
