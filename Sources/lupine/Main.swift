@@ -73,7 +73,7 @@ enum Main {
       return failure.status
     case let error as SessionError:
       let advice = error.advice.isEmpty ? "" : "\n        \(error.advice)"
-      System.tell("lupine: \(TerminalText.escaped(error.description))\(advice)\n")
+      System.tell("lupine: \(TerminalText.escaped(error.forTool.description))\(advice)\n")
       return ExitStatus(error)
     case let failure as System.Failure:
       System.tell("lupine: \(TerminalText.escaped(failure.description))\n")

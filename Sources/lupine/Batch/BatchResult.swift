@@ -30,7 +30,7 @@ struct BatchResult {
     resumeData = error.resumeData
     metrics = error.metrics
     url = error.failingURL ?? error.response?.urlString
-    self.error = (error.code.rawValue, error.phase.rawValue, error.message)
+    self.error = (error.code.rawValue, error.phase.rawValue, error.forTool.message)
   }
 
   init(id: JSONValue, _ refusal: BatchRefusal) {

@@ -77,7 +77,7 @@ struct BenchCommand: AsyncParsableCommand {
     if let failure = results.compactMap(\.firstFailure).first {
       let failed = results.map(\.failed).reduce(0, +)
       throw CommandFailure(
-        ExitStatus(failure), "\(Units.count(failed)) requests failed; the first: \(failure.description)")
+        ExitStatus(failure), "\(Units.count(failed)) requests failed; the first: \(failure.forTool.description)")
     }
   }
 

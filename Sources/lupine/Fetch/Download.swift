@@ -181,10 +181,11 @@ struct Download {
       .protocolError, "the server sent more or less than the rest of \(Units.bytes(total)), which it had announced")
   }
 
-    if let failure = request.refusalToRepeat(after: response) { return failure }
   private func statusFailure(_ response: Response) -> CommandFailure {
+    if let failure = request.refusalToRepeat(after: response) { return failure }
     let status = "\(response.statusCode) \(response.head.reason) from \(SecretText.redacted(url: response.urlString))"
-    let hint = (300..<400).contains(response.statusCode) ? "; --follow follows redirects" : ""
+    let isRedirect = RedirectRule.isRedirect(response.statusCode) && request.redirects?.isEnabled != true
+    let hint = isRedirect ? "; --follow follows redirects" : ""
     return CommandFailure(
       response.statusCode >= 400 ? .httpStatus : .failure, "nothing was saved: \(status)\(hint)")
   }

@@ -83,6 +83,14 @@ struct FetchPlan: Sendable {
     }
   }
 
+  /// A certificate without its key is better told by the name of the option that is missing.
+  private static func checkHoldsKey(_ path: String) throws(CommandFailure) {
+    guard FileSystem.size(path) != nil, let bytes = try? System.contents(of: path, limit: 1 << 20) else { return }
+    let lines = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline)
+    guard !lines.contains(where: { $0.hasPrefix("-----BEGIN ") && $0.contains("PRIVATE KEY-----") }) else { return }
+    throw .misuse("\(path) holds no private key in PEM; name its file with --key FILE")
+  }
+
   private static func redirects(_ options: ConnectionOptions) -> RedirectConfiguration {
     guard options.follow || options.maxRedirects != nil else { return .disabled }
     var redirects = RedirectConfiguration()
@@ -102,6 +110,7 @@ struct FetchPlan: Sendable {
     configuration.tls.verifiesServer = !options.insecure
     configuration.tls.publicKeyPins = try Pins.read(options.pin)
     if let certificate = options.cert {
+      if options.key == nil { try checkHoldsKey(certificate) }
       configuration.tls.clientIdentity = TLSConfiguration.ClientIdentity(
         certificatePath: certificate, privateKeyPath: options.key ?? certificate)
     }

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import LupineRules
 internal import LupineSession
 
 /// The way past whom.
@@ -45,7 +46,16 @@ struct ProxyOptions: ParsableArguments {
       if let credential = try credential() { proxy.credential = credential }
       return .proxy(proxy, except: exceptions ?? Self.inheritedExceptions)
     } catch {
-      throw .misuse("--proxy: \(error.message)")
+      throw .misuse(Self.message(error))
+    }
+  }
+
+  private static func message(_ error: SessionError) -> String {
+    switch error.underlying as? LupineRules.ProxyRefusal {
+    case .empty: "--proxy is empty; --no-proxy '*' goes without a proxy"
+    case .unsupportedScheme(let scheme):
+      "--proxy: \(scheme):// is no proxy's; there are http, https, socks5 and socks5h, and unix for a socket"
+    default: "--proxy: \(error.message)"
     }
   }
 
@@ -69,6 +79,7 @@ extension BatchRequest {
   static func proxy(_ fields: BatchFields) throws(BatchRefusal) -> ProxyConfiguration? {
     let exceptions = try fields.string("noProxy")
     guard let members = try fields.object("proxy") else { return exceptions.map { .environmentExcept($0) } }
+    try members.refuseOthers(than: ["url", "tunnel", "auth", "headers"], of: "\"proxy\"")
     guard let url = try members.string("url") else { throw BatchRefusal("\"proxy.url\" is missing") }
     var proxy: Proxy
     do throws(SessionError) {
@@ -79,7 +90,6 @@ extension BatchRequest {
     proxy.tunnelsPlaintext = try members.boolean("tunnel") ?? false
     if let credential = try credential(members) { proxy.credential = credential }
     proxy.connectFields = try headers(members)
-    try members.refuseOthers(than: ["url", "tunnel", "auth", "headers"], of: "\"proxy\"")
     return .proxy(proxy, except: exceptions ?? ProxyOptions.inheritedExceptions)
   }
 }

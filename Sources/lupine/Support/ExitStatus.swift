@@ -28,6 +28,7 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
       case .connectionLost, .truncatedResponse: error.phase == .tls ? .tls : .protocolError
       case .badResponse, .cannotDecodeContent, .tooManyRedirects, .redirectRefused: .protocolError
       case .timedOut: .timeout
+      case .cannotAuthenticate where !error.hasSentRequest: .misuse
       default: .failure
       }
   }
@@ -57,23 +58,4 @@ struct CommandFailure: Error, Sendable, Equatable {
   }
 
   static func misuse(_ message: String) -> CommandFailure { CommandFailure(.misuse, message) }
-}
-
-extension SessionError {
-  /// What a person can do about it; empty when the message says everything.
-  var advice: String {
-    switch code {
-    case .notConnected: "Check the machine's network and name servers."
-    case .cannotFindHost: "Check the spelling of the host and the network's name service."
-    case .proxyFailed: "Is the proxy running, and are its URL and port right? --no-proxy '*' goes without one."
-    case .proxyAuthenticationRequired: "Give user and password with --proxy-auth."
-    case .cannotConnect: "Is the server running, and is the port right?"
-    case .serverCertificateUntrusted:
-      "Give the authority's certificate with --cacert FILE; --insecure accepts any certificate, and anybody on the path."
-    case .timedOut: "Allow more time with --timeout SECONDS, or look whether the server is stuck."
-    case .tooManyRedirects: "Raise --max-redirects, or look at the chain with --verbose."
-    case .connectionLost, .truncatedResponse: "Try again; --verbose shows how far the exchange came."
-    default: ""
-    }
-  }
 }

@@ -94,7 +94,6 @@ enum System {
 
   // MARK: Surroundings
 
-  static func environment(_ name: String) -> String? {
   /// The arguments of the process, without its name.
   ///
   /// - Throws: `CommandFailure` if one is no text: whatever took its place would be sent, or name another file. No message repeats what may be a
@@ -113,6 +112,7 @@ enum System {
     return result
   }
 
+  static func environment(_ name: String) -> String? {
     unsafe getenv(name).map { unsafe String(cString: $0) }
   }
 
