@@ -52,6 +52,10 @@ struct FetchCommand: AsyncParsableCommand {
     if output.download, plan.request.method == .head {
       throw CommandFailure.misuse("--download saves a body, and the answer to HEAD has none; leave one of them out")
     }
+    if output.download, let path = output.output, FileSystem.exists(path), FileSystem.size(path) == nil {
+      throw CommandFailure.misuse(
+        "--download makes a file, and \(path) is something else; without --download the body goes into what is there")
+    }
     // Progress and ranges count the bytes as they are sent.
     if output.download { plan.request.acceptsCompressedContent = false }
     let file = try session.path.map { try SessionFile($0) }

@@ -292,7 +292,9 @@ enum FileSystem {
     return unsafe stat(path, &status) == 0 ? status.size : nil
   }
 
+  /// Replaces a file, but no device, FIFO or socket, nor a link to one.
   static func rename(_ from: String, to: String) throws(System.Failure) {
+    if exists(to), size(to) == nil { throw System.Failure(operation: "cannot replace \(to)", code: EEXIST) }
     guard unsafe Glibc.rename(from, to) == 0 else {
       throw System.Failure(operation: "cannot rename \(from) to \(to)", code: errno)
     }

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import LupineRules
 import LupineTesting
 import Testing
@@ -183,6 +184,19 @@ import Testing
     let folder = try Folder()
     let outcome = try await Tool.run(["-d", "-o", "f", server.url("/status?code=404")], in: folder)
     #expect(outcome.status == 22 && !folder.exists("f") && !folder.exists("f.part"))
+  }
+
+  /// What is no file keeps its name: `/dev/null`, for one.
+  @Test func replacesFilesAlone() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let path = folder.path("pipe")
+    #expect(unsafe mkfifo(path, 0o600) == 0)
+    let outcome = try await Tool.run([server.url("/hello"), "-d", "-o", "pipe"], in: folder)
+    #expect(outcome.status == 2 && outcome.error.contains("pipe") && server.requestCount == 0)
+    var status = stat()
+    #expect(unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
   }
 
   /// It would replace a file by an empty one.
