@@ -44,6 +44,62 @@ import Testing
     }
   }
 
+  /// Where a `Connection` field of ours comes from.
+  enum Origin: CaseIterable, Sendable {
+    case request, shared, session, forwarded
+  }
+
+  /// RFC 9112 section 9.6: who says `close` sends nothing more over the connection, even where the server would keep it.
+  @Test(arguments: Origin.allCases, [["close"], ["x, \tCLOSE"], ["keep-alive", "close"]])
+  func aConnectionThatTheRequestClosesIsNotReused(_ origin: Origin, _ values: [String]) async throws {
+    try await withField(
+      values, from: origin,
+      [[.readHead, .send(reply("1")), .expectNothing], [.readHead, .send(reply("2")), .expectNothing]]
+    ) { session, url, request in
+      try await session.expect("1", from: request)
+      let response = try await session.expect("2", from: Request(url))
+      #expect(!response.wasReused)
+      #expect(response.metrics.transactions.last?.retryCount == 0)
+    }
+  }
+
+  /// What else the field may say leaves the connection as it is.
+  @Test(arguments: Origin.allCases, [["keep-alive"], ["TE, closed", "x-close"], [""]])
+  func otherConnectionOptionsCloseNothing(_ origin: Origin, _ values: [String]) async throws {
+    try await withField(
+      values, from: origin, [[.readHead, .send(reply("1")), .readHead, .send(reply("2")), .expectNothing]]
+    ) { session, url, request in
+      try await session.expect("1", from: request)
+      #expect(try await session.expect("2", from: Request(url)).wasReused)
+    }
+  }
+
+  private func withField(
+    _ values: [String], from origin: Origin, _ scripts: [[ScriptStep]],
+    _ body: (Session, String, Request) async throws -> Void
+  ) async throws {
+    let server = try ScriptedServer(scripts)
+    defer { server.shutdown() }
+    let name = try #require(HTTPField.Name("Connection"))
+    let fields = HTTPFields(values.map { HTTPField(name: name, value: $0) })
+    let proxy = try Proxy("http://127.0.0.1:\(server.port)")
+    let url = origin == .forwarded ? "http://a.example/" : server.url()
+    try await withSession(
+      ports: [server.port],
+      configure: {
+        if origin == .session { $0.additionalFields = fields }
+        if origin == .forwarded { $0.proxy = .proxy(proxy) }
+      }
+    ) { session in
+      var request = try Request(url)
+      if origin != .session { request.fields.append(contentsOf: fields) }
+      if origin == .shared { request.encodedFields = EncodedFields() }
+      try await body(session, url, request)
+    }
+    server.shutdown()
+    #expect(server.problems == [])
+  }
+
   @Test func keepAliveOfHTTP10IsHonoured() async throws {
     try await withScript([
       [

@@ -78,7 +78,7 @@ final class Connection: ReadinessHandler, TimerHandler {
   var wroteAnything = false
   var verdict = ReuseVerdict.reusable
   var served = 0
-  /// It takes no further request: what it was trusted by is to be forgotten.
+  /// It takes no further request: what it was trusted by is to be forgotten, or the request under way says `close`.
   var isRetired = false
 
   // Writing.
@@ -243,6 +243,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     transfer.attempts += 1
     wasReused = served > 0
     served += 1
+    if transfer.request.closesConnection { isRetired = true }
     wroteAnything = false
     writeError = nil
     verdict = .reusable

@@ -77,6 +77,8 @@ package struct TransferRequest: Sendable {
   package let method: String
   /// The caller marked the request as safe to repeat (`Idempotency-Key`).
   package let hasIdempotencyKey: Bool
+  /// The request says that it is the last on its connection (`Connection: close`).
+  package let closesConnection: Bool
   package let deadlines: Deadlines
   /// Decode the content codings that the request offered itself.
   package let decodesContent: Bool
@@ -90,9 +92,9 @@ package struct TransferRequest: Sendable {
 
   package init(
     key: PoolKey, method: String, head: [UInt8], headWithoutExpectation: [UInt8]? = nil, context: RequestContext,
-    body: RequestBody = .none, hasIdempotencyKey: Bool = false, deadlines: Deadlines = Deadlines(),
-    decodesContent: Bool = true, priority: TransferPriority = .default, forwardTarget: String? = nil,
-    takesLargePieces: Bool = false
+    body: RequestBody = .none, hasIdempotencyKey: Bool = false, closesConnection: Bool = false,
+    deadlines: Deadlines = Deadlines(), decodesContent: Bool = true, priority: TransferPriority = .default,
+    forwardTarget: String? = nil, takesLargePieces: Bool = false
   ) {
     self.key = key
     self.method = method
@@ -101,6 +103,7 @@ package struct TransferRequest: Sendable {
     self.context = context
     self.body = body
     self.hasIdempotencyKey = hasIdempotencyKey
+    self.closesConnection = closesConnection
     self.deadlines = deadlines
     self.decodesContent = decodesContent
     self.priority = priority

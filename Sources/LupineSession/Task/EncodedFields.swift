@@ -1,5 +1,6 @@
 internal import Synchronization
 internal import LupineBase
+internal import LupineRules
 internal import LupineWire
 
 /// The fields that many requests share, as those of a serializer do, checked and encoded once for a session instead of once for each request.
@@ -13,18 +14,18 @@ package final class EncodedFields: Sendable {
     /// All fields but `Host` and the jar's cookies; nil if they cannot be encoded ahead: a `Host` of the caller's, framing fields, a refusal.
     let prepared: PreparedFields?
     let offersCodings: Bool
-    let hasIdempotencyKey: Bool
+    let marks: RequestMarks
     let hasCookie: Bool
 
     init(
-      composer: RequestComposer, offers: Bool, prepared: PreparedFields?, offersCodings: Bool, hasIdempotencyKey: Bool,
+      composer: RequestComposer, offers: Bool, prepared: PreparedFields?, offersCodings: Bool, marks: RequestMarks,
       hasCookie: Bool
     ) {
       self.composer = composer
       self.offers = offers
       self.prepared = prepared
       self.offersCodings = offersCodings
-      self.hasIdempotencyKey = hasIdempotencyKey
+      self.marks = marks
       self.hasCookie = hasCookie
     }
   }

@@ -8,6 +8,8 @@ final class RequestComposer: Sendable {
   let accept: String?
   let additionalFields: HTTPFields
   let acceptsCompressedContent: Bool
+  /// Whether the session's own fields say that a connection serves once.
+  let closesConnections: Bool
   /// The fields of a request that sets none itself, with and without an offer of codings, checked and encoded once.
   private let defaults: (offering: PreparedFields, plain: PreparedFields)
 
@@ -19,6 +21,9 @@ final class RequestComposer: Sendable {
     self.accept = accept
     self.additionalFields = additionalFields
     self.acceptsCompressedContent = acceptsCompressedContent
+    closesConnections = additionalFields.contains {
+      RequestMarks.of($0.name.rawName, $0.value).contains(.closesConnection)
+    }
     var fields: [(name: String, value: String)] = []
     if let userAgent { fields.append(("User-Agent", userAgent)) }
     if let accept { fields.append(("Accept", accept)) }
@@ -77,7 +82,7 @@ struct ComposedFields: Sendable {
       composer: composer, offers: offers,
       // What is refused is refused again, with its reason, when the head is written field by field.
       prepared: isPreparable ? try? PreparedFields(preparablePairs) : nil, offersCodings: computedOffersCodings,
-      hasIdempotencyKey: computedHasIdempotencyKey, hasCookie: fields.contains(.cookie))
+      marks: computedMarks, hasCookie: fields.contains(.cookie))
   }
 
   private var composer: RequestComposer { run.session.composer }
@@ -224,12 +229,15 @@ struct ComposedFields: Sendable {
   /// What the request says of proxies; nil for almost every one.
   var proxy: ProxyConfiguration? { if let hop { hop.request.proxy } else { run.request.proxy } }
 
-  /// Whether the caller says that the request may be repeated.
-  var hasIdempotencyKey: Bool { encoded?.hasIdempotencyKey ?? computedHasIdempotencyKey }
+  /// What the fields say to the engine.
+  var marks: RequestMarks { encoded?.marks ?? computedMarks }
 
-  private var computedHasIdempotencyKey: Bool {
-    guard !isDefault else { return false }
-    return fields.contains { RetryRule.isIdempotencyKey($0.name.rawName) }
+  private var computedMarks: RequestMarks {
+    guard !isDefault else { return [] }
+    let fields = fields
+    // A key of the session's would be the same for every request, and say nothing of any.
+    let session = composer.closesConnections && !fields.contains(.connection) ? RequestMarks.closesConnection : []
+    return fields.reduce(session) { $0.union(.of($1.name.rawName, $1.value)) }
   }
 }
 

@@ -233,11 +233,12 @@ final class EngineTransport: Transport {
     var deadlines = deadlines
     deadlines.idle = request.idleNanoseconds
     deadlines.total = request.totalNanoseconds
+    let marks = request.composition.marks
     return TransferRequest(
       key: key(for: request, through: way), method: request.method, head: head, headWithoutExpectation: plainHead,
       context: Self.context(of: request.method), body: body,
-      hasIdempotencyKey: request.composition.hasIdempotencyKey, deadlines: deadlines,
-      decodesContent: request.decodesContent,
+      hasIdempotencyKey: marks.contains(.idempotencyKey), closesConnection: marks.contains(.closesConnection),
+      deadlines: deadlines, decodesContent: request.decodesContent,
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default,
       forwardTarget: form.isAbsolute ? request.url.requestString : nil, takesLargePieces: request.takesLargePieces)
   }
