@@ -113,6 +113,23 @@ import Testing
     #expect(clock.next.phase == .total)
   }
 
+  /// Ciphertext moves what is idle, and says nothing of the first byte.
+  @Test func ciphertextIsActivityAndNoFirstByte() {
+    var clock = clock { $0.firstByte = 60 }
+    clock.sendEndedAt = Instant(nanoseconds: 0)
+    clock.lastCiphertextAt = Instant(nanoseconds: 50)
+    #expect(clock.next.at == Instant(nanoseconds: 60))
+    #expect(clock.next.phase == .firstByte)
+    clock.firstByteAt = Instant(nanoseconds: 55)
+    #expect(clock.next.at == Instant(nanoseconds: 150))
+    #expect(clock.next.phase == .receive)
+    clock.lastActivityAt = Instant(nanoseconds: 60)
+    #expect(clock.next.at == Instant(nanoseconds: 160))
+    // That of an exchange before counts for nothing.
+    clock.lastCiphertextAt = Instant(nanoseconds: -10)
+    #expect(clock.next.at == Instant(nanoseconds: 160))
+  }
+
   @Test func continueIsTheFirstToPass() {
     var clock = clock { _ in }
     clock.awaitingContinueSince = Instant(nanoseconds: 3)

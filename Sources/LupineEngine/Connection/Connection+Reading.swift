@@ -104,6 +104,7 @@ extension Connection {
       receive(plaintext: bytes)
       return
     }
+    lastCiphertextAt = context.now
     if outerTLS == nil { receive(ciphertext: bytes, tls) } else { receiveNested(bytes) }
   }
 

@@ -51,6 +51,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var isGathering = false
   /// While `isGathering`. Not the last activity, which is also what is sent.
   var lastReadAt = Instant(nanoseconds: 0)
+  /// When ciphertext came.
+  var lastCiphertextAt = Instant(nanoseconds: 0)
   /// It waits for a decision of the pool's decider.
   var isAskingForTrust = false
   var deadlineOfHandshake = Instant.distantFuture
@@ -410,6 +412,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     if state == .idle { park() }
     guard let transfer, state == .busy else { return }
     if isGathering { checkGathering() }
+    // Told when it may matter, instead of with every record.
+    transfer.clock.lastCiphertextAt = lastCiphertextAt
     let (deadline, phase) = transfer.clock.next
     guard deadline <= context.now else {
       arm(at: deadline)

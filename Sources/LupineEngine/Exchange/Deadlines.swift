@@ -32,6 +32,9 @@ struct DeadlineClock {
   var awaitingContinueSince: Instant?
   var firstByteAt: Instant?
   var lastActivityAt: Instant
+  /// When bytes came that were nothing of the response yet: parts of a record of TLS, or what TLS says between the records of data. Something
+  /// moves then, but the first byte of the response may be as far as before.
+  var lastCiphertextAt: Instant
   /// An unwanted body is read until then at most.
   var discardUntil: Instant?
   /// When a write failed. The peer may have said why before it hung up, but it does not get the idle time to do so.
@@ -45,6 +48,7 @@ struct DeadlineClock {
     self.limits = limits
     createdAt = now
     lastActivityAt = now
+    lastCiphertextAt = now
   }
 
   /// The earliest deadline and what it means when it passes.
@@ -66,8 +70,9 @@ struct DeadlineClock {
     if !isPaused {
       // A reader that went on after a pause was no wait of the peer's.
       if firstByteAt == nil { consider(sendEndedAt.map { max($0, lastActivityAt) }, limits.firstByte, .firstByte) }
-      consider(lastActivityAt, limits.idle, .receive)
-      if let failed = writeFailedAt { consider(max(failed, lastActivityAt), Self.writeGrace, .receive) }
+      let movedAt = max(lastActivityAt, lastCiphertextAt)
+      consider(movedAt, limits.idle, .receive)
+      if let failed = writeFailedAt { consider(max(failed, movedAt), Self.writeGrace, .receive) }
     }
     return (earliest, phase)
   }
