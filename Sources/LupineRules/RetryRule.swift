@@ -8,7 +8,7 @@ package struct AttemptFacts: Hashable, Sendable {
   package var receivedAnything: Bool
   /// The request has an `Idempotency-Key` or `X-Idempotency-Key` field.
   package var hasIdempotencyKey: Bool
-  /// The body, if there is one, can be sent again; true without a body.
+  /// The body, if there is one, can be sent again, or nobody has been asked for it yet; true without a body.
   package var isBodyReplayable: Bool
   /// Attempts of this request made so far, this one included.
   package var attempts: Int

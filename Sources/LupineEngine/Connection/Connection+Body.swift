@@ -47,6 +47,7 @@ extension Connection {
   }
 
   private func start(_ stream: StreamBody) {
+    if !stream.isReplayable { transfer?.isBodySpent = true }
     let channel = BodyChannel()
     body = .stream(channel, remaining: stream.length, length: stream.length)
     let wake = pool.core.wake(for: self)

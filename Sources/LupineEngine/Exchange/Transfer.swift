@@ -54,6 +54,8 @@ open class Transfer {
   private final var otherHead: OtherHead?
   final var expectsContinue: Bool
   final var receivedAnything = false
+  /// A body, or a piece of one, that can be had once only has been asked for.
+  final var isBodySpent = false
   /// Apart, because decoding calls out: whoever has none is not checked for exclusive access to it.
   private final var decoding: Decoding?
   /// Decoding stopped because the reader paused: call `decodeHeld` before anything that follows in the response is looked at.
@@ -259,7 +261,7 @@ open class Transfer {
   final func mayRetry(mayHaveDied: Bool, wroteAnything: Bool, connectionsPerHost: Int) -> Bool {
     let facts = AttemptFacts(
       connectionWasReused: mayHaveDied, wroteAnything: wroteAnything, receivedAnything: receivedAnything,
-      hasIdempotencyKey: request.hasIdempotencyKey, isBodyReplayable: request.body.isReplayable, attempts: attempts)
+      hasIdempotencyKey: request.hasIdempotencyKey, isBodyReplayable: !isBodySpent, attempts: attempts)
     switch RetryRule.decide(method: request.method, facts, connectionsPerHost: connectionsPerHost) {
     case .retry: return true
     case .fail: return false

@@ -1,0 +1,80 @@
+import LupineBase
+import LupineEngine
+import LupineSimulation
+import LupineWire
+import Testing
+
+/// What a request that the engine itself sends again has of its first attempt: its place, and a body that nobody asked for yet.
+@Suite(.timeLimit(.minutes(1))) struct RepetitionTests {
+  private static let empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+  /// A request with a body that can be had once only; `begun` counts how often it was asked for.
+  private func once(
+    method: String, _ begun: Locked<Int>, expectsContinue: Bool = false, behind bytes: [UInt8] = []
+  ) throws -> TransferRequest {
+    let stream = StreamBody(length: 3, isReplayable: false) { channel in
+      begun.withLock { $0 += 1 }
+      channel.write([1, 2, 3]) { _ in channel.finish() }
+    }
+    let length = Int64(bytes.count + 3)
+    let plain = try request(
+      host: "h", port: 80, method: method, framing: .length(length),
+      body: bytes.isEmpty ? .stream(stream) : .segments([.bytes(bytes), .stream(stream)], length: length))
+    guard expectsContinue else { return plain }
+    let head = plain.head.dropLast(2) + Array("Expect: 100-continue\r\n\r\n".utf8)
+    return TransferRequest(
+      key: plain.key, method: method, head: Array(head), headWithoutExpectation: plain.head, context: RequestContext(),
+      body: plain.body)
+  }
+
+  /// Makes a connection that has served.
+  private func serve(_ drive: Drive) throws {
+    drive.start(try request(host: "h", port: 80))
+    drive.settle()
+    _ = drive.receive(0)
+    drive.send(0, Self.empty)
+    drive.settle()
+    #expect(drive.outcomes.count == 1)
+  }
+
+  /// The body was held back when the connection died: there is still one.
+  @Test func aBodyThatWasHeldBackIsNotSpent() throws {
+    let drive = try Drive()
+    try serve(drive)
+    let begun = Locked(0)
+    drive.start(try once(method: "PUT", begun, expectsContinue: true))
+    drive.settle()
+    #expect(drive.received(0).hasPrefix("PUT /"))
+    drive.servers[0].close()
+    drive.settle()
+    try #require(drive.servers.count == 2)
+    #expect(drive.received(1).hasPrefix("PUT /"))
+    drive.send(1, "HTTP/1.1 100 Continue\r\n\r\n")
+    drive.settle()
+    #expect(drive.receive(1) == [1, 2, 3])
+    drive.send(1, Self.empty)
+    drive.settle()
+    #expect(drive.outcomes.last?.failure == nil && drive.outcomes.last?.status == 200)
+    #expect(begun.withLock { $0 } == 1)
+    drive.end()
+  }
+
+  /// Once somebody was asked for it, it is.
+  @Test(arguments: [[], [UInt8](repeating: 0, count: 9)]) func aBodyThatHasBegunIsSpent(_ bytes: [UInt8]) throws {
+    let drive = try Drive()
+    try serve(drive)
+    let begun = Locked(0)
+    drive.start(try once(method: "PUT", begun, behind: bytes))
+    drive.settle()
+    #expect(drive.received(0).hasPrefix("PUT /"))
+    drive.servers[0].close()
+    drive.settle()
+    #expect(drive.servers.count == 1)
+    guard case .closedBeforeResponse? = drive.outcomes.last?.failure?.error else {
+      Issue.record("\(drive.outcomes)")
+      return
+    }
+    #expect(begun.withLock { $0 } == 1)
+    drive.end()
+  }
+}
