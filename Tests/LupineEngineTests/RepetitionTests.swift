@@ -77,4 +77,29 @@ import Testing
     #expect(begun.withLock { $0 } == 1)
     drive.end()
   }
+
+  /// Whoever was admitted once is not turned away because others wait by now.
+  @Test func aRepetitionIsNotRefusedAPlace() throws {
+    var configuration = PoolConfiguration()
+    configuration.limits.perHost = 1
+    configuration.limits.waiters = 1
+    let drive = try Drive(configuration)
+    try serve(drive)
+    drive.start(try request(host: "h", port: 80, target: "/a"))
+    drive.start(try request(host: "h", port: 80, target: "/b"))
+    drive.settle()
+    #expect(drive.received(0).hasPrefix("GET /a"))
+    drive.servers[0].close()
+    drive.settle()
+    #expect(drive.outcomes.count == 1, "\(drive.outcomes)")
+    try #require(drive.servers.count == 2)
+    for target in ["/b", "/a"] {
+      #expect(drive.received(1).hasPrefix("GET \(target)"))
+      drive.send(1, Self.empty)
+      drive.settle()
+    }
+    #expect(drive.outcomes.count == 3)
+    #expect(drive.outcomes.allSatisfy { $0.failure == nil })
+    drive.end()
+  }
 }

@@ -68,7 +68,9 @@ package final class EnginePool {
   // MARK: Transfers
 
   /// Begins a transfer, now or as soon as there is a connection.
-  func start(_ transfer: Transfer) {
+  ///
+  /// - Parameter isReturning: it has been let in before, and no limit of waiting requests holds for it.
+  func start(_ transfer: Transfer, isReturning: Bool = false) {
     assert(core.loop.isCurrent, "a pool was entered off its loop")
     guard case .new = transfer.state else { return }
     transfer.pool = self
@@ -84,7 +86,7 @@ package final class EnginePool {
         return
       }
     }
-    if transfer.isPaused { hold(transfer) } else { acquire(transfer) }
+    if transfer.isPaused { hold(transfer) } else { acquire(transfer, isReturning: isReturning) }
   }
 
   /// Gives the transfer a connection, or a place in the queue for one.
@@ -140,7 +142,7 @@ package final class EnginePool {
   func resend(_ transfer: Transfer) {
     transfer.dropExpectation()
     transfer.prepareForRetry(now: context.now)
-    start(transfer)
+    start(transfer, isReturning: true)
   }
 
   /// The attempt on a connection, which is closed by now, failed.
@@ -155,7 +157,7 @@ package final class EnginePool {
     }
     if canRepeat, !isClosed {
       transfer.prepareForRetry(now: context.now)
-      start(transfer)
+      start(transfer, isReturning: true)
     } else {
       transfer.end(failure, now: context.now)
     }

@@ -142,7 +142,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// A request wants a connection for `key`. An idle connection that has run out of time or uses never serves it: such a one is
   /// given to `expired`, and the driver must close it.
   ///
-  /// - Parameter isReturning: it waited before, and the limit of waiting requests does not hold for it.
+  /// - Parameter isReturning: it waited or was served before, and the limit of waiting requests does not hold for it.
   package mutating func acquire(
     _ key: Key, _ waiter: @autoclosure () -> Waiter, priority: TransferPriority = .default, now: Instant,
     isReturning: Bool = false,
