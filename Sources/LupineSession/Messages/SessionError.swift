@@ -38,11 +38,11 @@ public struct SessionError: Error, Sendable {
     /// The proxy wants to know who is asking, and there are no credentials, or they are wrong. Of requests in absolute form the proxy's 407 is the
     /// answer instead.
     public static let proxyAuthenticationRequired = Code(rawValue: "proxyAuthenticationRequired")
-    /// The TLS handshake failed for a reason other than trust.
+    /// The TLS handshake failed for a reason other than trust. A server that hangs up during it is `connectionLost`, which time may heal.
     public static let secureConnectionFailed = Code(rawValue: "secureConnectionFailed")
     /// The server's certificate is not trusted: expired, unknown issuer, wrong host, revoked, pinned otherwise.
     public static let serverCertificateUntrusted = Code(rawValue: "serverCertificateUntrusted")
-    /// The connection ended or was reset while the request was under way.
+    /// The connection ended or was reset while the request was under way; or during the TLS handshake before it, in phase `tls`.
     public static let connectionLost = Code(rawValue: "connectionLost")
     /// The response breaks HTTP/1.1 (RFC 9112).
     public static let badResponse = Code(rawValue: "badResponse")

@@ -8,7 +8,7 @@ internal import LupineWire
 extension SessionError {
   /// What the engine reports, in the words of the session.
   init(_ failure: TransferFailure, url: ParsedURL) {
-    let (code, message) = Self.translate(failure.error)
+    let (code, message) = Self.translate(failure)
     self.init(
       code, phase: Phase(rawValue: failure.phase.rawValue), message: message, failingURL: url.requestString,
       requestBytesSent: failure.requestBytesSent,
@@ -18,6 +18,17 @@ extension SessionError {
   /// What the delegate gave as the reason why it does not trust a server.
   private static func rejection(_ error: EngineError) -> (any Error)? {
     if case .tls(.untrusted(.rejected(let rejection))) = error { rejection.cause } else { nil }
+  }
+
+  /// A server that hangs up during the handshake is one that was lost, and no response was cut; whether it is a FIN or a reset is the kernel's choice.
+  private static func translate(_ failure: TransferFailure) -> (Code, String) {
+    switch failure.error {
+    case .tls(.truncated) where failure.phase == .tls:
+      (.connectionLost, "the server hung up during the TLS handshake")
+    case .io(let error) where failure.phase == .tls:
+      (.connectionLost, "the connection was lost during the TLS handshake: \(error)")
+    case let error: translate(error)
+    }
   }
 
   private static func translate(_ error: EngineError) -> (Code, String) {

@@ -25,8 +25,10 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
       case .cannotFindHost, .cannotConnect, .notConnected, .proxyFailed, .proxyRefused, .proxyAuthenticationRequired:
         .cannotConnect
       case .secureConnectionFailed, .serverCertificateUntrusted: .tls
-      case .connectionLost, .truncatedResponse: error.phase == .tls ? .tls : .protocolError
-      case .badResponse, .cannotDecodeContent, .tooManyRedirects, .redirectRefused: .protocolError
+      // The server hung up during the handshake.
+      case .connectionLost where error.phase == .tls: .tls
+      case .connectionLost, .truncatedResponse, .badResponse, .cannotDecodeContent, .tooManyRedirects, .redirectRefused:
+        .protocolError
       case .timedOut: .timeout
       case .cannotAuthenticate where !error.hasSentRequest: .misuse
       default: .failure

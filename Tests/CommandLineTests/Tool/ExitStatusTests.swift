@@ -49,6 +49,13 @@ import Testing
     #expect(try await Tool.run([server.url("/hello", host: "127.0.0.1"), "--insecure"]).text == "Hello, world!")
   }
 
+  @Test(arguments: [ScriptStep.close, .reset]) func aHandshakeThatIsCutIsFour(_ end: ScriptStep) async throws {
+    let server = try ScriptedServer([[.read(5), end]])
+    defer { server.shutdown() }
+    let outcome = try await Tool.run(["https://127.0.0.1:\(server.port)/"])
+    #expect(outcome.status == 4 && outcome.error.contains("during the TLS handshake"), "\(outcome.error)")
+  }
+
   @Test(arguments: [
     "NOT HTTP\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "",
     "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
