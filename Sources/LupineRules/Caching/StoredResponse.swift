@@ -76,15 +76,17 @@ package final class StoredResponse: Sendable {
     return true
   }
 
-  /// The same response with the fields of a 304 (RFC 9111 section 3.2); those that describe the body stay as they are.
+  /// The same response with the fields of a 304 (RFC 9111 section 3.2); those that describe the body stay as they are. Age and date are those of
+  /// the 304 also where it has none: without a date it is of the moment when it came (RFC 9110 section 6.6.1), as every response is.
   package func updated(
     by answer: ResponseHead, requestTime: Int64, responseTime: Int64, key: String, authorization: String?
   ) -> StoredResponse? {
     let kept = HeadWriter.connectionFields(answer.fields)
       .union(["content-length", "content-encoding", "content-range", "content-type"])
-    var replaced: Set<String> = ["age"]
+    var replaced: Set<String> = []
     for index in 0..<answer.fields.count { replaced.insert(answer.fields.name(at: index).lowercased()) }
     replaced.subtract(kept)
+    replaced.formUnion(["age", "date"])
     var bytes = HeadWriter.bytes(head) { !replaced.contains($0) }
     HeadWriter.append(answer.fields, to: &bytes) { !kept.contains($0) }
     guard let head = HeadWriter.read(bytes) else { return nil }
