@@ -107,4 +107,47 @@ import Testing
       #expect(metrics.statusCode == nil)
     }
   }
+
+  private func metrics(_ change: (inout TransactionMetrics.Times) -> Void) -> TransactionMetrics {
+    var times = TransactionMetrics.Times()
+    times.fetchStart = 100
+    (times.connectStart, times.connectEnd) = (110, 120)
+    (times.requestStart, times.requestEnd) = (120, 150)
+    (times.responseStart, times.responseEnd) = (170, 200)
+    change(&times)
+    return TransactionMetrics(method: "POST", times: times)
+  }
+
+  /// Also where the answer came before the request had gone, or never came: what had begun ended with what came next.
+  @Test func phasesCoverTheWholeExchange() {
+    func expect(
+      _ phases: String, sourceLocation: SourceLocation = #_sourceLocation,
+      _ change: (inout TransactionMetrics.Times) -> Void
+    ) {
+      let metrics = metrics(change)
+      let shown = metrics.phases.map { "\($0.name) \($0.end - $0.start)" }.joined(separator: ", ")
+      #expect(shown == phases + ", total 100", sourceLocation: sourceLocation)
+      #expect(HTTPArchive.Timings(metrics).total == .nanoseconds(100), sourceLocation: sourceLocation)
+    }
+    expect("wait 10, connect 10, send 30, firstByte 20, receive 30") { _ in }
+    expect("wait 10, connect 10, send 50, receive 30") { $0.requestEnd = nil }
+    expect("wait 10, connect 10, send 60, firstByte 0, receive 20") { $0.requestEnd = 180 }
+    expect("wait 10, connect 10, send 80") { ($0.requestEnd, $0.responseStart) = (nil, nil) }
+    expect("wait 10, connect 10, send 30, firstByte 50") { $0.responseStart = nil }
+    func hasNotLeft(_ times: inout TransactionMetrics.Times) {
+      (times.requestStart, times.requestEnd, times.responseStart) = (nil, nil, nil)
+    }
+    expect("wait 10, connect 90") {
+      hasNotLeft(&$0)
+      $0.connectEnd = nil
+    }
+    expect("wait 10, connect 10, tls 80") {
+      hasNotLeft(&$0)
+      $0.secureConnectionStart = 120
+    }
+    expect("wait 100") {
+      hasNotLeft(&$0)
+      ($0.connectStart, $0.connectEnd) = (nil, nil)
+    }
+  }
 }

@@ -223,13 +223,21 @@ public final class TransactionMetrics: Sendable {
       let begin = max(start, fetchStart)
       return Phase(name: name, start: begin, end: max(begin, end))
     }
-    let begun = resolveStart ?? connectStart ?? requestStart
+  ///
+  /// A phase that did not come to its end lasts until the next began, or the exchange ended: of a request that was answered before it had
+  /// gone in full, `send` lasts until the first byte of the response. What came while a request was being sent in full is not counted
+  /// twice: `receive` begins where `send` ends.
+    let unanswered = responseStart == nil && statusCode == nil ? responseEnd : nil
     return [
-      phase("wait", fetchStart, begun), phase("resolve", resolveStart, resolveEnd),
-      phase("connect", connectStart, connectEnd), phase("proxy", proxyStart, proxyEnd),
-      phase("tls", secureConnectionStart, secureConnectionEnd),
-      phase("send", requestStart, requestEnd), phase("firstByte", requestEnd, responseStart),
-      phase("receive", responseStart, responseEnd), phase("total", fetchStart, responseEnd),
+      phase("wait", fetchStart, resolveStart ?? connectStart ?? requestStart ?? unanswered),
+      phase("resolve", resolveStart, resolveEnd ?? unanswered),
+      phase("connect", connectStart, connectEnd ?? unanswered),
+      phase("proxy", proxyStart, proxyEnd ?? unanswered),
+      phase("tls", secureConnectionStart, secureConnectionEnd ?? unanswered),
+      phase("send", requestStart, requestEnd ?? responseStart ?? unanswered),
+      phase("firstByte", requestEnd, responseStart ?? unanswered),
+      phase("receive", responseStart.map { max($0, requestEnd ?? $0) }, responseEnd),
+      phase("total", fetchStart, responseEnd),
     ].compactMap { $0 }
   }
 }
