@@ -150,4 +150,14 @@ import Testing
       ($0.connectStart, $0.connectEnd) = (nil, nil)
     }
   }
+
+  /// The engine reads its clock once a turn, and a request that follows another may begin later in that turn.
+  @Test func nothingOfAnExchangeLiesBeforeItsStart() {
+    let metrics = metrics {
+      ($0.requestStart, $0.requestEnd, $0.responseStart, $0.responseEnd) = (90, 91, 99, 101)
+    }
+    #expect(metrics.fetchStart == 100)
+    #expect(
+      [metrics.requestStart, metrics.requestEnd, metrics.responseStart, metrics.responseEnd] == [100, 100, 100, 101])
+  }
 }

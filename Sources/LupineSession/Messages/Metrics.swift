@@ -141,7 +141,9 @@ public final class TransactionMetrics: Sendable {
 
   /// The task asked for a connection; of the first transaction of a task that had nothing to wait for, the task began.
   public var fetchStart: Int64 { record.createdAt.nanoseconds }
-  /// The lookup of the host began. Of a connection that was being opened for another request, this may be before `fetchStart`.
+  /// The lookup of the host began. This and the instants up to `secureConnectionEnd` are those of the connection: where it was being opened
+  /// for another request already, they may be before `fetchStart`; where it was opened in the turn of the engine's loop in which the task
+  /// asked, by less than that turn, as the engine reads its clock once a turn.
   public var resolveStart: Int64? { opening?.resolveStart?.nanoseconds }
   /// The lookup ended.
   public var resolveEnd: Int64? { opening?.resolveEnd?.nanoseconds }
@@ -157,14 +159,17 @@ public final class TransactionMetrics: Sendable {
   public var secureConnectionStart: Int64? { opening?.tlsStart?.nanoseconds }
   /// TLS was up.
   public var secureConnectionEnd: Int64? { opening?.tlsEnd?.nanoseconds }
-  /// The request was given a connection and began to be sent.
-  public var requestStart: Int64? { record.sendStart?.nanoseconds }
+  /// The request was given a connection and began to be sent. This and what follows is never before `fetchStart`.
+  public var requestStart: Int64? { sinceStart(last.sendStart) }
   /// The last byte of the request was handed to the socket.
-  public var requestEnd: Int64? { record.sendEnd?.nanoseconds }
+  public var requestEnd: Int64? { sinceStart(last.sendEnd) }
   /// The first byte of a response arrived.
-  public var responseStart: Int64? { record.firstByteAt?.nanoseconds }
+  public var responseStart: Int64? { sinceStart(last.firstByteAt) }
   /// The exchange ended.
-  public var responseEnd: Int64? { record.endAt?.nanoseconds }
+  public var responseEnd: Int64? { sinceStart(last.endAt) }
+
+  /// The engine notes the beginning of its turn, and a request may be made later in that turn. Here, because nobody may ask.
+  private func sinceStart(_ instant: Instant?) -> Int64? { instant.map { max($0, last.createdAt).nanoseconds } }
 
   /// The wall clock's time at an instant of these metrics.
   public func date(of instant: Int64) -> Date { WallClock.date(ofMonotonic: instant) }
