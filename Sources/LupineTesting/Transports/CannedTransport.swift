@@ -36,6 +36,8 @@ public enum NoAnswer: Error, Equatable, Sendable {
   case notRecorded(method: String, url: String)
   /// `ReplayTransport`, in order: something else comes next.
   case outOfOrder(expected: String, actual: String)
+  /// `ReplayTransport`, strict: method and URL were recorded, and the rest is another; the text says what, without values.
+  case differs(method: String, url: String, difference: String)
   /// `ReplayTransport`: the recorded response cannot be played; the text says why.
   case unplayable(String)
 }

@@ -8,7 +8,9 @@ internal import LupineWire
 public final class ReplayTransport: Transport {
   /// When a request is one that was recorded.
   public enum Matching: Sendable {
-    /// Equal method, URL, body, and fields but those that vary from run to run (`User-Agent`, `Date`, and what frames the body).
+    /// Equal method, URL, body, and fields but those that vary from run to run (`User-Agent`, `Date`, and what frames the body). What a
+    /// session adds from its storages (`Cookie`, `Authorization`, `If-None-Match`, `If-Modified-Since`) is compared where both requests have
+    /// it: what the storages hold when a recording begins is no part of it.
     case strict
     /// Equal method and URL, query parameters in any order.
     case loose
@@ -97,23 +99,28 @@ public final class ReplayTransport: Transport {
       case .recorded:
         guard state.next < entries.count else { break }
         let entry = entries[state.next]
-        guard matcher.matches(entry.request, request, body) else {
-          return .failure(
-            .outOfOrder(
-              expected: "\(entry.request.method) \(entry.request.url)", actual: "\(request.method) \(request.urlString)"
-            )
-          )
+        if let difference = matcher.difference(entry.request, request, body) {
+          return .failure(Self.answer(to: difference, entry.request, request))
         }
         state.isPlayed[state.next] = true
         return .success(state.next)
       case .any:
         var last: Int?
+        var nearest: String?
         for index in entries.indices where !state.isPlayed[index] || repeats {
-          guard matcher.matches(entries[index].request, request, body) else { continue }
-          last = index
+          switch matcher.difference(entries[index].request, request, body) {
+          case .line: continue
+          case .rest(let what):
+            nearest = nearest ?? what
+            continue
+          case nil: last = index
+          }
           if !state.isPlayed[index] { break }
         }
-        guard let last else { break }
+        guard let last else {
+          guard let nearest else { break }
+          return .failure(.differs(method: request.method, url: request.urlString, difference: nearest))
+        }
         state.isPlayed[last] = true
         return .success(last)
       }
@@ -125,9 +132,21 @@ public final class ReplayTransport: Transport {
     }
   }
 
+  private static func answer(
+    to difference: ReplayDifference, _ recorded: HTTPArchive.Request, _ request: TransportRequest
+  ) -> NoAnswer {
+    switch difference {
+    case .line:
+      .outOfOrder(expected: "\(recorded.method) \(recorded.url)", actual: "\(request.method) \(request.urlString)")
+    case .rest(let what): .differs(method: request.method, url: request.urlString, difference: what)
+    }
+  }
+
   private static func refusal(_ error: NoAnswer, _ request: TransportRequest) -> SessionError {
     let message =
       switch error {
+      case .differs(_, _, let difference):
+        "the request is not the one that was recorded with its method and URL: \(difference)"
       case .outOfOrder(let expected, let actual): "the next recorded request is \(expected), not \(actual)"
       case .unplayable(let reason): "the recorded response cannot be played: \(reason)"
       default: "\(request.method) \(request.urlString) was not recorded, or was played already"
@@ -185,61 +204,6 @@ public final class ReplayTransport: Transport {
       field.value.split(separator: "\n", omittingEmptySubsequences: false).map {
         (name: field.name, value: String($0.trimmingSpaces))
       }
-    }
-  }
-}
-
-/// Says whether a request is one that was recorded.
-struct ReplayMatcher: Sendable {
-  let isStrict: Bool
-
-  /// What a redacted archive has in the place of secrets.
-  private static let marks: [String] = ["[redacted]", "REDACTED"]
-  private static let volatile: Set<String> = [
-    "user-agent", "date", "content-length", "transfer-encoding", "expect", "connection",
-  ]
-
-  func matches(_ recorded: HTTPArchive.Request, _ request: TransportRequest, _ body: [UInt8]) -> Bool {
-    guard recorded.method == request.method, matches(recorded.url, request.urlString) else { return false }
-    guard isStrict else { return true }
-    if let recordedBody = recorded.body {
-      guard recordedBody == body else { return false }
-    } else if recorded.bodyBytes ?? 0 == 0, !body.isEmpty {
-      return false
-    }
-    return matches(recorded.fields.map { ($0.name, $0.value) }, request.fields)
-  }
-
-  private func matches(_ recorded: String, _ actual: String) -> Bool {
-    let (recorded, actual) = (Self.split(recorded), Self.split(actual))
-    guard recorded.location == actual.location, recorded.query.count == actual.query.count else { return false }
-    let (left, right) =
-      isStrict ? (recorded.query, actual.query) : (recorded.query.sorted(), actual.query.sorted())
-    return zip(left, right).allSatisfy { recorded, actual in
-      if recorded == actual { return true }
-      guard let equals = recorded.firstIndex(of: "="),
-        Self.marks.contains(String(recorded[recorded.index(after: equals)...]))
-      else { return false }
-      return actual.hasPrefix(recorded[...equals])
-    }
-  }
-
-  private static func split(_ url: String) -> (location: Substring, query: [String]) {
-    let text = url.prefix { $0 != "#" }
-    guard let mark = text.firstIndex(of: "?") else { return (text, []) }
-    return (text[..<mark], text[text.index(after: mark)...].split(separator: "&").map(String.init))
-  }
-
-  private func matches(_ recorded: [(String, String)], _ actual: [(name: String, value: String)]) -> Bool {
-    func normal(_ fields: [(String, String)]) -> [(name: String, value: String)] {
-      fields.map { (name: $0.0.lowercased(), value: $0.1) }.filter { !Self.volatile.contains($0.name) }
-        .sorted { ($0.name, $0.value) < ($1.name, $1.value) }
-    }
-    let (left, right) = (normal(recorded), normal(actual.map { ($0.name, $0.value) }))
-    guard left.count == right.count else { return false }
-    return zip(left, right).allSatisfy { recorded, actual in
-      recorded.name == actual.name
-        && (recorded.value == actual.value || Self.marks.contains { recorded.value.contains($0) })
     }
   }
 }

@@ -286,4 +286,56 @@ import Testing
     }
     #expect(transport.remaining.isEmpty)
   }
+
+  /// The sessions share a cookie storage, so that the second one sends at once what the first one was given.
+  @Test(arguments: [false, true]) func whatStoragesAddDoesNotStandInTheWay(_ isThroughAFile: Bool) async throws {
+    let cookies = CookieStorage()
+    func session(_ transport: any Transport) throws -> Session {
+      var configuration = SessionConfiguration()
+      configuration.cookieStorage = cookies
+      configuration.transport = transport
+      return try Session(configuration)
+    }
+    let canned = CannedTransport([
+      .init(nil, "*", CannedReply(status: 200, fields: ["Set-Cookie": "id=secret"], body: Array("hi".utf8)))
+    ])
+    let recording = RecordingTransport(canned)
+    for path in ["/1", "/2"] { _ = try await session(recording).data(from: "http://a.example\(path)") }
+    var archive = await recording.archive()
+    if isThroughAFile { archive = try HTTPArchive(json: archive.json()) }
+    let replay = ReplayTransport(archive, matching: .strict, order: .recorded)
+    for path in ["/1", "/2"] {
+      #expect(try await session(replay).text("http://a.example\(path)").0 == "hi")
+    }
+    #expect(replay.remaining == [])
+  }
+
+  /// The message names what differs, and shows no value.
+  @Test(arguments: [ReplayTransport.Order.recorded, .any]) func whatDiffersIsSaid(
+    _ order: ReplayTransport.Order
+  ) async throws {
+    var recorded = archive(["http://a.example/"])
+    recorded.entries[0].request.method = "POST"
+    recorded.entries[0].request.body = Array("body".utf8)
+    recorded.entries[0].request.fields = [
+      .init("Host", "a.example"), .init("X-A", "hidden"), .init("Accept", "*/*"),
+      .init("Accept-Encoding", "gzip, deflate"),
+    ]
+    func message(_ fields: [(String, String)], _ body: String = "body") async throws -> String {
+      var request = try Request("http://a.example/", method: .post, body: .bytes(Array(body.utf8)))
+      for (name, value) in fields { request.fields[try #require(HTTPField.Name(name))] = value }
+      let session = try Session(over: ReplayTransport(recorded, matching: .strict, order: order))
+      let error = try await failure { [request] in try await session.data(for: request) }
+      #expect(error.code == .noAnswer)
+      #expect(!error.message.contains("hidden"))
+      return error.message
+    }
+    #expect(try await message([("X-A", "other")]).contains("the field x-a has another value"))
+    #expect(try await message([]).contains("it has no field x-a"))
+    #expect(
+      try await message([("X-A", "hidden"), ("X-B", "hidden")]).contains("it has a field x-b, which was not recorded"))
+    #expect(
+      try await message([("X-A", "hidden")], "other").contains(
+        "its body of 5 bytes is not the recorded one of 4, from byte 0 on"))
+  }
 }

@@ -1,0 +1,88 @@
+internal import LupineSession
+
+/// In what a request is not the one that was recorded.
+enum ReplayDifference: Equatable {
+  /// The method or the URL.
+  case line
+  /// Something else, for people; without values, which may be secret.
+  case rest(String)
+}
+
+/// Says whether a request is one that was recorded.
+struct ReplayMatcher: Sendable {
+  let isStrict: Bool
+
+  /// What a redacted archive has in the place of secrets.
+  private static let marks: [String] = ["[redacted]", "REDACTED"]
+  private static let volatile: Set<String> = [
+    "user-agent", "date", "content-length", "transfer-encoding", "expect", "connection",
+  ]
+  /// What a session adds from its storages, which need not hold what they held when the request was recorded.
+  private static let stored: Set<String> = ["cookie", "authorization", "if-none-match", "if-modified-since"]
+
+  /// Nil: it is the one that was recorded.
+  func difference(_ recorded: HTTPArchive.Request, _ request: TransportRequest, _ body: [UInt8]) -> ReplayDifference? {
+    guard recorded.method == request.method, matches(recorded.url, request.urlString) else { return .line }
+    guard isStrict else { return nil }
+    return difference(ofBody: recorded, body)
+      ?? difference(of: recorded.fields.map { ($0.name, $0.value) }, request.fields.map { ($0.name, $0.value) })
+  }
+
+  private func difference(ofBody recorded: HTTPArchive.Request, _ body: [UInt8]) -> ReplayDifference? {
+    guard let expected = recorded.body else {
+      let isEmpty = recorded.bodyBytes ?? 0 == 0
+      return isEmpty && !body.isEmpty
+        ? .rest("it has a body of \(body.count) bytes, and the recorded one has none") : nil
+    }
+    guard expected != body else { return nil }
+    let same = zip(expected, body).prefix { $0 == $1 }.count
+    return .rest("its body of \(body.count) bytes is not the recorded one of \(expected.count), from byte \(same) on")
+  }
+
+  private func matches(_ recorded: String, _ actual: String) -> Bool {
+    let (recorded, actual) = (Self.split(recorded), Self.split(actual))
+    guard recorded.location == actual.location, recorded.query.count == actual.query.count else { return false }
+    let (left, right) =
+      isStrict ? (recorded.query, actual.query) : (recorded.query.sorted(), actual.query.sorted())
+    return zip(left, right).allSatisfy { recorded, actual in
+      if recorded == actual { return true }
+      guard let equals = recorded.firstIndex(of: "="),
+        Self.marks.contains(String(recorded[recorded.index(after: equals)...]))
+      else { return false }
+      return actual.hasPrefix(recorded[...equals])
+    }
+  }
+
+  private static func split(_ url: String) -> (location: Substring, query: [String]) {
+    let text = url.prefix { $0 != "#" }
+    guard let mark = text.firstIndex(of: "?") else { return (text, []) }
+    return (text[..<mark], text[text.index(after: mark)...].split(separator: "&").map(String.init))
+  }
+
+  private func difference(of recorded: [(String, String)], _ actual: [(String, String)]) -> ReplayDifference? {
+    let (recorded, actual) = (Self.values(recorded), Self.values(actual))
+    for name in Set(recorded.keys).union(actual.keys).sorted() {
+      switch (recorded[name], actual[name]) {
+      case (let left?, let right?):
+        guard matches(left, right) else { return .rest("the field \(name) has another value") }
+      case (nil, _) where !Self.stored.contains(name): return .rest("it has a field \(name), which was not recorded")
+      case (_, nil) where !Self.stored.contains(name): return .rest("it has no field \(name)")
+      default: break
+      }
+    }
+    return nil
+  }
+
+  private func matches(_ recorded: [String], _ actual: [String]) -> Bool {
+    recorded.count == actual.count
+      && zip(recorded, actual).allSatisfy { recorded, actual in
+        recorded == actual || Self.marks.contains { recorded.contains($0) }
+      }
+  }
+
+  /// The values by name, sorted: fields of several names have no order that means anything.
+  private static func values(_ fields: [(String, String)]) -> [String: [String]] {
+    let known = fields.map { (name: $0.0.lowercased(), value: $0.1) }.filter { !volatile.contains($0.name) }
+    return Dictionary(grouping: known, by: \.name).mapValues { $0.map(\.value).sorted() }
+  }
+}
