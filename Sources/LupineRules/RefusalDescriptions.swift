@@ -75,3 +75,57 @@ extension DigestRefusal: CustomStringConvertible {
     }
   }
 }
+
+extension SOCKS5Error: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .nameLength(let count): "the host name has \(count) bytes, and SOCKS5 carries 1 to 255"
+    case .userLength(let count): "the user has \(count) bytes, and SOCKS5 carries 1 to 255"
+    case .passwordLength(let count): "the password has \(count) bytes, and SOCKS5 carries at most 255"
+    case .wrongVersion(let byte): "an answer begins with the byte \(byte), which is not its version"
+    case .noAcceptableMethod: "the proxy takes none of the offered ways to show who is asking"
+    case .methodNotOffered(let byte): "the proxy chose the method \(byte), which was not offered"
+    case .credentialsRefused(let byte): "the proxy refused user and password with status \(byte)"
+    case .refused(let reply): reply.description
+    case .unknownAddressType(let byte): "the proxy's answer has an address of the unknown type \(byte)"
+    }
+  }
+}
+
+extension SOCKS5Reply: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .generalFailure: "a general failure of the proxy"
+    case .notAllowed: "the proxy's rules do not allow it"
+    case .networkUnreachable: "the network cannot be reached"
+    case .hostUnreachable: "the host cannot be reached"
+    case .connectionRefused: "the connection was refused"
+    case .timeToLiveExpired: "the time to live has expired"
+    case .commandNotSupported: "the proxy does not know CONNECT"
+    case .addressTypeNotSupported: "the proxy does not support the type of the address"
+    case .other(let code): "the proxy answered with the unknown code \(code)"
+    }
+  }
+}
+
+extension TunnelError: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .refused(let refusal): "the proxy answered CONNECT with status \(refusal.status)"
+    case .wire(let error): "the proxy's answer to CONNECT cannot be read: \(error)"
+    case .badRequest(let error): "CONNECT cannot be written: \(error)"
+    case .credentials(let text): "the credentials cannot be sent: \(text)"
+    case .closed: "the proxy hung up before it answered CONNECT"
+    }
+  }
+}
+
+extension ContentCodingRefusal: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .tooMany(let limit): "more than \(limit) content codings"
+    case .unknown: "a content coding that is not known here"
+    case .malformed: "something that is no token stands where a content coding should"
+    }
+  }
+}

@@ -44,7 +44,7 @@ public struct SessionError: Error, Sendable {
     public static let serverCertificateUntrusted = Code(rawValue: "serverCertificateUntrusted")
     /// The connection ended or was reset while the request was under way; or during the TLS handshake before it, in phase `tls`.
     public static let connectionLost = Code(rawValue: "connectionLost")
-    /// The response breaks HTTP/1.1 (RFC 9112).
+    /// The response breaks HTTP/1.1 (RFC 9112), or exceeds a limit of `SessionConfiguration.wireLimits`; the message says which.
     public static let badResponse = Code(rawValue: "badResponse")
     /// The response ended before its body was complete.
     public static let truncatedResponse = Code(rawValue: "truncatedResponse")

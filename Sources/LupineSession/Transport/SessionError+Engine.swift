@@ -107,6 +107,8 @@ extension SessionError {
 
   private static func translate(_ error: SOCKS5Error) -> (Code, String) {
     switch error {
+    case .tunnel(.wire(let error)) where error.reason.isLimit:
+      (.proxyFailed, "the proxy's answer to CONNECT exceeds a limit of SessionConfiguration.wireLimits: \(error)")
     case .nameLength(let count): (.badURL, "SOCKS5 carries host names of 1 to 255 bytes; this one has \(count)")
     case .userLength, .passwordLength:
       (.cannotAuthenticate, "SOCKS5 carries users and passwords of at most 255 bytes")
@@ -134,6 +136,8 @@ extension SessionError {
     case .untrusted(.pinMismatch(let found)):
       (
         .serverCertificateUntrusted,
+    case let reason where reason.isLimit:
+      (.badResponse, "the response exceeds a limit of SessionConfiguration.wireLimits: \(error)")
         "none of the server's public keys is pinned; it has \(ServerTrust.describe(keys: found))"
       )
     case .untrusted(let problem): (.serverCertificateUntrusted, "the server's certificate is not trusted: \(problem)")
