@@ -180,7 +180,7 @@ package final class Simulation {
     switch failure?.error {
     case nil: totals.completed += 1
     case .cancelled: totals.cancelled += 1
-    case .deadline: totals.deadlines += 1
+    case .deadline, .bodyDeadline: totals.deadlines += 1
     default: totals.failed += 1
     }
   }
@@ -201,6 +201,7 @@ package final class Simulation {
     case .tooManyWaiters: 12
     case .poolClosed: 13
     case .proxy: 14
+    case .bodyDeadline: 15
     case .deadline(let phase): 20 + (TransferPhase.allCases.firstIndex(of: phase) ?? 0)
     }
   }

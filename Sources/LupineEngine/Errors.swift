@@ -40,9 +40,15 @@ package enum EngineError: Error, Sendable {
   case poolClosed
   // Time.
   case deadline(TransferPhase)
+  /// The same while all had been sent that the producer of the body had given, and nothing had been answered: nobody but the producer was
+  /// waited for.
+  case bodyDeadline(DeadlineLimit)
 
   var isDeadline: Bool {
-    if case .deadline = self { true } else { false }
+    switch self {
+    case .deadline, .bodyDeadline: true
+    default: false
+    }
   }
 }
 

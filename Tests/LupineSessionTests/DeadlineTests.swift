@@ -154,6 +154,46 @@ import Testing
     }
   }
 
+  /// Nothing moves because the body of the request does not come: the error says whose fault that is, and which setting ended it.
+  @Test(arguments: ["timeoutIntervalForRequest", "timeoutIntervalForResource", "sendTimeout"], [false, true])
+  func lateBody(_ setting: String, _ expectsContinue: Bool) async throws {
+    try await withScript(
+      [[.readHead] + (expectsContinue ? [.send("HTTP/1.1 100 Continue\r\n\r\n")] : []) + [.stall(nil)]],
+      configure: {
+        switch setting {
+        case "timeoutIntervalForRequest": $0.timeoutIntervalForRequest = Self.short
+        case "timeoutIntervalForResource": $0.timeoutIntervalForResource = Self.short
+        default: $0.sendTimeout = Self.short
+        }
+      }
+    ) { session, server in
+      let (chunks, continuation) = AsyncStream.makeStream(of: [UInt8].self)
+      defer { continuation.finish() }
+      continuation.yield([1, 2, 3])
+      var request = try Request(server.url(), method: .put, body: .sequence(chunks))
+      request.expectsContinue = expectsContinue
+      let error = try await failure { [request] in try await session.data(for: request) }
+      #expect(error.code == .timedOut)
+      #expect(error.message.contains("the body of the request had nothing to send"), "\(error)")
+      #expect(error.message.contains(setting), "\(error)")
+      #expect(await server.hasPlayed(1))
+    }
+  }
+
+  /// The body is there, and the server does not take it.
+  @Test func lateServerIsNotTheBodysFault() async throws {
+    try await withScript([[.readHead, .stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.short }) {
+      session, server in
+      let chunk = [UInt8](repeating: 1, count: 1 << 20)
+      let request = try Request(
+        server.url(), method: .put,
+        body: .stream(length: nil, isReplayable: true) { BodyStream([[UInt8]](repeating: chunk, count: 32)) })
+      let error = try await failure { try await session.data(for: request) }
+      #expect(error.code == .timedOut && error.phase == .send)
+      #expect(!error.message.contains("nothing to send"), "\(error)")
+    }
+  }
+
   @Test(arguments: [false, true]) func firstByte(_ isSecure: Bool) async throws {
     try await withScript(
       [[.readHead, .stall(nil)]], isSecure: isSecure, configure: { $0.firstByteTimeout = Self.short }

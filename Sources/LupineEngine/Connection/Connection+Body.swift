@@ -75,6 +75,12 @@ extension Connection {
     return false
   }
 
+  /// All that the producer of the body gave has been sent, and the server, which waits for the rest, has not answered.
+  var isWaitingForBody: Bool {
+    guard exchange.receiving == .head, case .stream(let channel, _, _) = body else { return false }
+    return channel.isAwaited
+  }
+
   /// The rest of the body will not be sent.
   func stopBody() {
     body.abandon()

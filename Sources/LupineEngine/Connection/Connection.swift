@@ -429,7 +429,8 @@ final class Connection: ReadinessHandler, TimerHandler {
       // The idle deadline passes in whatever phase is under way.
       let missed = phase == .receive ? currentPhase(of: transfer) : phase
       // A write that failed while the socket stayed open says more than the silence after it.
-      fail(writeError.map { .io($0) } ?? .deadline(missed), missed)
+      let error = isWaitingForBody ? EngineError.bodyDeadline(DeadlineLimit(phase)) : .deadline(missed)
+      fail(writeError.map { .io($0) } ?? error, missed)
     }
   }
 

@@ -116,6 +116,9 @@ package final class BodyChannel: Sendable {
     return next
   }
 
+  /// `next` said `.empty`, and nothing has come since.
+  var isAwaited: Bool { state.withLock { $0.consumerWaits } }
+
   /// Nobody will read any more: a blocked writer is told, and later ones at once.
   package func close() {
     let (writer, onClose): ((@Sendable (Bool) -> Void)?, (@Sendable () -> Void)?) = state.withLock { state in

@@ -5,6 +5,20 @@ package enum TransferPhase: String, Hashable, Sendable, CaseIterable {
   case poolWait, resolve, connect, proxy, tls, send, awaitContinue, firstByte, receive, total
 }
 
+/// The limits of `Deadlines` that can pass while a body is sent.
+package enum DeadlineLimit: Hashable, Sendable {
+  case idle, send, total
+
+  init(_ phase: TransferPhase) {
+    self =
+      switch phase {
+      case .total: .total
+      case .send: .send
+      default: .idle
+      }
+  }
+}
+
 /// Time limits of a request (those of a connection are the pool's), in nanoseconds on the monotonic clock; nil means none. Each expiry is its own typed error.
 package struct Deadlines: Equatable, Sendable {
   /// Waiting for a connection. Default none.

@@ -76,6 +76,17 @@ extension SessionError {
       )
     case .poolClosed: (.sessionInvalidated, "the session was invalidated")
     case .deadline(let phase): (.timedOut, "the deadline of phase \(phase.rawValue) passed")
+    case .bodyDeadline(let limit): (.timedOut, "the body of the request had nothing to send \(when(limit))")
+    }
+  }
+
+  private static func when(_ limit: DeadlineLimit) -> String {
+    switch limit {
+    case .idle:
+      "for as long as nothing may move (SessionConfiguration.timeoutIntervalForRequest, Request.timeoutInterval)"
+    case .send: "when the time for sending was over (SessionConfiguration.sendTimeout)"
+    case .total:
+      "when the time of the task was over (SessionConfiguration.timeoutIntervalForResource, Request.totalTimeout)"
     }
   }
 
@@ -96,6 +107,8 @@ extension SessionError {
       )
     case .tunnel(.refused(let refusal)):
       (.proxyRefused, "the proxy opened no tunnel: it answered CONNECT with status \(refusal.status)")
+    case .tunnel(.wire(let error)) where error.reason.isLimit:
+      (.proxyFailed, "the proxy's answer to CONNECT exceeds a limit of SessionConfiguration.wireLimits: \(error)")
     case .tunnel(.wire(let error)): (.proxyFailed, "the proxy's answer to CONNECT breaks HTTP/1.1: \(error)")
     case .tunnel(.badRequest(let error)): (.badRequest, "CONNECT would break HTTP framing: \(error)")
     case .tunnel(.credentials(let text)), .credentials(let text):
@@ -107,8 +120,6 @@ extension SessionError {
 
   private static func translate(_ error: SOCKS5Error) -> (Code, String) {
     switch error {
-    case .tunnel(.wire(let error)) where error.reason.isLimit:
-      (.proxyFailed, "the proxy's answer to CONNECT exceeds a limit of SessionConfiguration.wireLimits: \(error)")
     case .nameLength(let count): (.badURL, "SOCKS5 carries host names of 1 to 255 bytes; this one has \(count)")
     case .userLength, .passwordLength:
       (.cannotAuthenticate, "SOCKS5 carries users and passwords of at most 255 bytes")
@@ -125,6 +136,8 @@ extension SessionError {
     case .truncatedHead, .truncatedBody, .truncatedChunkedBody:
       (.truncatedResponse, "the response ended early: \(error)")
     case .closedBeforeResponse: (.connectionLost, "the server closed the connection without a response")
+    case let reason where reason.isLimit:
+      (.badResponse, "the response exceeds a limit of SessionConfiguration.wireLimits: \(error)")
     default: (.badResponse, "the response breaks HTTP/1.1: \(error)")
     }
   }
@@ -136,8 +149,6 @@ extension SessionError {
     case .untrusted(.pinMismatch(let found)):
       (
         .serverCertificateUntrusted,
-    case let reason where reason.isLimit:
-      (.badResponse, "the response exceeds a limit of SessionConfiguration.wireLimits: \(error)")
         "none of the server's public keys is pinned; it has \(ServerTrust.describe(keys: found))"
       )
     case .untrusted(let problem): (.serverCertificateUntrusted, "the server's certificate is not trusted: \(problem)")
