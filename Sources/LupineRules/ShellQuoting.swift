@@ -1,7 +1,8 @@
 /// Words of a shell command (POSIX sh; bash, dash, ksh and zsh agree on all that is used here), for any bytes.
 ///
 /// Three forms: as it is, in single quotes, or, where there are control characters, characters that hide or reorder text, or bytes that are no
-/// UTF-8, `"$(printf '...')"` with those in octal. Not `$'...'`: dash, which is Debian's sh, does not know it.
+/// UTF-8, `"$(printf '...')"` with those in octal. Not `$'...'`: dash, which is Debian's sh, does not know it. Line ends at the end of an
+/// argument are the one control character that stands as it is: shells take them off what a command prints.
 package enum ShellQuoting {
   /// One argument; nil if it holds NUL, which no argument can.
   package static func argument(_ bytes: [UInt8]) -> String? {
@@ -12,6 +13,7 @@ package enum ShellQuoting {
     if isPrintable(bytes) { return inSingleQuotes(bytes[...]) }
     // The shell takes line ends off the end of what a command prints.
     let end = bytes.lastIndex { $0 != UInt8(ascii: "\n") }.map { $0 + 1 } ?? 0
+    if isPrintable(bytes[..<end]) { return inSingleQuotes(bytes[...]) }
     let rest = bytes[end...]
     return "\"$(printf \(printfFormat(Array(bytes[..<end]))))\"" + (rest.isEmpty ? "" : inSingleQuotes(rest))
   }
@@ -21,10 +23,10 @@ package enum ShellQuoting {
     argument(Array(text.utf8).filter { $0 != 0 }) ?? "''"
   }
 
-  /// Whether the bytes can be shown as they are: UTF-8 without controls (but line ends) and without characters that hide or reorder text.
-  package static func isPrintable(_ bytes: [UInt8]) -> Bool {
+  /// Whether the bytes can be shown as they are: UTF-8 without controls and without characters that hide or reorder text.
+  package static func isPrintable(_ bytes: some Collection<UInt8>) -> Bool {
     guard let text = String(validating: bytes, as: UTF8.self) else { return false }
-    return text.unicodeScalars.allSatisfy { $0 == "\n" || !InvisibleText.isUnsafe($0) }
+    return !text.unicodeScalars.contains(where: InvisibleText.isUnsafe)
   }
 
   /// The format, in single quotes, with which `printf` writes exactly these bytes, NUL included.
@@ -55,6 +57,7 @@ package enum ShellQuoting {
     // A quote would end the format; "!" calls up bash's history even here; a format that begins with "-" is an option.
     case "'", "!": octal(bytes[0], into: &result)
     case "-" where isFirst: octal(bytes[0], into: &result)
+    case "\n": result += "\\n".utf8
     case _ where InvisibleText.isUnsafe(scalar): for byte in bytes { octal(byte, into: &result) }
     default: result += bytes
     }

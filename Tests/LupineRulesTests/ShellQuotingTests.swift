@@ -6,7 +6,8 @@ import Testing
     ("", "''"), ("plain-1.2/x:@%+=,_", "plain-1.2/x:@%+=,_"), ("=cmd", "'=cmd'"), ("a b", "'a b'"),
     ("it's", #"'it'\''s'"#),
     ("~", "'~'"), ("$HOME `x` \\ ! *?[]{}()<>|&;#\"", "'$HOME `x` \\ ! *?[]{}()<>|&;#\"'"), ("é😀", "'é😀'"),
-    ("a\nb", "'a\nb'"), ("a\tb!'%\\", #""$(printf 'a\011b\041\047%%\\')""#), ("\u{1b}", #""$(printf '\033')""#),
+    ("a\nb", #""$(printf 'a\nb')""#), ("a\n", "'a\n'"), ("a\tb!'%\\", #""$(printf 'a\011b\041\047%%\\')""#),
+    ("\u{1b}", #""$(printf '\033')""#),
     ("-\u{7}\n\n", #""$(printf '\055\007')"'"# + "\n\n'"), ("\u{202e}x", #""$(printf '\342\200\256x')""#),
   ]) func arguments(_ text: String, _ quoted: String) {
     #expect(ShellQuoting.argument(Array(text.utf8)) == quoted)

@@ -15,7 +15,7 @@ package struct TransferRecord: Sendable {
 
   /// Whether the connection had served another request before.
   package var reusedConnection = false
-  /// Times that the request was sent again because a reused connection had died.
+  /// Times that the request was sent again: a reused connection had died, 417 refused its expectation, or a proxy answered with 407.
   package var retries = 0
   package var requestHeadBytes = 0
   package var requestBodyBytes: Int64 = 0

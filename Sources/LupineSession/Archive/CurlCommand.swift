@@ -7,8 +7,9 @@ extension Request {
   /// The same request as a command for a shell, with curl (7.52 or later): method, URL, fields, body, redirects, decoding, timeouts, and what
   /// the configuration says of TLS, of proxies and of where to connect.
   ///
-  /// Every argument is quoted for POSIX shells, whatever bytes it holds; control characters never appear as they are. A body that cannot
-  /// be written down, because a program makes it, is read from the command's standard input, and a comment says so.
+  /// Every argument is quoted for POSIX shells, whatever bytes it holds; control characters never appear as they are, but for line ends at
+  /// the end of a path or a password, which no shell takes otherwise. A body that cannot be written down, because a program makes it, is
+  /// read from the command's standard input, and a comment says so.
   ///
   /// - Parameters:
   ///   - redactingSecrets: leave out credentials and cookies, in fields, URLs and options; the body is written as it is. Default true.

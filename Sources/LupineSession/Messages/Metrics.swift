@@ -178,7 +178,8 @@ public final class TransactionMetrics: Sendable {
 
   /// Whether the connection had served another request before.
   public var isReusedConnection: Bool { record.reusedConnection }
-  /// Times the request was sent again because a reused connection had died, or because 417 refused its expectation.
+  /// Times the request was sent again: because a reused connection had died, because 417 refused its expectation, or because a proxy wanted
+  /// to know who is asking (407).
   public var retryCount: Int { record.retries }
   /// Whether a proxy is on the way.
   public var isProxyConnection: Bool { record.connection?.isProxied ?? false }
@@ -222,16 +223,16 @@ public final class TransactionMetrics: Sendable {
 
   /// The phases that happened, in order, and `total` at last. What happened before the exchange was asked for is left out of them, so that
   /// their lengths together never exceed the whole.
+  ///
+  /// A phase that did not come to its end lasts until the next began, or the exchange ended: of a request that was answered before it had
+  /// gone in full, `send` lasts until the first byte of the response. What came while a request was being sent in full is not counted
+  /// twice: `receive` begins where `send` ends.
   public var phases: [Phase] {
     func phase(_ name: String, _ start: Int64?, _ end: Int64?) -> Phase? {
       guard let start, let end else { return nil }
       let begin = max(start, fetchStart)
       return Phase(name: name, start: begin, end: max(begin, end))
     }
-  ///
-  /// A phase that did not come to its end lasts until the next began, or the exchange ended: of a request that was answered before it had
-  /// gone in full, `send` lasts until the first byte of the response. What came while a request was being sent in full is not counted
-  /// twice: `receive` begins where `send` ends.
     let unanswered = responseStart == nil && statusCode == nil ? responseEnd : nil
     return [
       phase("wait", fetchStart, resolveStart ?? connectStart ?? requestStart ?? unanswered),

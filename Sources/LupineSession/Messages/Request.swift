@@ -46,7 +46,8 @@ public struct Request: Sendable {
   package var parsedURL: ParsedURL
   /// The method. Default GET.
   public var method: HTTPRequest.Method
-  /// The fields. `Host` and the framing fields are made from the URL and the body; one given here must agree with them.
+  /// The fields. `Host` and the framing fields are made from the URL and the body. A `Host` given here goes to the first origin as it
+  /// is, whatever the URL says; framing fields must agree with the body.
   public var fields: HTTPFields { didSet { encodedFields = nil } }
   /// The encoded form of `fields`, shared with other requests that have the same; nil once they change. Set it after `fields`.
   package var encodedFields: EncodedFields?

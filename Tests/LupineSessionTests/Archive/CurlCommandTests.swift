@@ -163,7 +163,11 @@ import Testing
     }
     let arguments = try words.map { try #require(ShellQuoting.argument($0)) }
     for argument in arguments {
-      #expect(argument.unicodeScalars.allSatisfy { $0 == "\n" || !InvisibleText.isUnsafe($0) })
+      // Only line ends at the end, which no shell lets a command print.
+      var shown = argument[...]
+      if shown.hasSuffix("\n'") { shown.removeLast() }
+      while shown.hasSuffix("\n") { shown.removeLast() }
+      #expect(shown.unicodeScalars.allSatisfy { !InvisibleText.isUnsafe($0) })
     }
     for start in stride(from: 0, to: words.count, by: 100) {
       let end = min(words.count, start + 100)
