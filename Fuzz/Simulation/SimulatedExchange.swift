@@ -225,7 +225,7 @@ final class SimulatedExchange: TransferHandler {
       let mayRepeat = caller.isRepeatable && metrics.reusedConnection && metrics.retries < 6
       check(!(isSilent && mayRepeat), "not sent again although its connection had only died of age: \(failure)")
     case .bodyProducer: check(caller.producerFails, "its body was whole")
-    case .tooManyWaiters, .unsolicitedBytes, .wire, .content, .resolve, .connect, .deadline: break
+    case .tooManyWaiters, .unsolicitedBytes, .wire, .content, .resolve, .connect, .deadline, .bodyDeadline: break
     default: check(false, "of this there was no question: \(failure)")
     }
   }

@@ -1,8 +1,8 @@
 /// Words of a shell command (POSIX sh; bash, dash, ksh and zsh agree on all that is used here), for any bytes.
 ///
 /// Three forms: as it is, in single quotes, or, where there are control characters, characters that hide or reorder text, or bytes that are no
-/// UTF-8, `"$(printf '...')"` with those in octal. Not `$'...'`: dash, which is Debian's sh, does not know it. Line ends at the end of an
-/// argument are the one control character that stands as it is: shells take them off what a command prints.
+/// UTF-8, `"$(printf '...')"` with those in octal, line ends as `\n`. Not `$'...'`: dash, which is Debian's sh, does not know it. Line ends
+/// at the end of an argument are the one control character that stands as it is: shells take them off what a command prints.
 package enum ShellQuoting {
   /// One argument; nil if it holds NUL, which no argument can.
   package static func argument(_ bytes: [UInt8]) -> String? {

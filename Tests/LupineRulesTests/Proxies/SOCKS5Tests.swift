@@ -14,6 +14,7 @@ import Testing
 
   private static let connect = "send [5, 1, 0, 3, 1, 104, 1, 187]"
   private static let login = "send [1, 1, 117, 1, 112]"
+  private static func say(_ error: SOCKS5Error) -> String { "\(error)" }
   private static func reply(_ code: UInt8) -> [UInt8] { [5, 0, 5, code, 0, 1, 0, 0, 0, 0, 0, 0] }
 
   static let cases: [Case] = [
@@ -27,25 +28,25 @@ import Testing
       name: "password", hasSecret: true, answer: [5, 2, 1, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0],
       log: [login, connect, "established 14"]),
     Case(name: "password not wanted", hasSecret: true, answer: reply(0), log: [connect, "established 12"]),
-    Case(name: "wrong password", hasSecret: true, answer: [5, 2, 1, 1], log: [login, "credentialsRefused(1)"]),
-    Case(name: "password version", hasSecret: true, answer: [5, 2, 5, 0], log: [login, "wrongVersion(5)"]),
-    Case(name: "method not offered", answer: [5, 2], log: ["methodNotOffered(2)"]),
-    Case(name: "GSSAPI", hasSecret: true, answer: [5, 1], log: ["methodNotOffered(1)"]),
-    Case(name: "no method", answer: [5, 255], log: ["noAcceptableMethod"]),
-    Case(name: "HTTP", answer: Array("HTTP/1.1 400".utf8), log: ["wrongVersion(72)"]),
-    Case(name: "SOCKS4", answer: [0, 90], log: ["wrongVersion(0)"]),
-    Case(name: "reply's version", answer: [5, 0, 4, 0], log: [connect, "wrongVersion(4)"]),
-    Case(name: "address type", answer: [5, 0, 5, 0, 0, 2], log: [connect, "unknownAddressType(2)"]),
+    Case(name: "wrong password", hasSecret: true, answer: [5, 2, 1, 1], log: [login, say(.credentialsRefused(1))]),
+    Case(name: "password version", hasSecret: true, answer: [5, 2, 5, 0], log: [login, say(.wrongVersion(5))]),
+    Case(name: "method not offered", answer: [5, 2], log: [say(.methodNotOffered(2))]),
+    Case(name: "GSSAPI", hasSecret: true, answer: [5, 1], log: [say(.methodNotOffered(1))]),
+    Case(name: "no method", answer: [5, 255], log: [say(.noAcceptableMethod)]),
+    Case(name: "HTTP", answer: Array("HTTP/1.1 400".utf8), log: [say(.wrongVersion(72))]),
+    Case(name: "SOCKS4", answer: [0, 90], log: [say(.wrongVersion(0))]),
+    Case(name: "reply's version", answer: [5, 0, 4, 0], log: [connect, say(.wrongVersion(4))]),
+    Case(name: "address type", answer: [5, 0, 5, 0, 0, 2], log: [connect, say(.unknownAddressType(2))]),
     Case(name: "cut", answer: [5, 0, 5, 0, 0, 1, 0], log: [connect]),
-    Case(name: "1", answer: reply(1), log: [connect, "refused(generalFailure)"]),
-    Case(name: "2", answer: reply(2), log: [connect, "refused(notAllowed)"]),
-    Case(name: "3", answer: reply(3), log: [connect, "refused(networkUnreachable)"]),
-    Case(name: "4", answer: reply(4), log: [connect, "refused(hostUnreachable)"]),
-    Case(name: "5", answer: reply(5), log: [connect, "refused(connectionRefused)"]),
-    Case(name: "6", answer: reply(6), log: [connect, "refused(timeToLiveExpired)"]),
-    Case(name: "7", answer: reply(7), log: [connect, "refused(commandNotSupported)"]),
-    Case(name: "8", answer: reply(8), log: [connect, "refused(addressTypeNotSupported)"]),
-    Case(name: "99", answer: reply(99), log: [connect, "refused(other(99))"]),
+    Case(name: "1", answer: reply(1), log: [connect, say(.refused(.generalFailure))]),
+    Case(name: "2", answer: reply(2), log: [connect, say(.refused(.notAllowed))]),
+    Case(name: "3", answer: reply(3), log: [connect, say(.refused(.networkUnreachable))]),
+    Case(name: "4", answer: reply(4), log: [connect, say(.refused(.hostUnreachable))]),
+    Case(name: "5", answer: reply(5), log: [connect, say(.refused(.connectionRefused))]),
+    Case(name: "6", answer: reply(6), log: [connect, say(.refused(.timeToLiveExpired))]),
+    Case(name: "7", answer: reply(7), log: [connect, say(.refused(.commandNotSupported))]),
+    Case(name: "8", answer: reply(8), log: [connect, say(.refused(.addressTypeNotSupported))]),
+    Case(name: "99", answer: reply(99), log: [connect, say(.refused(.other(99)))]),
   ]
 
   @Test(arguments: cases) func everySplitSaysTheSame(_ one: Case) throws {
@@ -68,7 +69,7 @@ import Testing
         do {
           step = try machine.receive(piece.span, &offset)
         } catch {
-          return log + ["\(error)".replacing("LupineRules.SOCKS5Reply.", with: "")]
+          return log + [say(error)]
         }
         if step == .needMore { break }
         if case .send(let bytes) = step { log.append("send \(bytes)") }
