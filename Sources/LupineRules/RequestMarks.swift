@@ -1,23 +1,23 @@
-/// What the fields of a request say to whoever carries it.
-package struct RequestMarks: OptionSet, Hashable, Sendable {
-  package let rawValue: UInt8
+/// What the fields of a request say to whoever carries it. Not an option set: the algebra of one of another module is not specialised, which cost every
+/// request 800 instructions.
+package struct RequestMarks: Hashable, Sendable {
+  /// The server will notice a repetition; see `RetryRule.isIdempotencyKey`.
+  package var hasIdempotencyKey = false
+  /// Nothing more is sent over the connection: `close` among the options of a `Connection` field (RFC 9112 section 9.6).
+  package var closesConnection = false
 
-  package init(rawValue: UInt8) {
-    self.rawValue = rawValue
+  package init(hasIdempotencyKey: Bool = false, closesConnection: Bool = false) {
+    self.hasIdempotencyKey = hasIdempotencyKey
+    self.closesConnection = closesConnection
   }
 
-  /// The server will notice a repetition; see `RetryRule.isIdempotencyKey`.
-  package static let idempotencyKey = RequestMarks(rawValue: 1)
-  /// Nothing more is sent over the connection: `close` among the options of a `Connection` field (RFC 9112 section 9.6).
-  package static let closesConnection = RequestMarks(rawValue: 2)
-
-  /// What one field says.
-  package static func of(_ name: String, _ value: String) -> RequestMarks {
+  /// Takes what one more field says.
+  package mutating func note(_ name: String, _ value: String) {
     // Asked for every field of many requests: most names end here.
     switch name.utf8.count {
-    case 10: name.lowercased() == "connection" && hasClose(value) ? .closesConnection : []
-    case 15, 17: RetryRule.isIdempotencyKey(name) ? .idempotencyKey : []
-    default: []
+    case 10: if name.lowercased() == "connection", Self.hasClose(value) { closesConnection = true }
+    case 15, 17: if RetryRule.isIdempotencyKey(name) { hasIdempotencyKey = true }
+    default: break
     }
   }
 

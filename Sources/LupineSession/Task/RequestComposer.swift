@@ -21,9 +21,9 @@ final class RequestComposer: Sendable {
     self.accept = accept
     self.additionalFields = additionalFields
     self.acceptsCompressedContent = acceptsCompressedContent
-    closesConnections = additionalFields.contains {
-      RequestMarks.of($0.name.rawName, $0.value).contains(.closesConnection)
-    }
+    var marks = RequestMarks()
+    for field in additionalFields { marks.note(field.name.rawName, field.value) }
+    closesConnections = marks.closesConnection
     var fields: [(name: String, value: String)] = []
     if let userAgent { fields.append(("User-Agent", userAgent)) }
     if let accept { fields.append(("Accept", accept)) }
@@ -233,11 +233,13 @@ struct ComposedFields: Sendable {
   var marks: RequestMarks { encoded?.marks ?? computedMarks }
 
   private var computedMarks: RequestMarks {
-    guard !isDefault else { return [] }
+    var marks = RequestMarks()
+    guard !isDefault else { return marks }
     let fields = fields
     // A key of the session's would be the same for every request, and say nothing of any.
-    let session = composer.closesConnections && !fields.contains(.connection) ? RequestMarks.closesConnection : []
-    return fields.reduce(session) { $0.union(.of($1.name.rawName, $1.value)) }
+    marks.closesConnection = composer.closesConnections && !fields.contains(.connection)
+    for field in fields { marks.note(field.name.rawName, field.value) }
+    return marks
   }
 }
 
