@@ -286,10 +286,10 @@ package final class TLSConnection {
     }
   }
 
-  /// The transport ended. Some servers hang up on sessions that they gave out, or what is before them does; whoever has shown its
-  /// certificates did not take one, and ends for another reason.
+  /// The transport ended. Some servers hang up on sessions that they gave out, or what is before them does; whoever has answered anything
+  /// ends for another reason.
   func refuseUnansweredSession() {
-    guard resumable != nil, trustReport == nil, let sessions = options?.sessions, let key = sessionKey else { return }
+    guard resumable != nil, !sawFirstByte, let sessions = options?.sessions, let key = sessionKey else { return }
     sessions.refuse(key, now: options?.now ?? Int64(time(nil)))
   }
 }

@@ -34,7 +34,8 @@ import Testing
           key: PoolKey(ConnectionIdentity(host: "h", serverName: "localhost", port: 443, tls: policy)), method: "GET",
           head: plain.head, context: RequestContext(), deadlines: deadlines))
       // The policy is read on a file thread.
-      while request.isEmpty, drive.outcomes.isEmpty {
+      let end = EventLoop.monotonicNow().advanced(byNanoseconds: 30 * SlowRecordTests.second)
+      while request.isEmpty, drive.outcomes.isEmpty, EventLoop.monotonicNow() < end {
         drive.settle()
         if !request.isEmpty { break }
         deliver(takeOutput()[...])

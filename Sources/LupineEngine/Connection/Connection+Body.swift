@@ -77,7 +77,9 @@ extension Connection {
 
   /// All that the producer of the body gave has been sent, and the server, which waits for the rest, has not answered.
   var isWaitingForBody: Bool {
-    guard exchange.receiving == .head, case .stream(let channel, _, _) = body else { return false }
+    guard exchange.receiving == .head, case .stream(let channel, let remaining, _) = body, remaining != 0 else {
+      return false
+    }
     return channel.isAwaited
   }
 
