@@ -161,9 +161,9 @@ import Testing
       [[.readHead] + (expectsContinue ? [.send("HTTP/1.1 100 Continue\r\n\r\n")] : []) + [.stall(nil)]],
       configure: {
         switch setting {
-        case "timeoutIntervalForRequest": $0.timeoutIntervalForRequest = Self.short
-        case "timeoutIntervalForResource": $0.timeoutIntervalForResource = Self.short
-        default: $0.sendTimeout = Self.short
+        case "timeoutIntervalForRequest": $0.timeoutIntervalForRequest = .seconds(1)
+        case "timeoutIntervalForResource": $0.timeoutIntervalForResource = .seconds(1)
+        default: $0.sendTimeout = .seconds(1)
         }
       }
     ) { session, server in
@@ -182,7 +182,7 @@ import Testing
 
   /// The body is there, and the server does not take it.
   @Test func lateServerIsNotTheBodysFault() async throws {
-    try await withScript([[.readHead, .stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.short }) {
+    try await withScript([[.readHead, .stall(nil)]], configure: { $0.timeoutIntervalForRequest = .seconds(1) }) {
       session, server in
       let chunk = [UInt8](repeating: 1, count: 1 << 20)
       let request = try Request(

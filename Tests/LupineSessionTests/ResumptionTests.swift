@@ -55,8 +55,8 @@ import Testing
         $0.proxy = .proxy(proxy)
       }
       if hangUp == .silence {
-        $0.tlsTimeout = .seconds(1)
-        $0.proxyTimeout = .seconds(1)
+        $0.tlsTimeout = .seconds(2)
+        $0.proxyTimeout = .seconds(2)
       }
     } _: { session in
       try await session.expect("hi", from: url)

@@ -117,10 +117,10 @@ struct CurlCommand {
     for field in request.fields { addField(field) }
     for field in configuration.additionalFields where !request.fields.contains(field.name) { addField(field) }
     if !contains(.accept), configuration.accept != "*/*" {
-      add("--header", configuration.accept.map { "Accept: \($0)" } ?? "Accept:")
+      add("--header", configuration.accept.map { $0.isEmpty ? "Accept;" : "Accept: \($0)" } ?? "Accept:")
     }
     if !contains(.userAgent) {
-      add("--header", configuration.userAgent.map { "User-Agent: \($0)" } ?? "User-Agent:")
+      add("--header", configuration.userAgent.map { $0.isEmpty ? "User-Agent;" : "User-Agent: \($0)" } ?? "User-Agent:")
     }
     if request.acceptsCompressedContent ?? configuration.acceptsCompressedContent, !contains(.acceptEncoding) {
       let codings = contains(.range) ? "identity" : ContentCodings.acceptEncoding

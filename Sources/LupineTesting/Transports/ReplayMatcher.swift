@@ -17,6 +17,17 @@ struct ReplayMatcher: Sendable {
   private static let volatile: Set<String> = [
     "user-agent", "date", "content-length", "transfer-encoding", "expect", "connection",
   ]
+  /// Whether fields that a session adds from its storages have to be there, or not, as they were.
+  private var isExact = false
+
+  init(isStrict: Bool) { self.isStrict = isStrict }
+
+  var exact: ReplayMatcher {
+    var exact = self
+    exact.isExact = true
+    return exact
+  }
+
   /// What a session adds from its storages, which need not hold what they held when the request was recorded.
   private static let stored: Set<String> = ["cookie", "authorization", "if-none-match", "if-modified-since"]
 
@@ -65,8 +76,9 @@ struct ReplayMatcher: Sendable {
       switch (recorded[name], actual[name]) {
       case (let left?, let right?):
         guard matches(left, right) else { return .rest("the field \(name) has another value") }
-      case (nil, _) where !Self.stored.contains(name): return .rest("it has a field \(name), which was not recorded")
-      case (_, nil) where !Self.stored.contains(name): return .rest("it has no field \(name)")
+      case (nil, _) where isExact || !Self.stored.contains(name):
+        return .rest("it has a field \(name), which was not recorded")
+      case (_, nil) where isExact || !Self.stored.contains(name): return .rest("it has no field \(name)")
       default: break
       }
     }

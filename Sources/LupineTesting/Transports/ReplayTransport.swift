@@ -105,24 +105,26 @@ public final class ReplayTransport: Transport {
         state.isPlayed[state.next] = true
         return .success(state.next)
       case .any:
-        var last: Int?
         var nearest: String?
-        for index in entries.indices where !state.isPlayed[index] || repeats {
-          switch matcher.difference(entries[index].request, request, body) {
-          case .line: continue
-          case .rest(let what):
-            nearest = nearest ?? what
-            continue
-          case nil: last = index
+        // One that had what the session's storages add goes before one that only may have.
+        for matcher in matcher.isStrict ? [matcher.exact, matcher] : [matcher] {
+          var last: Int?
+          for index in entries.indices where !state.isPlayed[index] || repeats {
+            switch matcher.difference(entries[index].request, request, body) {
+            case .line: continue
+            case .rest(let what):
+              nearest = what
+              continue
+            case nil: last = index
+            }
+            if !state.isPlayed[index] { break }
           }
-          if !state.isPlayed[index] { break }
+          guard let last else { continue }
+          state.isPlayed[last] = true
+          return .success(last)
         }
-        guard let last else {
-          guard let nearest else { break }
-          return .failure(.differs(method: request.method, url: request.urlString, difference: nearest))
-        }
-        state.isPlayed[last] = true
-        return .success(last)
+        guard let nearest else { break }
+        return .failure(.differs(method: request.method, url: request.urlString, difference: nearest))
       }
       return .failure(.notRecorded(method: request.method, url: request.urlString))
     }

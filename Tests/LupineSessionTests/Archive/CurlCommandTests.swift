@@ -14,11 +14,11 @@ import Testing
     var request = try Request("https://user:pw@a.example/p?x=1#f")
     request.fields[.authorization] = "Bearer s3cret"
     #expect(
-      request.curlCommand()
+      request.curlCommand(configuration: .ephemeral)
         == "curl --header 'Authorization: Bearer [redacted]' --header 'User-Agent: Lupine/0.1' "
         + "--header 'Accept-Encoding: gzip, deflate' --compressed --location --max-redirs 20 --proto-redir '=https' "
         + "--http1.1 'https://a.example/p?x=1'")
-    #expect(request.curlCommand(redactingSecrets: false).contains("s3cret"))
+    #expect(request.curlCommand(redactingSecrets: false, configuration: .ephemeral).contains("s3cret"))
     request.redirects = .disabled
     request.method = .put
     request.totalTimeout = .milliseconds(1_500)
@@ -83,7 +83,7 @@ import Testing
     proxy.tls?.clientIdentity = .init(certificatePath: "c.pem", privateKeyPath: "k.pem", passphrase: "s3cret")
     var request = try Request("http://a.example/")
     request.proxy = .proxy(proxy, except: "*.b.example 10.0.0.0/8,c.example")
-    let command = request.curlCommand()
+    let command = request.curlCommand(configuration: .ephemeral)
     for part in [
       "--noproxy b.example,10.0.0.0/8,c.example", "--proxy-basic", "--proxytunnel", "--proxy-header 'User-Agent: us'",
       "--proxy-insecure", "--proxy-cert c.pem", "--proxy-key k.pem", "--proxy-pass '[redacted]'",
@@ -100,15 +100,18 @@ import Testing
     ]
     for (configuration, part) in configurations {
       request.proxy = configuration
-      let command = request.curlCommand()
+      let command = request.curlCommand(configuration: .ephemeral)
       #expect(command.contains(part), "\(part) is not in \(command)")
       #expect(command.contains("--proxy ") == part.contains("--proxy "))
     }
     proxy.credential = bearer
     request.proxy = .proxy(proxy)
-    #expect(request.curlCommand().contains("--proxy-header 'Proxy-Authorization: Bearer [redacted]'"))
     #expect(
-      request.curlCommand(redactingSecrets: false).contains("--proxy-header 'Proxy-Authorization: Bearer t0ken'"))
+      request.curlCommand(configuration: .ephemeral).contains("--proxy-header 'Proxy-Authorization: Bearer [redacted]'")
+    )
+    #expect(
+      request.curlCommand(redactingSecrets: false, configuration: .ephemeral).contains(
+        "--proxy-header 'Proxy-Authorization: Bearer t0ken'"))
     var configuration = SessionConfiguration()
     configuration.unixSocketPath = "/run/s"
     #expect(!request.curlCommand(configuration: configuration).contains("proxy"))
@@ -128,7 +131,8 @@ import Testing
     var request = try Request("http://a.example/x")
     request.proxy = .proxy(proxy)
     try await withSession(ports: [server.port]) { session in try await session.expect("hi", from: request) }
-    let output = try Self.run("/bin/sh", Self.silent(request.curlCommand(redactingSecrets: false)))
+    let output = try Self.run(
+      "/bin/sh", Self.silent(request.curlCommand(redactingSecrets: false, configuration: .ephemeral)))
     #expect(output.status == 0 && String(decoding: output.bytes, as: UTF8.self) == "hi")
     let heads = server.recordedRequests
     try #require(heads.count == (tunnels ? 4 : 2))
@@ -268,7 +272,7 @@ import Testing
     try await withServer { session, server in
       let request = try test.make(server.url("/echo"), scratch.path)
       let (body, _) = try await session.data(for: request)
-      let command = request.curlCommand(redactingSecrets: false)
+      let command = request.curlCommand(redactingSecrets: false, configuration: .ephemeral)
       let output = try Self.run("/bin/sh", Self.silent(command), input: test.input)
       #expect(output.status == 0, "\(test.name): \(command)")
       if request.method != .head { #expect(output.bytes == Array(body)) }

@@ -188,7 +188,7 @@ import Testing
       _ = try await session.data(for: request)
       let before = delegate.entries.count
       #expect(before == 0)
-      request.totalTimeout = .milliseconds(300)
+      request.totalTimeout = .seconds(1)
       await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
       #expect(server.requestCount == 1)
     }

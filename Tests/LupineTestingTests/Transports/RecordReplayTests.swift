@@ -260,6 +260,22 @@ import Testing
     #expect(try await send("1", "other") == nil)
   }
 
+  /// With and without what a storage adds, each gets its own, in whichever order they come.
+  @Test func exactMatchesGoFirst() async throws {
+    var recorded = archive(["http://a.example/me", "http://a.example/me"])
+    for index in 0..<2 {
+      recorded.entries[index].request.fields = [
+        .init("Host", "a.example"), .init("Accept", "*/*"), .init("Accept-Encoding", "gzip, deflate"),
+      ]
+    }
+    recorded.entries[1].request.fields.append(.init("Authorization", "Bearer [redacted]"))
+    let session = try Session(over: ReplayTransport(recorded, matching: .strict)) { $0.cookieStorage = CookieStorage() }
+    var request = try Request("http://a.example/me")
+    request.fields[.authorization] = "Bearer anything"
+    #expect(try await session.data(for: request).0 == Data("1".utf8))
+    #expect(try await session.text("http://a.example/me").0 == "0")
+  }
+
   @Test func browsersArchivesCanBePlayedAndNonsenseIsTyped() async throws {
     var recorded = archive(["https://a.example/", "https://a.example/bad"])
     recorded.entries[0].response?.httpVersion = "http/2.0"
@@ -267,7 +283,7 @@ import Testing
       .init(":status", "200"), .init("set-cookie", "a=1\nb=2"), .init("content-type", "text/plain"),
     ]
     recorded.entries[1].response?.fields = [.init("no name", "x")]
-    let session = try Session(over: ReplayTransport(recorded))
+    let session = try Session(over: ReplayTransport(recorded)) { $0.cookieStorage = CookieStorage() }
     let (_, response) = try await session.text("https://a.example/")
     #expect(response.head.fields.values(named: "set-cookie") == ["a=1", "b=2"])
     let error = try await failure { try await session.data(from: "https://a.example/bad") }
