@@ -93,6 +93,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     var cacheResponse: CacheResponse?
     /// Of batches: called behind the operation's own.
     var afterwards: [@Sendable () -> Void] = []
+
+    var tellsTheEnd: Bool { success != nil || failure != nil || completionBlock != nil || !afterwards.isEmpty }
   }
 
   struct Outcome: Sendable {
@@ -371,12 +373,15 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   func finished(wasExecuting: Bool) {
     // A file is closed before anybody is told; operations may be kept for long.
     _ = state.withLock { $0.transfer.body?.takeFile() }
-    let (group, queue, handlers) = state.withLock { state in
+    let (group, queue, handlers, core) = state.withLock { state in
       state.transfer.task = nil
       let handlers = state.handlers
       state.handlers = Handlers()
-      return (state.takeGroup(), state.settings.completionQueue ?? .main, handlers)
+      // A queue that nobody serves, as the main one of many programs, keeps it for handlers alone.
+      let core = handlers.tellsTheEnd ? nil : state.core.take()
+      return (state.takeGroup(), state.settings.completionQueue ?? .main, handlers, core)
     }
+    withExtendedLifetime(core) {}
     if wasExecuting { changed(\.isExecuting) }
     changed(\.isFinished)
     state.withLock { post(.operationDidFinish, &$0) }

@@ -91,10 +91,10 @@ package enum NetscapeCookieFile {
   private static let titles = ["# netscape http cookie file", "# http cookie file"]
 
   /// Whether a file is of this format: to be asked before it is written again, which keeps nothing that is no cookie. It is if any line is a
-  /// cookie, if it has the title, and if there is nothing in it but comments and empty lines; one of another format may have comments too.
+  /// cookie, if it has the title, and if there is nothing in it at all; a file of another format may be nothing but comments.
   package static func isOne(_ bytes: Span<UInt8>) -> Bool {
     let content = read(bytes, now: HTTPDate(seconds: 0))
-    if !content.records.isEmpty || content.problemCount == 0 { return true }
+    if !content.records.isEmpty || bytes.indices.allSatisfy({ [9, 10, 13, 32].contains(bytes[$0]) }) { return true }
     let end = bytes.firstIndex(of: UInt8(ascii: "\n"), in: 0..<bytes.count) ?? bytes.count
     guard end <= lineLimit, let line = bytes.text(0..<end)?.lowercased() else { return false }
     return titles.contains { line.hasPrefix($0) }

@@ -46,10 +46,12 @@ final class PartFile {
   static func path(for final: String) -> String {
     let name = name(final)
     let room = SafeFileName.maximumLength - freshRecordPath(".part").utf8.count
-    guard name.utf8.count > room else { return final + ".part" }
+    // What no file system takes in the end is refused at once.
+    guard (room + 1...SafeFileName.maximumLength).contains(name.utf8.count) else { return final + ".part" }
     let hash = ResumeHash.digest(Array(name.utf8).span).prefix(8)
     let ending = "-" + hash.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-    return String(final.dropLast(name.count)) + name.cut(toBytes: room - ending.utf8.count) + ending + ".part"
+    return String(decoding: final.utf8.dropLast(name.utf8.count), as: UTF8.self)
+      + name.cut(toBytes: room - ending.utf8.count) + ending + ".part"
   }
 
   /// Begins anew, whatever is there.

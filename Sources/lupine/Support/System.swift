@@ -333,7 +333,8 @@ enum FileSystem {
       return [name, part, PartFile.recordPath(part)].contains { Self.isTaken($0) }
     }
     guard isTaken(name) else { return name }
-    let dot = name.lastIndex(of: ".") ?? name.endIndex
+    // What is longer is no extension, and no room for a number.
+    let dot = name.lastIndex(of: ".").flatMap { name[$0...].utf8.count <= 32 ? $0 : nil } ?? name.endIndex
     for number in 1... {
       let ending = "-\(number)\(name[dot...])"
       let beginning = name[..<dot].cut(toBytes: max(1, SafeFileName.maximumLength - ending.utf8.count))

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Glibc
 
 /// A file that its owner alone may read, and that is there as a whole or not at all: it is written beside its place, and renamed.
 struct WholeFile: Sendable {
@@ -19,8 +20,17 @@ struct WholeFile: Sendable {
     stream = nil
     // A file that may not be written is not replaced either.
     if isRegular { try Self.named(target) { () throws(System.Failure) in _ = try OutputFile(reopening: target) } }
-    let trial = try Self.create(beside: target)
-    FileSystem.remove(trial.path)
+    do throws(System.Failure) {
+      let trial = try Self.create(beside: target)
+      FileSystem.remove(trial.path)
+    } catch {
+      guard isRegular, Self.keepsItsPlace(error) else { throw error }
+    }
+  }
+
+  /// Whether a file may be written and not replaced: in a directory of somebody else's, say, or one that is mounted by itself.
+  private static func keepsItsPlace(_ error: System.Failure) -> Bool {
+    [EACCES, EPERM, EBUSY, EROFS].contains(error.code)
   }
 
   /// Tells a failure by the name that the user knows.
@@ -46,6 +56,16 @@ struct WholeFile: Sendable {
   /// Puts the bytes into the place.
   func write(_ bytes: [UInt8]) throws(System.Failure) {
     if let stream { return try stream.write(bytes) }
+    let isThere = FileSystem.size(path) != nil
+    do throws(System.Failure) {
+      try replace(bytes)
+    } catch {
+      guard isThere, Self.keepsItsPlace(error) else { throw error }
+      try OutputFile(path, mode: 0o600).write(bytes)
+    }
+  }
+
+  private func replace(_ bytes: [UInt8]) throws(System.Failure) {
     let file = try Self.create(beside: path)
     do throws(System.Failure) {
       try file.write(bytes)
