@@ -229,12 +229,11 @@ struct ComposedFields: Sendable {
   /// What the request says of proxies; nil for almost every one.
   var proxy: ProxyConfiguration? { if let hop { hop.request.proxy } else { run.request.proxy } }
 
-  /// What the fields say to the engine.
-  var marks: RequestMarks { encoded?.marks ?? computedMarks }
+  /// What the fields say to the engine; nil where there are none, so that most requests make no value.
+  var marks: RequestMarks? { isDefault ? nil : encoded?.marks ?? computedMarks }
 
   private var computedMarks: RequestMarks {
     var marks = RequestMarks()
-    guard !isDefault else { return marks }
     let fields = fields
     // A key of the session's would be the same for every request, and say nothing of any.
     marks.closesConnection = composer.closesConnections && !fields.contains(.connection)

@@ -237,7 +237,7 @@ final class EngineTransport: Transport {
     return TransferRequest(
       key: key(for: request, through: way), method: request.method, head: head, headWithoutExpectation: plainHead,
       context: Self.context(of: request.method), body: body,
-      hasIdempotencyKey: marks.hasIdempotencyKey, closesConnection: marks.closesConnection,
+      hasIdempotencyKey: marks?.hasIdempotencyKey ?? false, closesConnection: marks?.closesConnection ?? false,
       deadlines: deadlines, decodesContent: request.decodesContent,
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default,
       forwardTarget: form.isAbsolute ? request.url.requestString : nil, takesLargePieces: request.takesLargePieces)

@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import LupineBase
 import LupineTesting
 import Synchronization
 import Testing
