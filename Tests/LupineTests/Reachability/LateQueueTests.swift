@@ -25,25 +25,15 @@ import Testing
     }
   }
 
-  /// A network with a default route.
-  private func network() -> NetworkTable {
-    var table = NetworkTable()
-    _ = table.apply(.link(NetworkLink(index: 1, name: "lo", hardware: 772, flags: 0x10049)))
-    let prefix = RoutePrefix(table: .main, destination: InternetAddress(v4: 0), length: 0)
-    let route = NetworkRoute(prefix: prefix, service: 0, metric: 0, type: 2, hops: [RouteHop(link: 1, flags: 0)])
-    _ = table.apply(.route(route, replaces: false))
-    return table
-  }
-
   /// Statuses that wait behind a queue that nobody runs come, in order, where the next one that is named is; a block is called on its own queue only.
   @Test func waitingStatusesMoveToTheQueueThatIsNamed() async throws {
     let (first, second) = (queue("first"), queue("second"))
     first.suspend()
     listen(on: first)
-    manager.networkChanged(network(), since: 0)
+    manager.networkChanged(.withDefaultRoute, since: 0)
     manager.networkChanged(NetworkTable(), since: 0)
     listen(on: second)
-    manager.networkChanged(network(), since: 0)
+    manager.networkChanged(.withDefaultRoute, since: 0)
     #expect(await until { told.all.count == 3 })
     #expect(told.all == ["3 on second", "0 on second", "3 on second"])
     first.resume()
@@ -57,7 +47,7 @@ import Testing
     let posted = NotificationRecorder(.networkReachabilityDidChange, object: manager)
     queue.suspend()
     listen(on: queue)
-    manager.networkChanged(network(), since: 0)
+    manager.networkChanged(.withDefaultRoute, since: 0)
     manager.stopMonitoring()
     queue.resume()
     queue.sync {}
@@ -72,7 +62,7 @@ import Testing
     let (before, queue) = (queue("before"), queue("later"))
     let posted = NotificationRecorder(.networkReachabilityDidChange, object: manager)
     manager.setReachabilityStatusChangeBlock(queue: before, nil)
-    manager.networkChanged(network(), since: 0)
+    manager.networkChanged(.withDefaultRoute, since: 0)
     before.sync {}
     #expect(posted.count == 1)
     listen(on: queue)

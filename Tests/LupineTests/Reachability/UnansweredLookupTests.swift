@@ -18,16 +18,6 @@ import Testing
 
   private func answers(_ new: SystemResolver.Answer) { answer.withLock { $0 = new } }
 
-  /// A network with a default route.
-  private func network() -> NetworkTable {
-    var table = NetworkTable()
-    _ = table.apply(.link(NetworkLink(index: 1, name: "lo", hardware: 772, flags: 0x10049)))
-    let prefix = RoutePrefix(table: .main, destination: InternetAddress(v4: 0), length: 0)
-    let route = NetworkRoute(prefix: prefix, service: 0, metric: 0, type: 2, hops: [RouteHop(link: 1, flags: 0)])
-    _ = table.apply(.route(route, replaces: false))
-    return table
-  }
-
   private static let found = SystemResolver.Answer.success([.v4(IPv4Address(192, 0, 2, 1), port: 0)])
 
   /// The status stays unknown, and they are asked again without any change of the network; what is known stays known likewise.
@@ -36,14 +26,14 @@ import Testing
     let manager = try manager()
     var told = manager.statuses.makeAsyncIterator()
     answers(.failure(error))
-    manager.networkChanged(network(), since: 0)
+    manager.networkChanged(.withDefaultRoute, since: 0)
     #expect(await eventually { timer.started == 1 })
     #expect(await told.next() == .unknown)
     answers(Self.found)
     timer.advance(by: .seconds(1))
     #expect(await told.next() == .reachableViaEthernet)
     answers(.failure(error))
-    manager.networkChanged(network(), since: 0)
+    manager.networkChanged(.withDefaultRoute, since: 0)
     #expect(await eventually { timer.started == 2 })
     #expect(manager.isReachable)
     answers(.failure(.notFound))
@@ -55,7 +45,7 @@ import Testing
   /// They are asked less and less often, up to once a minute.
   @Test func delaysGrow() async throws {
     let manager = try manager()
-    manager.networkChanged(network(), since: 0)
+    manager.networkChanged(.withDefaultRoute, since: 0)
     for (count, delay) in [1, 2, 4, 8, 16, 32, 60, 60].enumerated() {
       #expect(await eventually { timer.started == count + 1 })
       timer.advance(by: .seconds(delay) - .nanoseconds(1))
@@ -68,7 +58,7 @@ import Testing
   /// Without a way out nothing is reachable; after another change, or a stop, the lookup of before is not repeated.
   @Test func changesTakeThePlaceOfRepetitions() async throws {
     let manager = try manager()
-    manager.networkChanged(network(), since: 0)
+    manager.networkChanged(.withDefaultRoute, since: 0)
     #expect(await eventually { timer.started == 1 })
     manager.networkChanged(NetworkTable(), since: 0)
     #expect(await eventually { timer.started == 2 })
