@@ -203,16 +203,21 @@ package enum PoolWalk {
     let others = world.opening.count { world.keyOf[$0.connection] == key }
     let isLive = world.keyOf.values.count { $0 == key } > others
     let waiters = world.waiting.count { $0.key == key }
+    let earlier = world.waiting.count { $0.key == key && $0.waiter < opening.arrivals }
     let steps = world.machine.openFailed(opening.connection, now: world.now)
     if waiters <= others {
       precondition(steps.fail.isEmpty, "a waiter failed although enough openings are under way")
     } else if isLive {
       precondition(steps.fail.count == 1, "with a live connection one waiter fails")
+    } else if others == 0 {
+      precondition(
+        steps.fail.count == earlier, "not all failed who came before the opening, and had nothing else to wait for")
+    } else {
+      precondition(steps.fail.count <= waiters - others, "a waiter failed although an opening was under way for it")
+      precondition(!steps.fail.isEmpty || earlier == 0, "an opening failed, and nobody learnt it")
     }
+    precondition(isLive || !steps.fail.contains { $0 >= opening.arrivals }, "a waiter failed with an older opening")
     world.perform(steps)
-    precondition(
-      waiters <= others || isLive || !world.waiting.contains { $0.key == key && $0.waiter < opening.arrivals },
-      "a waiter outlived an opening that began after it came, and had nothing else to wait for")
   }
 
   private static func ask(_ world: inout World, key: UInt8, priority: TransferPriority) {

@@ -116,6 +116,37 @@ private final class Pool {
     #expect(machine.machine.waiting == 1)
   }
 
+  /// One dead server behind an address of several: the other openings are as many as those who are left to wait.
+  @Test func failedOpeningFailsOneWhileOthersAreUnderWay() throws {
+    for failing in 0..<6 {
+      let machine = Pool(limits: limits(perHost: 6, total: 6))
+      var openings = try (1...6).map { try #require(machine.ask("a", $0).1.open?.connection) }
+      let failed = machine.openFailed(openings.remove(at: failing), now: start)
+      #expect(failed.fail == [1])
+      #expect(failed.open == nil)
+      let served = openings.map { machine.opened($0, now: start).lease?.waiter }
+      #expect(served == [2, 3, 4, 5, 6])
+    }
+  }
+
+  /// Of those who have no opening of their own, one alone fails while an earlier opening is under way; without one, all do.
+  @Test func failedOpeningFailsManyOnlyWhenItWasTheEarliest() throws {
+    let machine = Pool(limits: limits(perHost: 2))
+    let first = try #require(machine.ask("a", 1).1.open?.connection)
+    let second = try #require(machine.ask("a", 2).1.open?.connection)
+    for waiter in 3...40 { _ = machine.ask("a", waiter) }
+    let third = machine.openFailed(second, now: start)
+    #expect(third.fail == [1])
+    let later = try #require(third.open?.connection)
+    let fourth = machine.openFailed(later, now: start)
+    #expect(fourth.fail == [2])
+    let last = try #require(fourth.open?.connection)
+    #expect(machine.openFailed(first, now: start).fail.isEmpty)
+    let answers = machine.openFailed(last, now: start)
+    #expect(answers.fail.count == 37)
+    #expect(machine.machine.waiting == 1)
+  }
+
   /// A live connection shows that the host is not dead: whoever waits may get it.
   @Test func failedOpeningFailsOneWhileAConnectionLives() throws {
     let machine = Pool(limits: limits(perHost: 2))

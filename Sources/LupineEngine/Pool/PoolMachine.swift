@@ -14,8 +14,9 @@ package import LupineBase
 /// 3. a waiter is answered exactly once: by a lease, by a failure, or by its own cancellation;
 /// 4. waiters of a key are answered the highest priority first, those of one priority in the order of their arrival; of the answers
 ///    given while several priorities wait, every fourth goes to the oldest of all, so that nobody starves;
-/// 5. a failed opening of a key that has no live connection fails every waiter that was queued before the opening began, unless
-///    enough other openings are under way for all who wait: whoever waits for a dead host learns it after two openings at most;
+/// 5. a failed opening of a key that has no live connection fails of the waiters that were queued before the opening began as many as
+///    have no other opening under way, and one alone while an earlier opening is: that of several openings one fails says little about
+///    the others, and yet whoever waits for a dead host learns it after two openings at most;
 /// 6. at the total limit, the place of a connection that is gone goes to the key that has waited for one longest; and of the answers
 ///    that used connections give while keys wait for a place, every sixteenth makes room for one that has none, or two fewer.
 ///
@@ -209,7 +210,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   /// A connection could not be opened. If enough other openings are under way for all who wait, nobody fails. Else, if the key has a
-  /// live connection, the waiter whose turn it is does; if it has none, all who waited when the opening began: they had their answer with this one.
+  /// live connection, the waiter whose turn it is does. If it has none, those who waited when the opening began had their answer with this
+  /// one: all for whom no other opening is under way, but one alone while an earlier opening may still show that the host is not dead.
   package mutating func openFailed(_ connection: ConnectionIdentifier, now: Instant) -> Steps {
     let host = connections[connection.index].host
     precondition(connections[connection.index].state == .opening, "failed to open a connection that was not opening")
@@ -217,21 +219,27 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let arrivals = connections[connection.index].arrivals
     gone(connection.index, .openFailed, releasingHost: false)
     var steps = Steps()
-    if hosts[host].waiting > hosts[host].opening {
+    let unserved = hosts[host].waiting - hosts[host].opening
+    if unserved > 0 {
       if hosts[host].live > hosts[host].opening {
         if let first = popNext(host) { steps.fail.append(first) }
       } else {
-        for priority in TransferPriority.allCases.reversed() {
-          while let first = waiters.first(of: hosts[host][priority]), first.arrival < arrivals {
-            _ = waiters.popFirst(of: &hosts[host][priority])
-            waiting -= 1
-            steps.fail.append(first.waiter)
-          }
-        }
+        let hasEarlier = connections.contains { $0.state == .opening && $0.host == host && $0.arrivals < arrivals }
+        failWaiters(of: host, before: arrivals, atMost: hasEarlier ? 1 : unserved, &steps)
       }
     }
     fillPlace(of: host, now: now, &steps)
     return steps
+  }
+
+  private mutating func failWaiters(of host: Int, before arrivals: UInt64, atMost limit: Int, _ steps: inout Steps) {
+    for priority in TransferPriority.allCases.reversed() {
+      while steps.fail.count < limit, let first = waiters.first(of: hosts[host][priority]), first.arrival < arrivals {
+        _ = waiters.popFirst(of: &hosts[host][priority])
+        waiting -= 1
+        steps.fail.append(first.waiter)
+      }
+    }
   }
 
   /// The exchange on a leased connection is over, and the connection may serve again. Nil: there is nothing to do.
