@@ -39,6 +39,7 @@ extension Connection {
     guard state == .handshaking, isAskingForTrust, let tls else { return }
     isHandshakeHeld = false
     isAskingForTrust = false
+    openingMovedAt = context.now
     armHandshake(for: handshakeTimeLeft)
     do throws(TLSError) {
       try resolve(tls)

@@ -36,7 +36,9 @@ final class Connection: ReadinessHandler, TimerHandler {
   var outerTLS: TLSConnection?
   let parser: Exclusive<ResponseParser>
   var information: ConnectionInformation?
-  var opening = OpeningTimes()
+  var opening = OpeningTimes() {
+    didSet { openingMovedAt = context.now }
+  }
   var remoteAddress: SocketAddress?
   var localAddress: SocketAddress?
 
@@ -55,6 +57,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var lastCiphertextAt = Instant(nanoseconds: 0)
   /// It waits for a decision of the pool's decider.
   var isAskingForTrust = false
+  /// When the opening last came further: a step, an answer about trust, or bytes of a proxy. See `lastCiphertextAt` for those of TLS.
+  var openingMovedAt = Instant(nanoseconds: 0)
   var deadlineOfHandshake = Instant.distantFuture
   /// What was left of the handshake's time when the question was asked.
   var handshakeTimeLeft: Int64?

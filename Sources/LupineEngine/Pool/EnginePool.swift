@@ -282,7 +282,7 @@ package final class EnginePool {
       // A limit of nothing would be due again in every turn.
       let idle = max(transfer.request.deadlines.idle ?? .max, 1_000_000)
       let opening = machine.value.waitsForOpening(token) ? latestOpening(for: transfer.request.key) : nil
-      let end = (opening?.begunAt ?? context.now).advanced(byNanoseconds: idle)
+      let end = (opening?.movedAt ?? context.now).advanced(byNanoseconds: idle)
       if end > context.now {
         timer.deadlines.idle = end
         transfer.waitTimer = context.schedule(at: timer.deadlines.next, timer)
@@ -294,13 +294,14 @@ package final class EnginePool {
     end(transfer, .deadline(phase), phase)
   }
 
-  /// What the last begun of the openings for `key` is doing: until it began, something moved.
-  private func latestOpening(for key: PoolKey) -> (phase: TransferPhase, begunAt: Instant)? {
-    var latest: (phase: TransferPhase, begunAt: Instant)?
+  /// What that one of the openings for `key` is doing that moved last, or began last.
+  private func latestOpening(for key: PoolKey) -> (phase: TransferPhase, movedAt: Instant)? {
+    var latest: (phase: TransferPhase, movedAt: Instant)?
     for case let connection? in connections.value where connection.key == key {
       guard let phase = connection.openingPhase else { continue }
       let begunAt = machine.value.openingBegan(connection.identifier)
-      if latest.map({ $0.begunAt < begunAt }) ?? true { latest = (phase, begunAt) }
+      let movedAt = max(begunAt, connection.openingMovedAt, connection.lastCiphertextAt)
+      if latest.map({ $0.movedAt < movedAt }) ?? true { latest = (phase, movedAt) }
     }
     return latest
   }
