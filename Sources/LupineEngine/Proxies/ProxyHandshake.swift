@@ -230,7 +230,8 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
     let tunnel = Tunnel(
       ConnectTunnel(
         authority: authority, fields: route.connectFields.map { ($0.name, $0.value) },
-        authentication: pool.proxies.authentication(for: route), limits: pool.configuration.wireLimits))
+        authentication: pool.proxies.authentication(for: route), limits: pool.configuration.wireLimits,
+        leniency: pool.configuration.leniency))
     self.tunnel = tunnel
     do throws(TunnelError) {
       send(try tunnel.machine.request())

@@ -64,13 +64,15 @@ package struct ConnectTunnel: ~Copyable, Sendable {
   /// - Parameters:
   ///   - authority: `host:port`, an IPv6 address in brackets.
   ///   - fields: besides `Host` and `Proxy-Authorization`.
+  ///   - leniency: what a proxy's answers may do that RFC 9112 does not allow.
   package init(
-    authority: String, fields: [(name: String, value: String)], authentication: ProxyAuthentication, limits: WireLimits
+    authority: String, fields: [(name: String, value: String)], authentication: ProxyAuthentication, limits: WireLimits,
+    leniency: WireLeniency = []
   ) {
     self.authority = authority
     self.fields = fields
     self.authentication = authentication
-    parser = ResponseParser(limits: limits)
+    parser = ResponseParser(limits: limits, leniency: leniency)
   }
 
   /// What the proxy accepted; nil: it did not want to know who is asking.

@@ -144,6 +144,20 @@ import Testing
     #expect(isOver)
   }
 
+  @Test func whatIsAcceptedOfServersIsAcceptedOfProxies() throws {
+    let answer = Array("HTTP/1.0 200 Connection established\n\n".utf8)
+    for (leniency, expected) in [(WireLeniency(), false), (.bareLineFeed, true)] {
+      var machine = ConnectTunnel(
+        authority: "h:443", fields: [],
+        authentication: ProxyAuthentication(nil, isSecure: false, remembered: nil, tools: Self.tools),
+        limits: WireLimits(), leniency: leniency)
+      _ = try machine.request()
+      var offset = 0
+      let step = try? machine.receive(answer.span, &offset)
+      #expect((step == .established) == expected)
+    }
+  }
+
   @Test func aProxyThatHasBegunToAnswerIsNotAskedAnew() throws {
     let credentials = ProxyCredentials(.password(user: "u", password: "p"))
     var machine = ConnectTunnel(
