@@ -281,6 +281,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
   }
 
   private func receive(_ bytes: Span<UInt8>) {
+    connection?.openingMovedAt = context.now
     if let tls {
       do throws(TLSError) {
         let result = try tls.receive(bytes) { plaintext in take(plaintext) }
