@@ -28,14 +28,17 @@ package final class FileThreads: Sendable {
     _ job: @escaping @Sendable () throws(IOError) -> Value,
     completion: @escaping @Sendable (Result<Value, IOError>) -> Void
   ) {
-    let isTaken = threads.submit {
-      do throws(IOError) {
-        completion(.success(try job()))
-      } catch {
-        completion(.failure(error))
+    do throws(IOError) {
+      try threads.submit {
+        do throws(IOError) {
+          completion(.success(try job()))
+        } catch {
+          completion(.failure(error))
+        }
       }
+    } catch {
+      completion(.failure(error))
     }
-    if !isTaken { completion(.failure(.stopped)) }
   }
 
   /// Takes no more jobs, runs those that wait, and returns when all threads are gone. Do not call it on a loop.

@@ -7,6 +7,8 @@ internal import LupineBase
 /// is in `threads` until it is joined or detached, and one that has ended is joined by whoever comes next.
 final class WorkerThreads: Sendable {
   typealias Job = @Sendable () -> Void
+  /// Starts a thread of this name.
+  typealias StartThread = @Sendable (String, @escaping Job) throws(IOError) -> Thread
 
   private struct State {
     var jobs = RingBuffer<Job>()
@@ -28,12 +30,18 @@ final class WorkerThreads: Sendable {
   private let name: String
   private let maximum: Int
   private let idleMilliseconds: Int32
+  private let start: StartThread
   private let state = LockedStorage(State())
   /// A semaphore: raised once for each job that an idle thread is to take, and for each idle thread at the end.
   private let wake: Descriptor
 
-  init(name: String, maximum: Int, idleMilliseconds: Int32 = 10_000) throws(IOError) {
+  /// Makes the pool. `start` is for tests.
+  init(
+    name: String, maximum: Int, idleMilliseconds: Int32 = 10_000,
+    start: @escaping StartThread = { (name, body) throws(IOError) in try Thread.start(name: name, body) }
+  ) throws(IOError) {
     precondition(maximum > 0, "a pool needs a thread")
+    self.start = start
     self.name = name
     self.maximum = maximum
     self.idleMilliseconds = idleMilliseconds
@@ -53,34 +61,35 @@ final class WorkerThreads: Sendable {
 
   /// Runs `job` on a thread of the pool, in the order of submission.
   ///
-  /// - Returns: false if the pool is stopped, or no thread could be made and none exists; the job was let go without being run.
-  func submit(_ job: @escaping Job) -> Bool {
+  /// - Throws: `IOError.stopped` if the pool is stopped; why no thread could be made (EAGAIN at the process's limit) if none exists. The
+  ///   job was let go without being run.
+  func submit(_ job: @escaping Job) throws(IOError) {
     reap()
-    let (isTaken, mustWake) = enqueue(job)
+    let mustWake = try enqueue(job).get()
     // Not under the lock: the thread that wakes up asks for it first.
     if mustWake { SystemCalls.signal(wake) }
-    return isTaken
   }
 
-  private func enqueue(_ job: @escaping Job) -> (isTaken: Bool, mustWake: Bool) {
+  /// - Returns: whether an idle thread is to be woken.
+  private func enqueue(_ job: @escaping Job) -> Result<Bool, IOError> {
     state.withLock { state in
-      guard !state.isStopped else { return (false, false) }
+      guard !state.isStopped else { return .failure(.stopped) }
       state.jobs.append(job)
       if state.idle >= state.jobs.count || state.threads.count - state.ended.count >= maximum {
-        return (true, state.idle > 0)
+        return .success(state.idle > 0)
       }
       let number = state.nextNumber
       state.nextNumber += 1
       do throws(IOError) {
-        state.threads[number] = try Thread.start(name: name) { self.run(number) }
-        return (true, false)
+        state.threads[number] = try start(name) { self.run(number) }
+        return .success(false)
       } catch {
         // Too many threads in the process: those that exist will come to it.
         guard state.threads.count > state.ended.count else {
           state.jobs.removeAll()
-          return (false, false)
+          return .failure(error)
         }
-        return (true, state.idle > 0)
+        return .success(state.idle > 0)
       }
     }
   }

@@ -46,7 +46,7 @@ extension SessionError {
     case .tls(let error): translate(error)
     case .resolve(.temporary): (.notConnected, "the name servers did not answer")
     case .connect(let error) where error.isUnreachable: (.notConnected, describe(error))
-    case .resolve(let error): (.cannotFindHost, "the host has no address: \(error)")
+    case .resolve(let error): (.cannotFindHost, "the host \(describe(error))")
     case .connect(let error): (.cannotConnect, describe(error))
     case .cellular(let interface):
       (
@@ -90,10 +90,19 @@ extension SessionError {
     }
   }
 
+  /// Only some of these say anything of the host.
+  private static func describe(_ error: ResolveError) -> String {
+    switch error {
+    case .notFound, .invalidName: "has no address: \(error)"
+    case .temporary, .timedOut, .overloaded, .unavailable, .stopped, .thread, .system:
+      "could not be looked up: \(error)"
+    }
+  }
+
   private static func translate(_ failure: ProxyFailure) -> (Code, String) {
     switch failure {
     case .resolve(.temporary): (.notConnected, "the name servers did not answer")
-    case .resolve(let error): (.proxyFailed, "the proxy's host has no address: \(error)")
+    case .resolve(let error): (.proxyFailed, "the proxy's host \(describe(error))")
     case .connect(let error) where error.isUnreachable: (.notConnected, describe(error))
     case .connect(let error): (.proxyFailed, "the proxy cannot be reached: \(describe(error))")
     case .io(let error): (.proxyFailed, "the connection to the proxy was lost: \(error)")
@@ -113,7 +122,7 @@ extension SessionError {
     case .tunnel(.badRequest(let error)): (.badRequest, "CONNECT would break HTTP framing: \(error)")
     case .tunnel(.credentials(let text)), .credentials(let text):
       (.cannotAuthenticate, "the credentials cannot be sent to the proxy: \(text)")
-    case .target(let error): (.cannotFindHost, "the host has no address: \(error)")
+    case .target(let error): (.cannotFindHost, "the host \(describe(error))")
     case .socks(let error): translate(error)
     }
   }
