@@ -426,10 +426,11 @@ package enum SystemCalls {
     defer { if let list = unsafe list { unsafe freeaddrinfo(list) } }
     guard code == 0 else { return .failure(resolveError(code, clupine_errno())) }
     var addresses: [SocketAddress] = []
+    var seen: Set<SocketAddress> = []
     var next = unsafe list
     while let entry = unsafe next, addresses.count < limit {
       let bytes = unsafe UnsafeRawBufferPointer(start: entry.pointee.ai_addr, count: Int(entry.pointee.ai_addrlen))
-      if let address = unsafe SocketAddress(bytes), !addresses.contains(address) { addresses.append(address) }
+      if let address = unsafe SocketAddress(bytes), seen.insert(address).inserted { addresses.append(address) }
       unsafe next = entry.pointee.ai_next
     }
     return addresses.isEmpty ? .failure(.notFound) : .success(addresses)

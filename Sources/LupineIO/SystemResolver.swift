@@ -79,7 +79,8 @@ package final class SystemResolver: HostResolver {
     self.configuration = configuration
     self.now = now
     let limit = configuration.maximumAddresses
-    self.lookUp = lookUp ?? { SystemCalls.lookUp($0, atMost: limit) }
+    let ask = lookUp ?? { SystemCalls.lookUp($0, atMost: Self.maximumEntries) }
+    self.lookUp = { ask($0).map { Self.chosen($0, atMost: limit) } }
     threads = try WorkerThreads(
       name: "lupine-dns", maximum: configuration.maximumThreads, idleMilliseconds: configuration.idleMilliseconds)
     state = LockedStorage(
@@ -87,6 +88,14 @@ package final class SystemResolver: HostResolver {
         cache: ResolverCache(
           capacity: configuration.maximumCachedHosts, lifetime: configuration.lifetimeNanoseconds,
           negativeLifetime: configuration.negativeLifetimeNanoseconds)))
+  }
+
+  /// Addresses of the system's answer that are looked at.
+  private static let maximumEntries = 1024
+
+  /// The first of each family in turn where there are too many, so that one family does not crowd out the other (RFC 8305 section 4).
+  private static func chosen(_ addresses: [SocketAddress], atMost limit: Int) -> [SocketAddress] {
+    addresses.count <= limit ? addresses : Array(HappyEyeballs.interleaved(addresses).prefix(limit))
   }
 
   package var counters: Counters { state.withLock { $0.counters } }
@@ -141,7 +150,11 @@ package final class SystemResolver: HostResolver {
       completion(.failure(.overloaded))
       return ResolveToken()
     case .begun:
-      if !threads.submit({ self.run(question) }) { finish(question, .failure(.stopped)) }
+      do throws(IOError) {
+        try threads.submit { self.run(question) }
+      } catch {
+        finish(question, .failure(error == .stopped ? .stopped : .thread(error)))
+      }
     }
     return ResolveToken { self.cancel(question, number) }
   }

@@ -97,6 +97,27 @@ private let address = SocketAddress.v4(IPv4Address(192, 0, 2, 1), port: 0)
   }
 
   /// A name service tries the domains of its search list for a name without the dot, and may find another host.
+  /// RFC 8305 section 4: where one family does not work, the other is near.
+  @Test func aLongListKeepsBothFamilies() throws {
+    let six = (1...30).map { SocketAddress.v6(IPv6Address(high: 0x2001_0DB8_0000_0000, low: $0), port: 80) }
+    let four = (1...2).map { SocketAddress.v4(IPv4Address(192, 0, 2, $0), port: 80) }
+    let resolver = try SystemResolver(lookUp: { _ in .success((six + four).map { $0.withPort(0) }) })
+    let answers = Answers()
+    _ = resolver.resolve(host: "many.example", port: 80, completion: answers.add)
+    #expect(answers.wait())
+    #expect(answers.all == [.success([six[0], four[0], six[1], four[1]] + six[2..<14])])
+    resolver.stop()
+  }
+
+  @Test func whyThereIsNoThreadIsTold() throws {
+    let threads = try WorkerThreads(name: "lupine-none", maximum: 1) { (_, _) throws(IOError) in
+      throw IOError(.threadCreate, code: EAGAIN)
+    }
+    #expect(throws: IOError.other(.threadCreate, code: EAGAIN)) { try threads.submit {} }
+    threads.stop()
+    #expect(throws: IOError.stopped) { try threads.submit {} }
+  }
+
   @Test func theFinalDotOfANameIsPartOfIt() throws {
     let service = Service()
     let resolver = try SystemResolver(lookUp: service.lookUp)
