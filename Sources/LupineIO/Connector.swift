@@ -135,7 +135,7 @@ package final class Connector: TimerHandler {
       let attempt = Attempt(self, index)
       try attempt.watch(started.takeDescriptor(), context)
       attempts[index] = attempt
-      if result == .connected { race.connected(index) }
+      if result == .connected { connected(index, now) }
     } catch {
       race.failed(index, error, now: now)
     }
@@ -147,9 +147,16 @@ package final class Connector: TimerHandler {
       attempts.removeValue(forKey: index)?.close(context)
       race.failed(index, error, now: context.now)
     } else {
-      race.connected(index)
+      connected(index, context.now)
     }
     advance(context.now)
+  }
+
+  /// A socket that the kernel gave the very port that it was to connect to has connected to itself, and nobody listens there.
+  private func connected(_ index: Int, _ now: Instant) {
+    guard attempts[index]?.local == race.addresses[index] else { return race.connected(index) }
+    attempts.removeValue(forKey: index)?.close(context)
+    race.failed(index, .refused, now: now)
   }
 
   private func win(_ index: Int) {
@@ -185,6 +192,7 @@ private final class Attempt: ReadinessHandler {
   private var descriptor: Descriptor?
   private var registration: Registration?
   private var seen: Readiness = []
+  private var boundTo: SocketAddress?
 
   init(_ connector: Connector, _ index: Int) {
     self.connector = connector
@@ -215,10 +223,20 @@ private final class Attempt: ReadinessHandler {
     descriptor = nil
   }
 
+  /// The address of this end, once it is connected.
+  var local: SocketAddress? {
+    if let boundTo { return boundTo }
+    switch descriptor {
+    case .some(let socket): boundTo = SystemCalls.localAddress(socket)
+    case .none: break
+    }
+    return boundTo
+  }
+
   func take(_ remote: SocketAddress) -> ConnectedSocket? {
+    let local = local
     guard let registration, let socket = descriptor.take() else { return nil }
     self.registration = nil
-    let local = SystemCalls.localAddress(socket)
     return ConnectedSocket(
       descriptor: socket, registration: registration, seen: seen.subtracting(.writable), remote: remote, local: local)
   }

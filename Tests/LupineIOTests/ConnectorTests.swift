@@ -80,6 +80,14 @@ private func refusing() throws -> SocketAddress { try Listener().address }
     #expect(expected.cause == .refused)
   }
 
+  /// The kernel may take the very port that is to be connected to for the near end, and then connects the socket to itself.
+  @Test func aSocketThatMeetsItselfWasRefused() throws {
+    let address = try refusing()
+    let expected = ConnectError(
+      reason: .exhausted, attempts: [HappyEyeballs.Failure(address: address, error: .refused)])
+    #expect(try race([address], options: SocketOptions(localAddress: address)) == .failed(expected))
+  }
+
   @Test func theNextAddressIsTriedAfterARefusal() throws {
     let listener = try Listener()
     let started = EventLoop.monotonicNow()
