@@ -187,6 +187,8 @@ open class Transfer {
     }
     var offset = 0
     if !isPaused, try decode(bytes, &offset) { return }
+    // The reader may have lost interest in the middle: the rest is decoded for nobody.
+    guard discardBudget == nil else { return }
     isDecodingHeld = true
     decoding.undecoded.append(bytes.extracting(offset...))
   }
@@ -197,7 +199,7 @@ open class Transfer {
       return try decoding?.decoder.decode(bytes, &offset) { decoded in
         record.responseDecodedBytes += Int64(decoded.count)
         if discardBudget == nil { handler?.transfer(self, didReceiveBody: decoded) }
-        return !isPaused
+        return !isPaused && discardBudget == nil
       } ?? true
     } catch let error as DecodeError {
       throw .content(error)
@@ -215,7 +217,7 @@ open class Transfer {
       var offset = 0
       let isDone = try decode(rest.span, &offset)
       rest.consume(offset)
-      if !isDone {
+      if !isDone, discardBudget == nil {
         swap(&rest, &decoding.undecoded)
         return
       }

@@ -1,0 +1,65 @@
+import LupineBase
+import LupineEngine
+import LupineIO
+import LupineTesting
+import LupineWire
+import Testing
+
+/// A reader that loses interest at the first span it is given.
+private final class FickleReader: TransferHandler, Sendable {
+  struct Outcome: Sendable {
+    var spans = 0
+    var decoded: Int64 = 0
+    var failure: TransferFailure?
+  }
+
+  private let state = Locked(Outcome())
+  private let completion: @Sendable (Outcome) -> Void
+
+  init(_ completion: @escaping @Sendable (Outcome) -> Void) { self.completion = completion }
+
+  func transfer(_ transfer: Transfer, didReceiveInformational head: ResponseHead) {}
+  func transfer(_ transfer: Transfer, didReceive head: ResponseHead, framing: BodyFraming) {}
+  func transfer(_ transfer: Transfer, didReceiveTrailers trailers: FieldSection) {}
+  func transfer(_ transfer: Transfer, didSendBodyBytes count: Int) {}
+
+  func transfer(_ transfer: Transfer, didReceiveBody bytes: Span<UInt8>) {
+    state.withLock { $0.spans += 1 }
+    transfer.discard()
+  }
+
+  func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) {
+    completion(
+      state.withLock { state in
+        state.decoded = transfer.metrics.record.responseDecodedBytes
+        state.failure = failure
+        return state
+      })
+  }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct DiscardTests {
+  /// What came with the span at which the reader lost interest is not decoded for nobody, and whether it could be does not matter.
+  @Test(arguments: [false, true]) func theRestOfAReadIsDroppedUndecoded(_ isCorrupt: Bool) async throws {
+    // About 50 to 1: one read, or two, of 40 KB.
+    var plain: [UInt8] = []
+    for piece in 0..<40 {
+      plain += PatternBody.bytes(1024, from: piece * 1024) + [UInt8](repeating: 0, count: 49 * 1024)
+    }
+    var packed = try Compression.gzip.encode(plain)
+    if isCorrupt { packed[packed.count - 6] ^= 0xFF }
+    let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: \(packed.count)\r\n\r\n"
+    let server = try ScriptedServer([[.readHead, .send(ScriptBytes(head) + ScriptBytes(packed)), .waitForClose]])
+    defer { server.shutdown() }
+    try await withPool { pool in
+      let request = try request(port: server.port)
+      let outcome = await withCheckedContinuation { continuation in
+        let reader = FickleReader { continuation.resume(returning: $0) }
+        pool.start(TransferHandle(Transfer(request, handler: reader, createdAt: EventLoop.monotonicNow())))
+      }
+      #expect(outcome.failure == nil)
+      #expect(outcome.spans == 1)
+      #expect(outcome.decoded < 1_000_000)
+    }
+  }
+}
