@@ -120,6 +120,21 @@ extension TunnelError: CustomStringConvertible {
   }
 }
 
+extension ProxyRefusal: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .empty: "the text is empty"
+    case .tooLong(let limit): "the text has more than \(limit) bytes"
+    case .unsupportedScheme(let scheme):
+      "\(scheme):// is no proxy's; there are http, https, socks5 and socks5h, and unix for a socket"
+    case .authority(let refusal): refusal.description
+    case .userinfo: "user and password are not UTF-8, or there is a password without a user"
+    case .path: "there is a path, query or fragment, which the URL of a proxy has not"
+    case .socketPath: "the path of the socket is not absolute, or does not fit into a socket's address"
+    }
+  }
+}
+
 extension ContentCodingRefusal: CustomStringConvertible {
   package var description: String {
     switch self {

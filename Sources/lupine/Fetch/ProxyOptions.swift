@@ -53,8 +53,6 @@ struct ProxyOptions: ParsableArguments {
   private static func message(_ error: SessionError) -> String {
     switch error.underlying as? LupineRules.ProxyRefusal {
     case .empty: "--proxy is empty; --no-proxy '*' goes without a proxy"
-    case .unsupportedScheme(let scheme):
-      "--proxy: \(scheme):// is no proxy's; there are http, https, socks5 and socks5h, and unix for a socket"
     default: "--proxy: \(error.message)"
     }
   }

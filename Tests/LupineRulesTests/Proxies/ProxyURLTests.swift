@@ -36,7 +36,9 @@ import Testing
 
   @Test(arguments: cases) func reads(_ one: Case) throws {
     guard let reads = one.reads else {
-      #expect(throws: ProxyRefusal.self) { try ProxyURLReader.read(one.text) }
+      let refusal = #expect(throws: ProxyRefusal.self) { try ProxyURLReader.read(one.text) }
+      // A sentence for people, and not the name of a case.
+      #expect(refusal?.description.contains(" ") == true)
       return
     }
     let server = try ProxyURLReader.read(one.text)
@@ -71,6 +73,11 @@ import Testing
       Issue.record("a misspelt proxy was not noticed")
       return
     }
+  }
+
+  @Test func refusalsAreSentences() throws {
+    let refusal = try #require(throws: ProxyRefusal.self) { try ProxyURLReader.read("ftp://user:s3cret@proxy") }
+    #expect("\(refusal)" == "ftp:// is no proxy's; there are http, https, socks5 and socks5h, and unix for a socket")
   }
 
   /// CVE-2016-5385: a CGI program's `HTTP_PROXY` is the field `Proxy` of whoever asks it.
