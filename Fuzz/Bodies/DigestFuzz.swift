@@ -187,7 +187,7 @@ package enum DigestFuzz {
       precondition(!renewed.isStale && attempts.failureCount == 1)
       precondition(
         !attempts.mayTry(answer.secret, for: .digest(renewed), party: party), "a refused secret is tried again")
-    case .unjudged, .outdated: preconditionFailure("nobody looked at the answer")
+    case .unjudged, .outdated, .refusedHere: preconditionFailure("nobody looked at the answer")
     }
     while attempts.chooseAgain() {}
     precondition(attempts.rounds == AuthenticationAttempts.maximumRounds && !attempts.mayAnswer)

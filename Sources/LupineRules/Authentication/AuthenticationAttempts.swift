@@ -8,7 +8,9 @@
 ///     open -> exhausted     after `maximumRounds` answers: nothing is tried any more, until `redirected()`
 ///
 /// Invariants: a secret that a party refused for a realm is never chosen for it again, except that a nonce was stale (RFC 7616
-/// section 3.3), or was remembered and is replaced; between two redirects there are never more than `maximumRounds` answers.
+/// section 3.3), or was remembered and is replaced; what went out by Basic or Bearer and was refused is not sent again at all, nor is what a party
+/// refused in the name of another realm than it had asked by (RFC 9110 section 15.5.2); between two redirects there are never more than
+/// `maximumRounds` answers.
 package struct AuthenticationAttempts: Sendable {
   /// Answers to challenges between two redirects, stale ones included.
   package static let maximumRounds = 6
@@ -21,14 +23,29 @@ package struct AuthenticationAttempts: Sendable {
     case stale(DigestChallenge)
     /// The secret need not be wrong: it went out with a nonce of before, that the server may not know any more.
     case outdated
+    /// The secret is wrong here. It went out unasked, and the realm that it was remembered for is another one, which has not judged it.
+    case refusedHere
     case refused
   }
 
   private struct Refusal: Hashable {
+    enum Extent: Hashable {
+      case everyRealm
+      case realm(String?)
+      case everyRealmBut(String?)
+    }
+
     var party: AuthenticationParty
-    /// nil: sent without knowing the realm, so for all.
-    var realm: String?
     var secret: CredentialSecret
+    var extent: Extent
+
+    func concerns(_ realm: String?) -> Bool {
+      switch extent {
+      case .everyRealm: true
+      case .realm(let refused): refused == realm
+      case .everyRealmBut(let excepted): excepted != realm
+      }
+    }
   }
 
   /// What the request under way carries.
@@ -60,21 +77,38 @@ package struct AuthenticationAttempts: Sendable {
     guard let answer = current else { return .unjudged }
     current = nil
     let scheme = answer.challenge.scheme
-    let same = challenges.filter {
-      $0.scheme == scheme && (currentIsBlind || $0.realm == answer.challenge.realm)
-    }
-    // Another realm, or a scheme that this server does not have: nobody looked at the secret.
-    guard !same.isEmpty else { return .unjudged }
+    let offered = challenges.filter { $0.scheme == scheme }
+    // A scheme that this server does not have: nobody looked at the secret.
+    guard !offered.isEmpty else { return .unjudged }
+    let same = offered.filter { currentIsBlind || $0.realm == answer.challenge.realm }
+    guard !same.isEmpty else { return judge(answer, byAnotherRealmOf: party) }
     for case .digest(let digest) in same where digest.isStale && digest.nonce != answer.nonce {
       return .stale(digest)
     }
     if answer.isRemembered {
       for case .digest(let digest) in same where digest.nonce != answer.nonce { return .outdated }
     }
-    failureCount += 1
-    refusals.insert(
-      Refusal(party: party, realm: currentIsBlind ? nil : answer.challenge.realm, secret: answer.secret))
+    // What is sent of a secret depends on the realm with Digest only.
+    refuse(answer.secret, party, scheme == .digest ? .realm(answer.challenge.realm) : .everyRealm)
     return .refused
+  }
+
+  /// No challenge names the realm that was answered. Whoever had asked by that name has seen the answer all the same: otherwise a server that never
+  /// says the same name twice would be sent the secret again and again.
+  private mutating func judge(_ answer: ChallengeAnswer, byAnotherRealmOf party: AuthenticationParty) -> Verdict {
+    guard answer.isRemembered else {
+      refuse(answer.secret, party, .everyRealm)
+      return .refused
+    }
+    // The realm is a part of what Digest proves: this one could not have accepted it.
+    if answer.challenge.scheme == .digest { return .unjudged }
+    refuse(answer.secret, party, .everyRealmBut(answer.challenge.realm))
+    return .refusedHere
+  }
+
+  private mutating func refuse(_ secret: CredentialSecret, _ party: AuthenticationParty, _ extent: Refusal.Extent) {
+    failureCount += 1
+    refusals.insert(Refusal(party: party, secret: secret, extent: extent))
   }
 
   /// It came back with anything else.
@@ -92,9 +126,7 @@ package struct AuthenticationAttempts: Sendable {
     _ secret: CredentialSecret, for challenge: AnswerableChallenge, party: AuthenticationParty
   ) -> Bool {
     guard mayAnswer, secret.fits(challenge.scheme) else { return false }
-    return !refusals.contains {
-      $0.party == party && $0.secret == secret && ($0.realm == nil || $0.realm == challenge.realm)
-    }
+    return !refusals.contains { $0.party == party && $0.secret == secret && $0.concerns(challenge.realm) }
   }
 
   /// Chooses an answer.

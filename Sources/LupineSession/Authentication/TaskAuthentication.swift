@@ -183,7 +183,7 @@ final class TaskAuthentication: Sendable {
       return (sent, state.attempts.challenged(by: challenges, party: hop.party))
     }
     switch verdict {
-    case .unjudged: break
+    case .unjudged, .refusedHere: break
     case .outdated, .refused:
       if let sent { session.forget(sent, hop.party) }
     case .stale(let digest):

@@ -112,14 +112,73 @@ import Testing
     #expect(!attempts.mayTry(Self.bob, for: challenges("Basic realm=r")[0], party: party))
   }
 
-  @Test func anotherRealmJudgesNothing() throws {
+  /// It came back to what this party had asked for: whatever it calls itself now, it has seen the secret.
+  @Test func anotherRealmRefusesWhatWasAskedFor() throws {
+    let party = try party()
+    for (asked, answered, secret) in [
+      ("Basic realm=1", "Basic realm=2", Self.alice), ("Bearer realm=1", "Bearer realm=2", Self.token),
+      ("Bearer realm=1", "Bearer", Self.token), ("Bearer", "Bearer realm=2", Self.token),
+      ("Digest realm=1, nonce=a", "Digest realm=2, nonce=b", Self.alice),
+      ("Digest realm=1, nonce=a", "Digest realm=2, nonce=b, stale=true", Self.alice),
+    ] {
+      var attempts = AuthenticationAttempts()
+      attempts.sent(ChallengeAnswer(challenge: challenges(asked)[0], secret: secret))
+      let verdict = attempts.challenged(by: challenges(answered), party: party)
+      #expect(verdict == .refused && attempts.failureCount == 1, "\(asked), \(answered)")
+      let third = asked.replacing("=1", with: "=3")
+      for text in [asked, answered, third] {
+        #expect(!attempts.mayTry(secret, for: challenges(text)[0], party: party), "\(asked), \(answered): \(text)")
+      }
+      #expect(attempts.mayTry(secret, for: challenges(asked)[0], party: try self.party("http://b/")))
+    }
+  }
+
+  /// What Basic and Bearer send is the same in every realm.
+  @Test func theSameBytesAreRefusedInEveryRealm() throws {
+    let party = try party()
+    for (scheme, secret) in [("Basic", Self.alice), ("Bearer", Self.token)] {
+      let asked = challenges("\(scheme) realm=r")
+      var attempts = AuthenticationAttempts()
+      attempts.sent(ChallengeAnswer(challenge: asked[0], secret: secret))
+      let verdict = attempts.challenged(by: asked, party: party)
+      #expect(verdict == .refused)
+      #expect(!attempts.mayTry(secret, for: challenges("\(scheme) realm=s")[0], party: party))
+    }
+  }
+
+  /// Unasked it went to where another realm is: its own realm, which had accepted it, may still have it.
+  @Test func anotherRealmRefusesAMemoryForItself() throws {
+    let party = try party()
+    for (scheme, secret) in [("Basic", Self.alice), ("Bearer", Self.token)] {
+      let own = challenges("\(scheme) realm=r")[0]
+      var attempts = AuthenticationAttempts()
+      var remembered = ChallengeAnswer(challenge: own, secret: secret)
+      remembered.isRemembered = true
+      attempts.sent(remembered)
+      let elsewhere = challenges("\(scheme) realm=s")
+      let verdict = attempts.challenged(by: elsewhere, party: party)
+      #expect(verdict != .unjudged && verdict != .refused && attempts.failureCount == 1)
+      #expect(!attempts.mayTry(secret, for: elsewhere[0], party: party))
+      #expect(!attempts.mayTry(secret, for: challenges("\(scheme) realm=t")[0], party: party))
+      #expect(attempts.mayTry(secret, for: own, party: party))
+      // Until that one has refused it too.
+      attempts.sent(ChallengeAnswer(challenge: own, secret: secret))
+      let last = attempts.challenged(by: [own], party: party)
+      #expect(last == .refused && !attempts.mayTry(secret, for: own, party: party))
+    }
+  }
+
+  /// A realm is a part of what Digest proves: another one has not looked at the secret.
+  @Test func anotherRealmJudgesNoMemoryOfDigest() throws {
     let party = try party()
     var attempts = AuthenticationAttempts()
-    attempts.sent(ChallengeAnswer(challenge: .basic(realm: "r"), secret: Self.alice))
-    let other = challenges("Basic realm=s")
-    let result8 = attempts.challenged(by: other, party: party)
-    #expect(result8 == .unjudged)
-    #expect(attempts.mayTry(Self.alice, for: other[0], party: party))
+    var remembered = ChallengeAnswer(challenge: challenges("Digest realm=r, nonce=1")[0], secret: Self.alice)
+    remembered.isRemembered = true
+    attempts.sent(remembered)
+    let elsewhere = challenges("Digest realm=s, nonce=2")
+    let verdict = attempts.challenged(by: elsewhere, party: party)
+    #expect(verdict == .unjudged && attempts.failureCount == 0)
+    #expect(attempts.mayTry(Self.alice, for: elsewhere[0], party: party))
   }
 
   @Test func aBlindAnswerIsJudgedByEveryRealmOfItsScheme() throws {
