@@ -47,6 +47,7 @@ extension DownloadConsumer.State {
       failure = SessionError(
         .badResponse, phase: .receive, message: "the body of the range is longer than Content-Range says")
       version = nil
+      untouched = nil
       dropGathered()
       return .cancel
     }

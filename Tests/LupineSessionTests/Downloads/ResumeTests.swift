@@ -238,6 +238,18 @@ import Testing
     }
   }
 
+  /// The very first bytes behind what is there are too many already: nothing of it is gone on from again.
+  @Test func tooMuchAtOnce() async throws {
+    let file = FileServer(.init(size: 10), [.cut(5), .init(surplus: 1)])
+    try await withFileServer(file) { session, server, folder in
+      let data = try await broken(session, server, folder)
+      let error = try await failure { try await resume(data, session, folder) }
+      #expect(error.code == .badResponse && error.response?.statusCode == 206, "\(error)")
+      #expect(error.resumeData == nil)
+      #expect(folder.partials == [] && folder.complete == [])
+    }
+  }
+
   /// The body is longer or shorter than `Content-Range` says, and only its end tells.
   @Test(arguments: [-100, 100]) func lengthThatLies(_ surplus: Int) async throws {
     let file = FileServer(.init(size: Self.size), [.cut(1000), .init(surplus: surplus), .normal])
