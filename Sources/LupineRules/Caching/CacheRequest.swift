@@ -19,7 +19,7 @@ package struct CacheRequest: Hashable, Sendable {
   package var method: String
   package var hasBody: Bool
   package var directives = CacheDirectives()
-  /// `Range`, or a precondition of the caller's own (RFC 9110 section 13.1): the answer is the caller's business.
+  /// `Range`, a precondition of the caller's own (RFC 9110 section 13.1), or another host than the URL's: the answer is the caller's business.
   package var isConditional = false
   /// The value of `Authorization`.
   package var authorization: String?
@@ -50,6 +50,13 @@ package struct CacheRequest: Hashable, Sendable {
     directives = CacheDirectives(values)
     // RFC 9111 section 5.4: for servers and clients of HTTP/1.0 only.
     if values.isEmpty, isPragmaNoCache { directives.noCache = true }
+  }
+
+  /// Compares the host that is asked: who asks another one than the URL's, at the URL's address, has nothing to do with what is stored of the URL.
+  ///
+  /// - Parameter authority: of the URL.
+  package mutating func compareHost(with authority: String) {
+    if let host, host.lowercased() != authority { isConditional = true }
   }
 
   /// Whether a stored response may be an answer (RFC 9111 section 4).

@@ -131,8 +131,7 @@ final class CachingTransport: Transport {
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
     var facts = Self.facts(request)
-    // Who asks another host than the URL's, at the URL's address, has nothing to do with what is stored of the URL.
-    if let host = facts.host, host.lowercased() != request.url.authority { facts.isConditional = true }
+    facts.compareHost(with: request.url.authority)
     let mode = (request.composition.request.cachePolicy ?? policy).mode
     if !facts.mayUseStored, !facts.invalidates, mode == .protocolRules { return inner.start(request, receiver) }
     let exchange = CacheExchange(self, request, receiver, facts, mode, place(for: request.url))

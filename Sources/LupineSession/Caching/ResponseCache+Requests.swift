@@ -23,17 +23,22 @@ extension ResponseCache {
       request.acceptsCompressedContent ?? configuration?.acceptsCompressedContent ?? true
       && !request.fields.contains(.acceptEncoding)
       && configuration?.additionalFields.contains(.acceptEncoding) != true
+    let hasBody = if case .none = request.body { false } else { true }
+    var facts = CacheRequest(method: request.method.rawValue, hasBody: hasBody, fields: fields)
+    facts.compareHost(with: request.parsedURL.authority)
     return Query(
       first: CacheKey.first(partition: place.partition, isDecoded: isDecoded, url: request.parsedURL),
       isDecoded: isDecoded, isInMemoryOnly: place.isInMemoryOnly,
-      request: CacheRequest(method: "GET", hasBody: false, fields: fields), fields: { fields })
+      request: facts, fields: { fields })
   }
 
-  /// What is stored for a request, fresh or stale; nil if nothing is. Fields that a session adds on its own are not looked at.
+  /// What is stored for a request, fresh or stale; nil if nothing is, or if the request is none that a session would answer with it: GET and HEAD are, without
+  /// a body, `Range`, a precondition and a `Host` that is not the URL's (RFC 9111 section 4). Fields that a session adds on its own are not looked at.
   ///
   /// - Parameter session: whose responses; see above.
   public func cachedResponse(for request: Request, in session: Session? = nil) async -> CachedResponse? {
     let query = query(request, session)
+    guard query.request.mayUseStored else { return nil }
     let stored: StoredResponse?
     switch find(query) {
     case .found(let response): stored = response
@@ -54,7 +59,8 @@ extension ResponseCache {
       response: Response(head: head, url: request.parsedURL.withoutUserinfo), data: Data(stored.body))
   }
 
-  /// Stores a response for a request, as if it had come just now, if it may be stored at all; false if not.
+  /// Stores a response for a request, as if it had come just now, if it may be stored at all (RFC 9111 section 3): nothing but a GET has an answer that is;
+  /// false if not.
   ///
   /// - Parameter session: who is answered with it; see above.
   @discardableResult

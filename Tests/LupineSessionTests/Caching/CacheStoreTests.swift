@@ -1,9 +1,11 @@
 import Dispatch
 import FoundationEssentials
 import Glibc
+import HTTPTypes
 import LupineBase
 import LupineRules
 import LupineTesting
+import LupineWire
 import Testing
 
 @testable import LupineSession
@@ -45,6 +47,37 @@ import Testing
     try CacheFolder.store(0, size: 1000, in: cache)
     try CacheFolder.store(1, size: 1001, in: cache)
     #expect(try await present(0..<2, in: cache) == [0])
+  }
+
+  /// Method, body and host of a request count as they do for a session (RFC 9111 sections 3 and 4).
+  @Test func onlyAnswersToPlainRequestsAreKept() async throws {
+    let cache = ResponseCache(memoryCapacity: 1 << 20)
+    let plain = try CacheFolder.request(0)
+    let answer = CachedResponse(
+      response: Response(
+        head: try ResponseHead(status: 200, fields: [("Cache-Control", "max-age=1000")]), url: plain.parsedURL),
+      data: Data("x".utf8))
+    func changed(_ change: (inout Request) throws -> Void) rethrows -> Request {
+      var request = plain
+      try change(&request)
+      return request
+    }
+    let host = try #require(HTTPField.Name("Host"))
+    let others = [
+      changed { $0.method = .post }, changed { $0.method = .delete }, changed { $0.body = .bytes([1]) },
+      changed { $0.fields[host] = "other.example" }, changed { $0.fields[.range] = "bytes=0-0" },
+    ]
+    let head = changed { $0.method = .head }
+    for request in others + [head] {
+      #expect(!cache.store(answer, for: request), "\(request)")
+      #expect(await cache.cachedResponse(for: plain) == nil, "\(request)")
+    }
+    let same = changed { $0.fields[host] = "CACHE.example" }
+    #expect(cache.store(answer, for: same))
+    for request in [plain, head, same] {
+      #expect(await cache.cachedResponse(for: request)?.data == answer.data, "\(request)")
+    }
+    for request in others { #expect(await cache.cachedResponse(for: request) == nil, "\(request)") }
   }
 
   @Test func filesOutliveTheCache() async throws {
