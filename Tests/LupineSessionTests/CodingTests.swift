@@ -45,6 +45,22 @@ import Testing
     }
   }
 
+  /// Where nothing is said any coding will do (RFC 9110 section 12.5.3), and a part of what is coded is of no use.
+  @Test(arguments: [true, false]) func rangesAskForTheIdentityWhereNoCodingIsOffered(
+    _ isOfTheSession: Bool
+  ) async throws {
+    try await withServer(configure: { $0.acceptsCompressedContent = !isOfTheSession }) { session, server in
+      var request = try Request(server.url("/bytes?n=1000"))
+      if !isOfTheSession { request.acceptsCompressedContent = false }
+      _ = try await session.data(for: request)
+      request.fields[.range] = "bytes=100-199"
+      #expect(try await session.data(for: request).1.statusCode == 206)
+      request.fields[.acceptEncoding] = "br"
+      _ = try await session.data(for: request)
+      #expect(server.recordedRequests.map { $0.fields.values("Accept-Encoding") } == [[], ["identity"], ["br"]])
+    }
+  }
+
   @Test(arguments: ["br", "x-unknown", "gzip, br"]) func unknownCodingPasses(_ coding: String) async throws {
     try await withScript([[.readHead, .send(reply("raw", "Content-Encoding: \(coding)\r\n")), .waitForClose]]) {
       session, server in

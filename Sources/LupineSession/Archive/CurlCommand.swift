@@ -122,10 +122,12 @@ struct CurlCommand {
     if !contains(.userAgent) {
       add("--header", configuration.userAgent.map { $0.isEmpty ? "User-Agent;" : "User-Agent: \($0)" } ?? "User-Agent:")
     }
-    if request.acceptsCompressedContent ?? configuration.acceptsCompressedContent, !contains(.acceptEncoding) {
-      let codings = contains(.range) ? "identity" : ContentCodings.acceptEncoding
-      add("--header", "Accept-Encoding: \(codings)")
-      if !contains(.range) { options.append("--compressed") }
+    guard !contains(.acceptEncoding) else { return }
+    if contains(.range) {
+      add("--header", "Accept-Encoding: identity")
+    } else if request.acceptsCompressedContent ?? configuration.acceptsCompressedContent {
+      add("--header", "Accept-Encoding: \(ContentCodings.acceptEncoding)")
+      options.append("--compressed")
     }
   }
 

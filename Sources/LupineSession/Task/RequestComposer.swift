@@ -172,9 +172,10 @@ struct ComposedFields: Sendable {
     if isWhole, let cookies = jarCookies { pairs.append(("Cookie", cookies)) }
     if !contains(.userAgent), let userAgent = composer.userAgent { pairs.append(("User-Agent", userAgent)) }
     if !contains(.accept), let accept = composer.accept { pairs.append(("Accept", accept)) }
-    if offers, !contains(.acceptEncoding) {
-      // A range of the coded form could not be decoded.
-      pairs.append(("Accept-Encoding", contains(.range) ? "identity" : ContentCodings.acceptEncoding))
+    if !contains(.acceptEncoding) {
+      // A range of the coded form could not be decoded, and silence accepts every coding (RFC 9110 section 12.5.3).
+      let codings = contains(.range) ? "identity" : offers ? ContentCodings.acceptEncoding : nil
+      if let codings { pairs.append(("Accept-Encoding", codings)) }
     }
     return pairs
   }
