@@ -88,7 +88,7 @@ extension DownloadConsumer {
     defer { kept.file.unlock() }
     do {
       let record = try kept.record(
-        version, url: request.parsedURL, offset: offset, createdAt: Int64(Date().timeIntervalSince1970))
+        version, url: url, offset: offset, createdAt: Int64(Date().timeIntervalSince1970))
       return try ResumeData(record)
     } catch {
       kept.remove()

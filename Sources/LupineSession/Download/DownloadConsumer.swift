@@ -88,7 +88,8 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
   static let smallHighWatermark = 192 << 10
   static let refusedBodyLimit = 64 << 10
 
-  let request: Request
+  /// What resume data names.
+  let url: ParsedURL
   let place: PartialPlace
   let canResume: Bool
   let threads: FileThreads
@@ -97,7 +98,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
 
   /// - Parameter completion: called once, on a file thread; the file must be moved or removed then.
   init(_ plan: DownloadPlan, hooks: DownloadHooks, threads: FileThreads, completion: @escaping Completion) {
-    request = plan.request
+    url = plan.url
     place = plan.place
     canResume = plan.canResume
     self.threads = threads

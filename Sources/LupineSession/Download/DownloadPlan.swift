@@ -6,6 +6,8 @@ internal import LupineRules
 struct DownloadPlan: Sendable {
   /// The request as it is to be sent: without codings, and with `Range` and `If-Range` if the download goes on.
   var request: Request
+  /// What resume data names: the URL to ask for again, by GET.
+  let url: ParsedURL
   let place: PartialPlace
   /// The file, if it was opened already.
   fileprivate(set) var partial: PartialFile?
@@ -20,17 +22,24 @@ struct DownloadPlan: Sendable {
   ///
   /// Unless the request says that it accepts codings, it asks for none: the parts of a coded body could not be put together, and its length
   /// would say nothing about the file's.
-  init(_ request: Request, session: Session) {
+  ///
+  /// - Parameter first: what the task has asked for before redirects led it to `request`; nil: the same.
+  init(_ request: Request, behind first: Request? = nil, session: Session) {
     self.request = request
+    // What was no plain GET gives something else to a GET than what is being downloaded.
+    url = first.flatMap { Self.canResume($0, session) ? $0.parsedURL : nil } ?? request.parsedURL
     place = PartialPlace(parent: session.configuration.temporaryDirectory)
-    canResume =
-      request.method == .get && request.body.isNone && !request.fields.contains(.range)
-      && !session.configuration.additionalFields.contains(.range)
+    canResume = Self.canResume(request, session)
     if request.acceptsCompressedContent != true, !request.fields.contains(.acceptEncoding),
       !session.configuration.additionalFields.contains(.acceptEncoding)
     {
       self.request.fields[.acceptEncoding] = "identity"
     }
+  }
+
+  private static func canResume(_ request: Request, _ session: Session) -> Bool {
+    request.method == .get && request.body.isNone && !request.fields.contains(.range)
+      && !session.configuration.additionalFields.contains(.range)
   }
 
   /// A download whose file is there before its request is sent, so that a folder or destination that cannot be written is an error before

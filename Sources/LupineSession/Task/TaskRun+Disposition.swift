@@ -21,9 +21,10 @@ extension TaskRun {
     let face = DownloadTask(self)
     let download = DownloadTaskConsumer()
     download.attach(observer, face)
+    let first = state.withLock { $0.first } ?? request
     do throws(SessionError) {
       // Whoever says so has seen the status.
-      try download.begin(DownloadPlan(currentRequest, session: session)) { _ in nil }
+      try download.begin(DownloadPlan(currentRequest, behind: first, session: session)) { _ in nil }
     } catch {
       state.withLock { $0.following = .failure(error) }
       dropBody()

@@ -11,6 +11,7 @@ import Testing
       var download: DownloadTask?
       var measured: SessionTask?
       var completed: SessionTask?
+      var error: SessionError?
     }
 
     let handledCallbacks: CallbackSet = [.response, .becameDownload, .metrics, .completed]
@@ -32,7 +33,10 @@ import Testing
     }
 
     func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
-      told.withLock { $0.completed = task }
+      told.withLock { told in
+        told.completed = task
+        told.error = error
+      }
     }
   }
 
@@ -48,5 +52,41 @@ import Testing
       let download = try #require(told.download)
       #expect(told.measured === download && told.completed === download)
     }
+  }
+
+  /// It is gone on with from where the task began, as that of any download is: what lies behind a redirect may be elsewhere by then.
+  @Test func resumeDataNamesWhatWasAskedFor() async throws {
+    let file = FileServer(.init(size: 1000), [.cut(400)])
+    try await withFileServer(file) { session, server, folder in
+      let first = server.url("/redirect?to=/file")
+      let data = try await leftover(session, try Request(first))
+      #expect(data.urlString == first && data.receivedBytes == 400)
+      _ = try await session.download(resumeFrom: data, to: DownloadDestination(path: folder.target))
+      #expect(Pattern.matches(folder.target, 1000))
+      #expect(server.recordedRequests.map(\.path) == ["/redirect", "/file", "/redirect", "/file"])
+    }
+  }
+
+  /// The first URL has no use for a GET: the last one was asked for by one.
+  @Test func resumeDataNamesWhatAGetAskedFor() async throws {
+    let file = FileServer(.init(size: 1000), [.cut(400)])
+    try await withFileServer(file) { session, server, folder in
+      let request = try Request(
+        server.url("/redirect?to=/file&status=303"), method: .post, body: .bytes([1]))
+      let data = try await leftover(session, request)
+      #expect(data.urlString == server.url("/file"))
+      _ = try await session.download(resumeFrom: data, to: DownloadDestination(path: folder.target))
+      #expect(Pattern.matches(folder.target, 1000))
+    }
+  }
+
+  /// What a task that becomes a download leaves when it breaks off.
+  private func leftover(_ session: Session, _ request: Request) async throws -> ResumeData {
+    let listener = Listener()
+    let task = session.dataTask(with: request)
+    task.delegate = listener
+    task.resume()
+    #expect(await eventually { listener.told.withLock { $0.completed != nil } })
+    return try #require(listener.told.withLock { $0.error?.resumeData })
   }
 }
