@@ -73,33 +73,51 @@ extension Session {
   // MARK: Beginnings
 
   func created<Task: SessionTask>(_ task: Task) -> Task {
-    tellCreated(task, delegate as? any SessionTaskDelegate)
+    if let listener = creationListener(nil) { tellCreated(task, listener) {} }
     return task
   }
 
-  private func tellCreated(_ task: SessionTask, _ delegate: (any SessionTaskDelegate)?) {
-    guard let delegate, delegate.handledCallbacks.contains(.createdTask) else { return }
-    let isShared = delegate === self.delegate
+  /// Who wants to hear that a task was made; nil for most tasks.
+  private func creationListener(_ own: (any SessionTaskDelegate)?) -> (any SessionTaskDelegate)? {
+    if let own, own.handledCallbacks.contains(.createdTask) { return own }
+    let shared = delegate as? any SessionTaskDelegate
+    return shared?.handledCallbacks.contains(.createdTask) ?? false ? shared : nil
+  }
+
+  /// - Parameter next: called on the delegate queue behind that.
+  private func tellCreated(
+    _ task: SessionTask, _ listener: any SessionTaskDelegate, then next: @escaping @Sendable () -> Void
+  ) {
+    let isShared = listener === delegate
     delegateQueue.async {
       // Behind the end of the session its delegate hears nothing.
-      if isShared, self.delegate == nil { return }
-      self.asking(delegate) { delegate.session(self, didCreateTask: task) }
+      if !isShared || self.delegate != nil { self.asking(listener) { listener.session(self, didCreateTask: task) } }
+      next()
     }
   }
 
   /// Whether a task of the `async` API has to be shown to anybody.
   func isObserved(_ delegate: (any SessionTaskDelegate)?) -> Bool { delegate != nil || hasTaskDelegate }
 
-  /// Begins a task of the `async` API.
-  func launch(_ run: TaskRun, _ delegate: (any SessionTaskDelegate)?) {
+  /// Begins a task of the `async` API: behind the callback of a delegate that wants to hear that it was made, as nobody else has the task to say when it
+  /// may begin and who is to hear of it.
+  ///
+  /// - Parameter attach: called with a task that delegates may hear of, before it begins.
+  func launch(
+    _ run: TaskRun, _ delegate: (any SessionTaskDelegate)?, attach: (@Sendable (SessionTask) -> Void)? = nil
+  ) {
     guard run.callbacks != nil else {
       run.start()
       return
     }
     let task = run.face
     task.delegate = delegate
-    let own = delegate.map { $0.handledCallbacks.contains(.createdTask) } ?? false
-    tellCreated(task, own ? delegate : self.delegate as? any SessionTaskDelegate)
+    guard let listener = creationListener(delegate) else { return begin(task, attach) }
+    tellCreated(task, listener) { self.begin(task, attach) }
+  }
+
+  private func begin(_ task: SessionTask, _ attach: (@Sendable (SessionTask) -> Void)?) {
+    attach?(task)
     task.resume()
     // A call that was cancelled before it began ended when nobody was attached yet, and nobody else lets go of its delegate.
     if task.state == .completed { task.letGo() }

@@ -25,7 +25,7 @@ public struct SessionManagerHooks: Sendable {
 
   // MARK: Tasks
 
-  /// A task was made; it has not begun. Source: `didCreateTask`, unhandled by AFNetworking.
+  /// A task was made. That of an `async` call begins when this has returned; one that begins with its maker's `resume()` may have begun. Source: `didCreateTask`, unhandled by AFNetworking.
   public var taskWasCreated: (@Sendable (Session, SessionTask) -> Void)?
 
   /// A server answered 401. Unset: what the request, its URL or the storage have is sent. Source: `setAuthenticationChallengeHandler:`.

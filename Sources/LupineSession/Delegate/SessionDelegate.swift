@@ -62,7 +62,8 @@ public enum DelayedRequestDisposition: Sendable {
 /// A completion handler must be called once, from any thread; calls after the first are ignored. One that is dropped without a call counts
 /// as the default, so that no task hangs.
 public protocol SessionTaskDelegate: SessionDelegate {
-  /// A task was made; it has not begun.
+  /// A task was made. That of an `async` call has not begun, and begins when this has returned: `earliestBeginDate` and `delegate` can be set here. One that
+  /// begins with its maker's `resume()` may have begun.
   func session(_ session: Session, didCreateTask task: SessionTask)
 
   /// The `earliestBeginDate` of a task has come. Default: the request is sent as it is.

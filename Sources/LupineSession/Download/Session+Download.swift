@@ -84,8 +84,7 @@ extension Session {
             let run = TaskRun(
               plan.request, session: self, consumer: consumer, kind: .download, isObserved: self.isObserved(delegate))
             cancellation.attach(run)
-            if let listener { self.tellBytes(of: run, to: delegate, listener) }
-            self.launch(run, delegate)
+            self.launch(run, delegate) { self.tellBytes(of: $0, listener) }
           }
         }
       }
@@ -95,11 +94,9 @@ extension Session {
   }
 
   /// The delegate hears of the bytes of an `async` download as of those of a task; its end is the call's.
-  private func tellBytes(
-    of run: TaskRun, to delegate: (any SessionTaskDelegate)?, _ listener: LockedReference<DownloadCallbacks>
-  ) {
-    guard let task = run.face as? DownloadTask else { return }
-    task.delegate = delegate
+  private func tellBytes(of task: SessionTask, _ listener: LockedReference<DownloadCallbacks>?) {
+    guard let listener, let task = task as? DownloadTask else { return }
+    let run = task.run
     run.prepare(task)
     guard let observer = run.observer else { return }
     listener.value = DownloadCallbacks(observer, task: task)

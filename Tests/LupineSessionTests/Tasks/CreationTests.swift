@@ -1,0 +1,92 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// A delegate that hears that a call has made its task may still say how it goes on: nothing has begun.
+@Suite(.timeLimit(.minutes(5))) struct CreationTests {
+  enum Call: CaseIterable, Sendable {
+    case data, upload, bytes, download
+
+    func run(_ session: Session, _ request: Request, _ delegate: (any SessionTaskDelegate)?) async throws {
+      switch self {
+      case .data: _ = try await session.data(for: request, delegate: delegate)
+      case .upload: _ = try await session.upload(for: request, from: Data([1]), delegate: delegate)
+      case .bytes:
+        for try await _ in try await session.bytes(for: request, delegate: delegate).0.chunks {}
+      case .download:
+        let file = try await session.download(for: request, delegate: delegate)
+        try FileManager.default.removeItem(atPath: file.path)
+      }
+    }
+  }
+
+  private final class Creator: SessionDownloadDelegate {
+    let handledCallbacks: CallbackSet = .createdTask
+    let states = Locked<[SessionTask.State]>([])
+    private let change: @Sendable (Session, SessionTask) -> Void
+
+    init(_ change: @escaping @Sendable (Session, SessionTask) -> Void) { self.change = change }
+
+    /// Takes its time, so that a call that does not wait for it has begun.
+    func session(_ session: Session, didCreateTask task: SessionTask) {
+      let end = ContinuousClock.now + .milliseconds(20)
+      while ContinuousClock.now < end {}
+      states.withLock { $0.append(task.state) }
+      change(session, task)
+    }
+
+    func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {}
+  }
+
+  @Test(arguments: Call.allCases, [true, false]) func aCallBeginsBehindItsCreation(
+    _ call: Call, _ isOfTheSession: Bool
+  ) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let listener = RecordingDelegate([.willBeginDelayed, .metrics, .wroteData])
+    let requests = Locked(-1)
+    let creator = Creator { _, task in
+      requests.withLock { $0 = server.requestCount }
+      task.delegate = listener
+      task.earliestBeginDate = Date(timeIntervalSinceNow: 0.01)
+    }
+    let session = try Session(
+      SessionConfiguration(), delegate: isOfTheSession ? creator : nil, delegateQueue: listener.queue)
+    try await call.run(session, Request(server.url("/hello")), isOfTheSession ? nil : creator)
+    #expect(creator.states.withLock { $0 } == [.suspended] && requests.withLock { $0 } == 0)
+    let expected = call == .download ? ["delayed", "wrote", "metrics"] : ["delayed", "metrics"]
+    // Whoever reads the bytes may be ahead of the callbacks.
+    #expect(await eventually { listener.entries == expected }, "\(listener.entries)")
+    #expect(listener.misplaced == 0)
+    session.invalidateAndCancel()
+  }
+
+  @Test(arguments: Call.allCases) func aCallIsCancelledWhenItIsMade(_ call: Call) async throws {
+    try await withServer { session, server in
+      let creator = Creator { $1.cancel() }
+      try await expectFailure(.cancelled) { try await call.run(session, Request(server.url("/hello")), creator) }
+      #expect(server.requestCount == 0)
+    }
+  }
+
+  @Test(arguments: Call.allCases) func theSessionEndsWhenACallIsMade(_ call: Call) async throws {
+    try await withServer { session, server in
+      let creator = Creator { session, _ in session.invalidateAndCancel() }
+      let error = try await failure { try await call.run(session, Request(server.url("/hello")), creator) }
+      #expect([.cancelled, .sessionInvalidated].contains(error.code), "\(error)")
+      #expect(server.requestCount == 0)
+    }
+  }
+
+  /// Whoever begins the task in the callback has begun it.
+  @Test func aCallIsBegunWhenItIsMade() async throws {
+    try await withServer { session, server in
+      let creator = Creator { $1.resume() }
+      try await Call.data.run(session, Request(server.url("/hello")), creator)
+      #expect(server.requestCount == 1)
+    }
+  }
+}
