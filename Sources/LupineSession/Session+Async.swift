@@ -8,7 +8,7 @@ extension Session {
   /// A status of 400 and above is a response, not an error. Cancelling the task cancels the request.
   ///
   /// - Parameter delegate: hears of this task instead of the session's delegate, which gets what it leaves; see `SessionTaskDelegate`. Callbacks about data and the
-  ///   completion are left out: the call itself brings those, after the last callback.
+  ///   completion are left out: the call itself brings those, after the last callback. So are the questions `didReceive response` and `willCacheResponse`.
   /// - Returns: the body, decoded, and the response with trailers and metrics.
   /// - Throws: `SessionError`; `.bodyTooLarge` past `SessionConfiguration.maximumBufferedBodySize`. `partialBody` holds what had arrived.
   public func data(

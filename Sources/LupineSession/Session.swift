@@ -49,7 +49,8 @@ public final class Session: Sendable {
   ///   - delegate: held until the session is invalidated.
   ///   - delegateQueue: where delegates and completion handlers are called; calls are serial even if the queue is not. Default: a queue of the
   ///     session's own.
-  /// - Throws: `SessionError`: `.badRequest` for settings that contradict each other, `.system` if the engine cannot be started.
+  /// - Throws: `SessionError`: `.badRequest` for settings that contradict each other, `.badProxy` for a proxy that cannot be used as
+  ///   `SessionConfiguration.proxy` says, `.system` if the engine cannot be started.
   public init(
     _ configuration: SessionConfiguration = SessionConfiguration(), delegate: (any SessionDelegate)? = nil,
     delegateQueue: DispatchQueue? = nil

@@ -2,7 +2,8 @@ package import LupineRules
 
 /// What proves to a server who is asking: a user with a password, or a token. Never printed.
 public struct Credential: Hashable, Sendable {
-  /// How long a credential is kept once it was accepted.
+  /// How long a credential is kept once it was accepted: of those that a delegate answers with, and those of a storage. Of `Request.credential` and of the
+  /// user in a URL nothing is kept, whatever this says.
   public enum Persistence: String, Hashable, Sendable {
     /// For the one task that it was given to.
     case none
@@ -31,7 +32,7 @@ public struct Credential: Hashable, Sendable {
   }
 
   package let secret: CredentialSecret
-  /// How long it is kept.
+  /// How long it is kept; without effect for `Request.credential`.
   public var persistence: Persistence
   /// What a password may answer. Default all; of no meaning for a token.
   public var schemes: Schemes = .all

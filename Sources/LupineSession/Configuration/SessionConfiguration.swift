@@ -123,7 +123,8 @@ public struct SessionConfiguration: Sendable {
   /// How requests that do not say so themselves use the cache. Default `.useProtocolCachePolicy`.
   public var requestCachePolicy = RequestCachePolicy.useProtocolCachePolicy
   /// Whether a request for what another one of the session is about to store waits for that one instead of being sent too. It then waits for as
-  /// long as the other takes. Default false.
+  /// long as its own deadlines let it: `timeoutIntervalForRequest` while nothing of the other's response comes (`.timedOut` in phase `poolWait`), and
+  /// `timeoutIntervalForResource` for everything (phase `total`). Default false.
   public var mergesCacheMisses = false
 
   // MARK: Where to
