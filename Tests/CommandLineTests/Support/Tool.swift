@@ -65,8 +65,10 @@ enum Tool {
 final class Folder: Sendable {
   let root: URL
 
-  init() throws {
-    root = FileManager.default.temporaryDirectory.appendingPathComponent("lupine-tests-\(UUID().uuidString)")
+  init(
+    at root: URL = FileManager.default.temporaryDirectory.appendingPathComponent("lupine-tests-\(UUID().uuidString)")
+  ) throws {
+    self.root = root
     try FileManager.default.createDirectory(at: root, withIntermediateDirectories: true)
   }
 
