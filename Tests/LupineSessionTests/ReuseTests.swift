@@ -284,15 +284,41 @@ import Testing
     }
   }
 
+  /// Both sessions are on the engine of the process, which remembers TLS sessions for all.
   @Test func otherTrustMeansOtherConnections() async throws {
-    try await withServer(isSecure: true) { session, server in
+    try await withServer(isSecure: true, configure: { $0.engine = .shared }) { session, server in
       _ = try await session.data(from: server.url("/hello"))
-      try await withSession(configure: { $0.tls.verifiesServer = false }) { other in
+      try await withSession(configure: {
+        $0.engine = .shared
+        $0.tls.verifiesServer = false
+      }) { other in
         let response = try await other.expect("Hello, world!", from: server.url("/hello"))
         #expect(!response.wasReused)
       }
       #expect(server.connectionCount == 2)
       #expect(server.tlsSummaries.values.allSatisfy { !$0.resumed })
+      // What the first one trusts is resumed by whoever trusts the same.
+      try await withSession(configure: { $0.engine = .shared }) { other in
+        try await other.expect("Hello, world!", from: server.url("/hello"))
+      }
+      #expect(server.tlsSummaries[3]?.resumed == true)
+    }
+  }
+
+  /// The same host and port, but what is secret does not go over the connection that is not.
+  @Test func anotherSchemeMeansAnotherConnection() async throws {
+    let (plain, secure): (ScriptStep, ScriptStep) = (.send(reply("plain")), .send(reply("secure")))
+    try await withScript([
+      [.readHead, plain, .readHead, plain, .waitForClose],
+      [.startTLS(try TestIdentity.server()), .readHead, secure, .readHead, secure, .waitForClose],
+    ]) { session, server in
+      for round in 0..<2 {
+        for (scheme, text) in [("http", "plain"), ("https", "secure")] {
+          let response = try await session.expect(text, from: "\(scheme)://127.0.0.1:\(server.port)/")
+          #expect(response.wasReused == (round > 0))
+        }
+      }
+      #expect(server.connectionCount == 2)
     }
   }
 }

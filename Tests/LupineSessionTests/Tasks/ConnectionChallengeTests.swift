@@ -26,9 +26,11 @@ import Testing
     }
   }
 
-  private func session(_ judge: Judge, knowsAuthority: Bool) throws -> Session {
+  private func session(
+    _ judge: Judge, knowsAuthority: Bool, engine: SessionConfiguration.EngineChoice = .own
+  ) throws -> Session {
     var configuration = SessionConfiguration()
-    configuration.engine = .own
+    configuration.engine = engine
     configuration.tls.roots = .certificates(knowsAuthority ? [try TestIdentity.authority.get().rootDER] : [])
     return try Session(configuration, delegate: judge)
   }
@@ -53,19 +55,21 @@ import Testing
     }
   }
 
-  /// What was decided is remembered with the connection, and forgotten at a reset; another session has to decide for itself.
+  /// What was decided is remembered with the connection, and forgotten at a reset; another session has to decide for itself, also on the
+  /// same engine.
   @Test func decisionsStayWithTheirSession() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard(), tls: try TestIdentity.server())
     defer { server.shutdown() }
     let accepting = Judge { _ in .trustServer }
-    let first = try session(accepting, knowsAuthority: false)
+    let first = try session(accepting, knowsAuthority: false, engine: .shared)
     defer { first.invalidateAndCancel() }
     for _ in 0..<3 { try await first.expect("Hello, world!", from: server.url("/hello")) }
     #expect(accepting.questions.withLock { $0.count } == 1)
     let asked = Judge { _ in .performDefaultHandling }
-    let second = try session(asked, knowsAuthority: false)
+    let second = try session(asked, knowsAuthority: false, engine: .shared)
     defer { second.invalidateAndCancel() }
     try await expectFailure(.serverCertificateUntrusted) { try await second.data(from: server.url("/hello")) }
+    #expect(asked.questions.withLock { $0 } == ["localhost unknown"])
     first.reset()
     try await first.expect("Hello, world!", from: server.url("/hello"))
     #expect(accepting.questions.withLock { $0.count } == 2)
