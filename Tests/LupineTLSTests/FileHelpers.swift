@@ -46,6 +46,16 @@ func rehash(_ directory: String) throws {
   process.waitUntilExit()
 }
 
+/// The certificates of a PEM file, DER.
+func certificates(inPEM text: String) -> [[UInt8]] {
+  text.components(separatedBy: "-----BEGIN CERTIFICATE-----").dropFirst().compactMap { part in
+    part.components(separatedBy: "-----END").first.flatMap {
+      Data(base64Encoded: $0, options: .ignoreUnknownCharacters)
+    }
+    .map { [UInt8]($0) }
+  }
+}
+
 func permissions(of path: String) throws -> Int {
   let attributes = try FileManager.default.attributesOfItem(atPath: path)
   return (attributes[.posixPermissions] as? NSNumber)?.intValue ?? -1

@@ -167,6 +167,21 @@ struct VerifyTests {
     #expect(report.verdict == .unknownIssuer)
   }
 
+  /// Many a root is no certificate of a server, and some are out of date: its path is what is asked about.
+  @Test("Each of the system's roots is an anchor")
+  func systemRoots() throws {
+    let bundles = [
+      "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+      "/etc/ssl/cert.pem",
+    ]
+    let bundle = try #require(bundles.lazy.compactMap { try? text(of: $0) }.first, "install ca-certificates")
+    let roots = certificates(inPEM: bundle)
+    #expect(roots.count > 50)
+    let reports = try roots.map { try verify(chain: [$0], anchors: .system, host: nil) }
+    #expect(reports.count { $0.path == .unknownIssuer || $0.path == .selfSigned } == 0)
+    #expect(reports.map(\.chainBuilt) == roots.map { [$0] })
+  }
+
   @Test("Hostile names are told in a bearable way")
   func names() throws {
     let many = (0..<40).map { "host\($0).example" }
