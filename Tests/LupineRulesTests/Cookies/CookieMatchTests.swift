@@ -66,7 +66,10 @@ import Testing
   }
 
   /// The list of the system, where there is one: every line is understood.
-  @Test(.enabled(if: FileManager.default.fileExists(atPath: "/usr/share/publicsuffix/public_suffix_list.dat")))
+  @Test(
+    .enabled(
+      if: FileManager.default.fileExists(atPath: "/usr/share/publicsuffix/public_suffix_list.dat"),
+      "there is no list of public suffixes: apt-get install -y publicsuffix"))
   func theSystemsList() throws {
     let bytes = Array(try Data(contentsOf: URL(filePath: "/usr/share/publicsuffix/public_suffix_list.dat")))
     let list = PublicSuffixList(reading: bytes.span)

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import LupineRules
 import LupineSession
 import LupineTesting
 import Testing
@@ -31,6 +32,18 @@ import Testing
     #expect(cookies.map(\.isSessionOnly) == [true, false, true, true])
     let expires = try #require(cookies[1].expires)
     #expect(abs(expires.timeIntervalSinceNow - 86_400) < 60)
+  }
+
+  private static let hasList = unsafe access("/usr/share/publicsuffix/public_suffix_list.dat", R_OK) == 0
+
+  /// A name that the rule without a list takes for anybody's: `*.kobe.jp` is in the list.
+  @Test(.enabled(if: hasList, "there is no list of public suffixes: apt-get install -y publicsuffix"))
+  func theSystemsSuffixesAreTheDefault() throws {
+    let url = "http://www.c.kobe.jp/"
+    let without = CookieStorage(suffixes: .builtIn)
+    #expect(try without.setCookies(["a=1; Domain=c.kobe.jp"], from: url) == 1)
+    #expect(try CookieStorage().setCookies(["a=1; Domain=c.kobe.jp"], from: url) == 0)
+    #expect(try CookieStorage().setCookies(["a=1; Domain=www.c.kobe.jp", "b=1"], from: url) == 2)
   }
 
   /// Cookies are secrets, and end up in logs easily.
