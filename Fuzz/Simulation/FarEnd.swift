@@ -18,9 +18,9 @@ package final class FarEnd {
   package private(set) var clientIsGone = false
   package private(set) var isHalfClosed = false
 
-  private init(_ context: LoopContext, _ number: Int32) {
+  private init(_ context: LoopContext, _ descriptor: consuming Descriptor) {
     self.context = context
-    holder = Holder(Descriptor(adopting: number))
+    holder = Holder(descriptor)
   }
 
   package var isClosed: Bool { holder == nil }
@@ -30,13 +30,18 @@ package final class FarEnd {
   /// Connects a client at once, or leaves its attempt open until `accept` or `close`: its socket is not writable so long, and that is
   /// how a client waits for a connection. `started` gets the client's end.
   ///
-  /// - Parameter clientBuffer: what the client may send before the server reads; nil for what the system has.
+  /// - Parameters:
+  ///   - clientBuffer: what the client may send before the server reads; nil for what the system has.
+  ///   - serverBuffer: what the server may send before the client reads; nil for what the system has.
   package static func connect(
-    _ context: LoopContext, clientBuffer: Int? = nil, isDecided: Bool, _ started: (consuming StartedSocket) -> Void
+    _ context: LoopContext, clientBuffer: Int? = nil, serverBuffer: Int? = nil, isDecided: Bool,
+    _ started: (consuming StartedSocket) -> Void
   ) throws(IOError) -> FarEnd {
     let (near, far) = try SystemCalls.makeSocketPair()
     let client = Descriptor(adopting: near)
-    let end = FarEnd(context, far)
+    let server = Descriptor(adopting: far)
+    if let serverBuffer { try SystemCalls.setSendBuffer(server, serverBuffer) }
+    let end = FarEnd(context, server)
     if let bytes = clientBuffer ?? (isDecided ? nil : 1) { try SystemCalls.setSendBuffer(client, bytes) }
     if !isDecided {
       let piece = [UInt8](repeating: 0, count: 4096)

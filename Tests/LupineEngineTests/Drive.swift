@@ -11,13 +11,17 @@ final class Drive {
   private(set) var outcomes: [Recorder.Outcome] = []
   /// Whether the next attempts to connect are decided at once.
   var isDecided = true
+  /// What the next servers may send before the client reads; nil for what the system has.
+  var serverBuffer: Int?
   private var made: (engine: DrivenEngine, pool: EnginePool)?
 
   init(_ configuration: PoolConfiguration = PoolConfiguration()) throws {
     let world = DrivenWorld { [unowned self] _ throws(IOError) in
       var socket: StartedSocket?
       servers.append(
-        try FarEnd.connect(self.engine.context, isDecided: self.isDecided) { socket = consume $0 })
+        try FarEnd.connect(self.engine.context, serverBuffer: self.serverBuffer, isDecided: self.isDecided) {
+          socket = consume $0
+        })
       guard let socket = socket.take() else { throw .refused }
       return socket
     }

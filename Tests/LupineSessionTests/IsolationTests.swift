@@ -66,25 +66,3 @@ import Testing
     #expect(late?.code == .timedOut)
   }
 }
-
-@Suite struct FairnessTests {
-  /// A peer that reads as fast as we send must not keep the loop from the others.
-  @Test func anUploadLeavesTurnsToOthers() async throws {
-    let server = try LoopbackServer(routes: ServerRoute.standard(), recording: .none)
-    defer { server.shutdown() }
-    var configuration = SessionConfiguration()
-    configuration.engine = .own
-    let session = try Session(configuration)
-    _ = try await session.data(from: server.url("/hello"))
-    let body = [UInt8](repeating: 1, count: 48 << 20)
-    async let upload = session.data(for: Request(server.url("/upload"), method: .put, body: .bytes(body)))
-    var served = 0
-    for _ in 0..<20 {
-      let (answer, _) = try await session.data(from: server.url("/hello"))
-      served += answer.count == 13 ? 1 : 0
-    }
-    let (answer, _) = try await upload
-    #expect(served == 20)
-    #expect(String(decoding: answer, as: UTF8.self).hasPrefix("{\"bytes\":\(body.count),"))
-  }
-}
