@@ -54,6 +54,10 @@ run_tests() {
     grep -aE -A 3 '^✘ Test .*recorded an issue|Fatal error|error: |SUMMARY: ' "$folder/test.log" | cut -c1-400 | tail -n 40 || true
     return "$status"
   fi
+  # Where CI=true, everything is there that a test needs.
+  if [ "${CI:-}" = true ] && grep -aE '^[^ ]+ (Test|Suite) .* skipped(:|\.|$)' "$folder/test.log" | sed 's/^/error: CI=true, but /'; then
+    return 1
+  fi
   # A run without a test is no run.
   grep -qE 'Test run with [1-9][0-9]* tests? .*passed' "$folder/test.log" || die "no test ran"
 }

@@ -118,8 +118,8 @@ import Testing
   }
 
   /// What a proxy is told by the session and by curl is the same, in the clear and about a tunnel.
-  @Test(.enabled(if: curl != nil), arguments: [false, true]) func curlAsksTheProxyTheSame(_ tunnels: Bool) async throws
-  {
+  @Test(.enabled(if: curl != nil, "curl is missing: apt-get install -y curl"), arguments: [false, true])
+  func curlAsksTheProxyTheSame(_ tunnels: Bool) async throws {
     let script: [ScriptStep] =
       (tunnels ? [.readHead, .send("HTTP/1.1 200 OK\r\n\r\n")] : []) + [.readHead, .send(reply("hi")), .waitForClose]
     let server = try ScriptedServer([script, script])
@@ -268,7 +268,7 @@ import Testing
     },
   ]
 
-  @Test(.enabled(if: curl != nil), arguments: cases.indices)
+  @Test(.enabled(if: curl != nil, "curl is missing: apt-get install -y curl"), arguments: cases.indices)
   func curlSendsWhatTheSessionSends(_ index: Int) async throws {
     let test = Self.cases[index]
     let scratch = FileManager.default.temporaryDirectory.appendingPathComponent("lupine it's \(UUID().uuidString)")
@@ -291,7 +291,9 @@ import Testing
     }
   }
 
-  @Test(.enabled(if: curl != nil)) func curlConnectsAndTrustsAsConfigured() async throws {
+  @Test(.enabled(if: curl != nil, "curl is missing: apt-get install -y curl")) func curlConnectsAndTrustsAsConfigured()
+    async throws
+  {
     let server = try LoopbackServer(
       routes: ServerRoute.standard(), tls: try TestIdentity.server(CertificateOrder(dnsNames: ["service.example"])))
     defer { server.shutdown() }

@@ -15,8 +15,9 @@ import Testing
   }
 
   /// The partial file lies on one file system, the destination on another.
-  @Test(arguments: [false, true]) func movesToAnotherFileSystem(_ overwrites: Bool) async throws {
-    guard let disk = try SmallDisk(bytes: 8 << 20) else { return }
+  @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)"), arguments: [false, true])
+  func movesToAnotherFileSystem(_ overwrites: Bool) async throws {
+    let disk = try SmallDisk(bytes: 8 << 20)
     defer { disk.unmount() }
     let folder = try DownloadFolder()
     let path = disk.path + "/file"
@@ -30,8 +31,8 @@ import Testing
   }
 
   /// What is broken off on another file system comes back into the folder, and is copied when it is complete.
-  @Test func goesOnToAnotherFileSystem() async throws {
-    guard let disk = try SmallDisk(bytes: 8 << 20) else { return }
+  @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)")) func goesOnToAnotherFileSystem() async throws {
+    let disk = try SmallDisk(bytes: 8 << 20)
     defer { disk.unmount() }
     let file = FileServer(.init(size: 500_000), [.cut(300_000), .cut(1000)])
     try await withFileServer(file) { session, server, folder in
@@ -48,8 +49,10 @@ import Testing
   }
 
   /// The destination's file system is too small, or that of the folder.
-  @Test(arguments: [false, true]) func diskFull(_ holdsPartialFiles: Bool) async throws {
-    guard let disk = try SmallDisk(bytes: 1 << 20) else { return }
+  @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)"), arguments: [false, true]) func diskFull(
+    _ holdsPartialFiles: Bool
+  ) async throws {
+    let disk = try SmallDisk(bytes: 1 << 20)
     defer { disk.unmount() }
     let folder = try DownloadFolder()
     let parent = holdsPartialFiles ? disk.path : folder.parentPath
@@ -67,8 +70,8 @@ import Testing
   }
 
   /// Too small for the copy of what was gone on with.
-  @Test func diskFullForTheCopy() async throws {
-    guard let disk = try SmallDisk(bytes: 1 << 20) else { return }
+  @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)")) func diskFullForTheCopy() async throws {
+    let disk = try SmallDisk(bytes: 1 << 20)
     defer { disk.unmount() }
     let file = FileServer(.init(size: 3_000_000), [.cut(300_000)])
     try await withFileServer(file) { session, server, folder in
@@ -101,9 +104,9 @@ import Testing
     }
   }
 
-  @Test func directoryThatCannotBeWritten() async throws {
+  @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)")) func directoryThatCannotBeWritten() async throws {
     let folder = try DownloadFolder()
-    guard let disk = try SmallDisk(bytes: 1 << 20, flags: UInt(MS_RDONLY)) else { return }
+    let disk = try SmallDisk(bytes: 1 << 20, flags: UInt(MS_RDONLY))
     defer { disk.unmount() }
     try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
       let error = try await failure {
