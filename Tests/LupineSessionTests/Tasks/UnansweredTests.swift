@@ -160,7 +160,7 @@ import Testing
     defer { server.shutdown() }
     try await withDelegate([.completed]) { session, delegate in
       var request = try Request(server.url("/begun"))
-      request.totalTimeout = .milliseconds(300)
+      request.totalTimeout = .seconds(2)
       await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
     }
   }
@@ -171,7 +171,7 @@ import Testing
     defer { server.shutdown() }
     try await withDelegate([.completed]) { session, delegate in
       var request = try Request(server.url("/hello"))
-      request.totalTimeout = .milliseconds(300)
+      request.totalTimeout = .seconds(2)
       await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
     }
   }
