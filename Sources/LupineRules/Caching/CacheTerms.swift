@@ -38,7 +38,7 @@ package struct CacheTerms: Hashable, Sendable {
     staleWhileRevalidate = directives.staleWhileRevalidate ?? 0
     staleIfError = directives.staleIfError
     isShareable = !directives.isPrivate && (directives.isPublic || directives.hasSharedAge)
-    entityTag = Self.single(fields, "etag").flatMap { Self.isEntityTag($0) ? $0 : nil }
+    entityTag = Self.entityTag(fields)
     lastModified = Self.date(fields, "last-modified", now) == nil ? nil : Self.single(fields, "last-modified")
     initialAge = Self.initialAge(fields, date: date, requestTime: requestTime, responseTime: responseTime)
     if let explicit = Self.explicitLifetime(fields, directives, date: date ?? responseTime, now) {
@@ -88,6 +88,11 @@ package struct CacheTerms: Hashable, Sendable {
 
   private static func date(_ fields: FieldSection, _ name: String, _ now: HTTPDate) -> HTTPDate? {
     single(fields, name).flatMap { HTTPDate($0, now: now) }
+  }
+
+  /// The entity tag of a response; nil without one, and if it is no validator: there twice, or none by its form.
+  static func entityTag(_ fields: FieldSection) -> String? {
+    single(fields, "etag").flatMap { isEntityTag($0) ? $0 : nil }
   }
 
   /// RFC 9110 section 8.8.3: anything else would not be understood when it comes back.

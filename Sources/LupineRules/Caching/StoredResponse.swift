@@ -66,12 +66,15 @@ package final class StoredResponse: Sendable {
     return try? ResponseHead(bytes: bytes.span)
   }
 
-  /// Whether a 304 speaks of this response (RFC 9111 section 4.3.4): with another validator it confirms something else.
+  /// Whether a 304 speaks of this response (RFC 9111 section 4.3.4): with another validator it confirms something else. A field that is no
+  /// validator does not count as long as it stays what it was.
   package func isConfirmed(by answer: ResponseHead) -> Bool {
     func opaque(_ tag: String) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...] }
-    if let tag = answer.fields.first(named: "etag") {
+    if let tag = CacheTerms.entityTag(answer.fields) {
       return terms.entityTag.map { opaque($0) == opaque(tag) } ?? false
     }
+    let tags = answer.fields.values(named: "etag")
+    if !tags.isEmpty, terms.entityTag != nil || tags != head.fields.values(named: "etag") { return false }
     if let date = answer.fields.first(named: "last-modified"), let own = terms.lastModified { return date == own }
     return true
   }
