@@ -15,7 +15,8 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
   ]
 
-  /// Reads any of the three forms: IMF-fixdate, RFC 850, asctime. The day's name must be one, but is not compared with the date.
+  /// Reads any of the three forms: IMF-fixdate, RFC 850, asctime. The day's name must be one, but is not compared with the date. Letters may be
+  /// of any case: caches should not mind it (RFC 9111 section 4.2), and nobody else is harmed.
   ///
   /// - Parameter now: an RFC 850 year of two digits that would lie more than 50 years after it is of the century before.
   package init?(_ text: String, now: HTTPDate) {
@@ -26,16 +27,16 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
 
   private static func read(_ reader: inout Reader, now: HTTPDate) -> HTTPDate? {
     let name = reader.letters()
-    if longWeekdays.contains(name), reader.skip(", ") {
+    if index(of: name, in: longWeekdays) != nil, reader.skip(", ") {
       guard let day = reader.number(2), reader.skip("-"), let month = month(&reader), reader.skip("-"),
-        let year = reader.number(2), reader.skip(" "), let time = time(&reader), reader.skip(" GMT")
+        let year = reader.number(2), reader.skip(" "), let time = time(&reader), zone(&reader)
       else { return nil }
       return rfc850(year: year, month: month, day: day, time: time, now: now)
     }
-    guard weekdays.contains(name) else { return nil }
+    guard index(of: name, in: weekdays) != nil else { return nil }
     if reader.skip(", ") {
       guard let day = reader.number(2), reader.skip(" "), let month = month(&reader), reader.skip(" "),
-        let year = reader.number(4), reader.skip(" "), let time = time(&reader), reader.skip(" GMT")
+        let year = reader.number(4), reader.skip(" "), let time = time(&reader), zone(&reader)
       else { return nil }
       return date(year: year, month: month, day: day, time: time)
     }
@@ -47,7 +48,15 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
   }
 
   private static func month(_ reader: inout Reader) -> Int? {
-    months.firstIndex(of: reader.letters()).map { $0 + 1 }
+    index(of: reader.letters(), in: months).map { $0 + 1 }
+  }
+
+  private static func zone(_ reader: inout Reader) -> Bool {
+    reader.skip(" ") && index(of: reader.letters(), in: ["GMT"]) != nil
+  }
+
+  private static func index(of word: Substring.UTF8View, in names: [String]) -> Int? {
+    names.firstIndex { $0.utf8.elementsEqual(word) { $0 | 0x20 == $1 | 0x20 } }
   }
 
   /// Seconds since midnight; a leap second is the one after it.
@@ -141,10 +150,10 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
       return true
     }
 
-    mutating func letters() -> String {
-      let word = rest.prefix { (UInt8(ascii: "A")...UInt8(ascii: "z")).contains($0) }
+    mutating func letters() -> Substring.UTF8View {
+      let word = rest.prefix { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0 | 0x20) }
       rest = rest.dropFirst(word.count)
-      return String(decoding: word, as: UTF8.self)
+      return word
     }
 
     /// Exactly `count` digits.

@@ -125,6 +125,9 @@ import Testing
     ("Saturday, 21-Nov-76 00:00:00 GMT", 3_373_142_400, "Sat, 21 Nov 2076 00:00:00 GMT"),
     ("Monday, 21-Nov-77 00:00:00 GMT", 248_918_400, "Mon, 21 Nov 1977 00:00:00 GMT"),
     ("Mon, 06 Nov 1994 08:49:37 GMT", 784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+    ("SUN, 06 nOV 1994 08:49:37 GmT", 784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+    ("sunday, 06-NOV-94 08:49:37 gmt", 784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+    ("suN nov  6 08:49:37 1994", 784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
   ]
 
   @Test(arguments: rows) func reads(_ text: String, _ seconds: Int64, _ fixed: String) throws {
@@ -135,7 +138,9 @@ import Testing
   }
 
   @Test(arguments: [
-    "", "now", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 UTC", "Sun, 6 Nov 1994 08:49:37 GMT",
+    "", "now", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 UTC", "Sun, 06 Nov 1994 08:49:37 GMT1",
+    "Sun, 06 Nov 1994 08:49:37 GMTs", "Su\u{4E}\u{303}, 06 Nov 1994 08:49:37 GMT", "Sun, 06 No\u{16} 1994 08:49:37 GMT",
+    "Sun, 6 Nov 1994 08:49:37 GMT",
     "Sun, 06 Nov 94 08:49:37 GMT", "Sun, 31 Feb 1994 08:49:37 GMT", "Tue, 29 Feb 1900 00:00:00 GMT",
     "Sun, 06 Nov 1994 24:00:00 GMT", "Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:61 GMT",
     "Xxx, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Xxx 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT",
