@@ -70,6 +70,7 @@ package enum CacheEntryFuzz {
     precondition(head.fields.values(named: "age").count == 1 && head.status == response.head.status)
     precondition(!head.fields.has(.setCookie) || response.head.fields.has(.setCookie))
     precondition(response.isConfirmed(by: response.head), "its own fields speak of something else")
+    precondition(!response.isDenied(byHead: response.head), "its own fields deny it")
     for (_, value) in terms.conditions { precondition(!value.utf8.contains { $0 < 0x20 && $0 != 9 }) }
     let request = CacheRequest(method: "GET")
     for mode in [CacheMode.protocolRules, .storedElseLoad, .revalidating] {

@@ -69,14 +69,31 @@ package final class StoredResponse: Sendable {
   /// Whether a 304 speaks of this response (RFC 9111 section 4.3.4): with another validator it confirms something else. A field that is no
   /// validator does not count as long as it stays what it was.
   package func isConfirmed(by answer: ResponseHead) -> Bool {
+    if let isSame = hasTag(of: answer) { return isSame }
+    if let date = answer.fields.first(named: "last-modified"), let own = terms.lastModified { return date == own }
+    return true
+  }
+
+  /// Whether a 200 to HEAD speaks of something else (RFC 9111 section 4.3.5): each validator that it has, and its length, must be what GET has
+  /// brought.
+  package func isDenied(byHead answer: ResponseHead) -> Bool {
+    guard answer.status == 200 else { return false }
+    return hasTag(of: answer) == false
+      || ["last-modified", "content-length"].contains { name in
+        let values = answer.fields.values(named: name)
+        return !values.isEmpty && values != head.fields.values(named: name)
+      }
+  }
+
+  /// Whether the entity tag of another answer is ours, weak or not; nil if it says nothing.
+  private func hasTag(of answer: ResponseHead) -> Bool? {
     func opaque(_ tag: String) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...] }
     if let tag = CacheTerms.entityTag(answer.fields) {
       return terms.entityTag.map { opaque($0) == opaque(tag) } ?? false
     }
     let tags = answer.fields.values(named: "etag")
-    if !tags.isEmpty, terms.entityTag != nil || tags != head.fields.values(named: "etag") { return false }
-    if let date = answer.fields.first(named: "last-modified"), let own = terms.lastModified { return date == own }
-    return true
+    let isSilent = tags.isEmpty || terms.entityTag == nil && tags == head.fields.values(named: "etag")
+    return isSilent ? nil : false
   }
 
   /// The same response with the fields of a 304 (RFC 9111 section 3.2); those that describe the body stay as they are. Age and date are those of

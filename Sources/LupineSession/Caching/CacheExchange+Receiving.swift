@@ -13,13 +13,14 @@ extension CacheExchange {
 
   func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
     let now = owner.cache.now()
-    let stored = state.withLock { state in
+    let (stored, compared) = state.withLock { state in
       if state.inner == nil, !state.isOver { state.inner = exchange }
       state.head = head
       state.responseTime = now
-      return state.stored
+      return (state.stored, state.compared)
     }
     if facts.invalidates { invalidate(head) }
+    if let compared, compared.isDenied(byHead: head) { owner.cache.remove(first: query.first) }
     let outcome = outcome(head, stored, now)
     let limit = limit(head, framing, outcome)
     let leads = state.withLock { state in

@@ -70,6 +70,8 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     var epoch: UInt64 = 0
     /// What is being validated.
     var stored: StoredResponse?
+    /// What GET has brought, and a HEAD that was sent is compared with.
+    var compared: StoredResponse?
     var isMerged = false
     var leads = false
   }
@@ -111,7 +113,8 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   func begin() {
     guard facts.mayUseStored else { return mode == .storedDontLoad ? refuse() : load([]) }
     switch mode {
-    case .ignoringLocal, .ignoringLocalAndRemote: load([])
+    // HEAD is sent then too, but is compared with what is found.
+    case .ignoringLocal, .ignoringLocalAndRemote: if facts.method == "HEAD" { look(isAtOnce: true) } else { load([]) }
     case .protocolRules, .storedElseLoad, .storedDontLoad, .revalidating: look(isAtOnce: true)
     }
   }
@@ -161,7 +164,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     case .serveAndRevalidate:
       if facts.mayBeStored { owner.revalidate(request, settled, facts, stored, place, first: query.first) }
       serve(stored)
-    case .validate: if facts.method == "GET" { validate(stored) } else { load([]) }
+    case .validate: if facts.method == "GET" { validate(stored) } else { compare(stored) }
     case .refuse: serveTimeout()
     }
   }
@@ -212,6 +215,11 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   func validate(_ stored: StoredResponse) {
     state.withLock { $0.stored = stored }
     load(stored.terms.conditions)
+  }
+
+  private func compare(_ stored: StoredResponse) {
+    state.withLock { $0.compared = stored }
+    load([])
   }
 
   func load(_ conditions: [(name: String, value: String)]) {

@@ -108,6 +108,20 @@ import Testing
     }
   }
 
+  /// A HEAD that tells of another length speaks of another body than the one that is stored.
+  @Test func headOfAnotherLengthTakesAwayWhatIsStored() async throws {
+    try await withCache { request, connection in
+      try connection.respond(fields: Self.fresh, text: request.method == "HEAD" ? "longer" : "x")
+    } _: { session, server in
+      try await session.expect("x", from: server.url())
+      var request = try Request(server.url(), method: .head)
+      request.cachePolicy = .reloadRevalidatingCacheData
+      _ = try await session.data(for: request)
+      try await session.expect("x", from: server.url())
+      #expect(server.requestCount == 3)
+    }
+  }
+
   // MARK: What is sent
 
   /// The head of the request is known where a 304 has confirmed what is stored, and where it failed.
