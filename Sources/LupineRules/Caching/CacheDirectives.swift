@@ -1,7 +1,8 @@
 /// `Cache-Control` (RFC 9111 section 5.2, RFC 5861), of a request or a response.
 ///
-/// Values may be tokens or quoted strings. What cannot be read counts against reuse: an age that is no number is 0, of several ages the
-/// smallest counts, a directive that names fields (`no-cache="Set-Cookie"`) is taken as if it named all. Unknown directives are skipped.
+/// Values may be tokens or quoted strings. What cannot be read counts against reuse: an age that is no number, or has blanks
+/// beside its `=`, is 0, of several ages the smallest counts, a directive that names fields (`no-cache="Set-Cookie"`) is taken as if it named
+/// all. Unknown directives are skipped.
 package struct CacheDirectives: Hashable, Sendable {
   /// How stale a response the client takes.
   package enum MaximumStaleness: Hashable, Sendable {
@@ -69,7 +70,7 @@ package struct CacheDirectives: Hashable, Sendable {
   private mutating func read(_ element: ArraySlice<UInt8>) {
     let parts = element.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
     let name = String(decoding: Self.trimmed(parts[0]), as: UTF8.self).lowercased()
-    let value = parts.count > 1 ? Self.unquoted(Self.trimmed(parts[1])) : nil
+    let value = Self.value(parts)
     switch name {
     case "no-store": noStore = true
     case "no-cache": noCache = true
@@ -112,6 +113,13 @@ package struct CacheDirectives: Hashable, Sendable {
     while let first = bytes.first, FieldScanner.isBlank(first) { bytes.removeFirst() }
     while let last = bytes.last, FieldScanner.isBlank(last) { bytes.removeLast() }
     return bytes
+  }
+
+  /// What stands behind `=`; empty if blanks stand beside it, which RFC 9111 section 5.2 does not allow.
+  private static func value(_ parts: [ArraySlice<UInt8>]) -> [UInt8]? {
+    guard parts.count > 1 else { return nil }
+    let neighbours = [parts[0].last, parts[1].first].compactMap { $0 }
+    return neighbours.contains(where: FieldScanner.isBlank) ? [] : unquoted(trimmed(parts[1]))
   }
 
   private static func unquoted(_ bytes: ArraySlice<UInt8>) -> [UInt8] {

@@ -37,6 +37,18 @@ import Testing
     #expect(CacheDirectives(["no-store=1"]).noStore)
   }
 
+  /// RFC 9111 section 5.2 has no blanks there; names are understood all the same.
+  @Test(arguments: [" =", "= ", " = ", "\t=", "=\t"]) func blanksBesideTheSignMakeAValueUnreadable(_ sign: String) {
+    #expect(CacheDirectives(["max-age\(sign)60"]).maximumAge == 0)
+    #expect(CacheDirectives(["max-age\(sign)\"60\""]).maximumAge == 0)
+    #expect(CacheDirectives(["max-stale\(sign)60"]).maximumStaleness == .seconds(0))
+    #expect(CacheDirectives(["min-fresh\(sign)60"]).minimumFreshness == 2_147_483_648)
+    #expect(CacheDirectives(["stale-while-revalidate\(sign)60"]).staleWhileRevalidate == 0)
+    #expect(CacheDirectives(["stale-if-error\(sign)60"]).staleIfError == 0)
+    let directives = CacheDirectives([" no-store\(sign)1 ,no-cache\(sign)\"X\" , private ,max-age=60 "])
+    #expect(directives.noStore && directives.noCache && directives.isPrivate && directives.maximumAge == 60)
+  }
+
   /// A quote without an end must not cost a scan for each one.
   @Test func manyQuotesAreReadOnce() {
     let text = "\"" + String(repeating: "\\\"", count: 200_000) + ",no-store"
