@@ -162,6 +162,7 @@ package enum CacheEntryFuzz {
       let use = CacheUseRule.decide(response.terms, request, .protocolRules, at: response.responseTime + age)
       precondition(wasServed || use != .serve, "it is fresh again")
       precondition(!request.directives.onlyIfCached || use == .serve || use == .refuse, "it is asked for all the same")
+      precondition(use != .serveAndRevalidate || request.mayBeStored, "nobody asks behind the answer")
       wasServed = use == .serve
       guard use == .serve else { continue }
       precondition(!request.directives.noCache && !response.terms.noCache, "served without being asked for")

@@ -35,7 +35,9 @@ package enum CacheUseRule {
     case .seconds, nil: break
     }
     if wanted.onlyIfCached { return .refuse }
-    return terms.staleWhileRevalidate > 0 && -left <= terms.staleWhileRevalidate ? .serveAndRevalidate : .validate
+    // What may not be stored cannot be asked for behind the answer: nothing would ever renew it.
+    guard request.mayBeStored, terms.staleWhileRevalidate > 0 else { return .validate }
+    return -left <= terms.staleWhileRevalidate ? .serveAndRevalidate : .validate
   }
 
   /// Whether a stored response answers although the server failed: no connection, or status 500, 502, 503 or 504 (RFC 5861 section 4).

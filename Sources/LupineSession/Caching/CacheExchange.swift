@@ -162,7 +162,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     switch CacheUseRule.decide(stored.terms, facts, mode, at: owner.cache.now()) {
     case .serve: serve(stored)
     case .serveAndRevalidate:
-      if facts.mayBeStored { owner.revalidate(request, settled, facts, stored, place, first: query.first) }
+      owner.revalidate(request, settled, facts, stored, place, first: query.first)
       serve(stored)
     case .validate: if facts.method == "GET" { validate(stored) } else { compare(stored) }
     case .refuse: serveTimeout()
