@@ -71,12 +71,22 @@ package enum CacheEntryFuzz {
     precondition(!head.fields.has(.setCookie) || response.head.fields.has(.setCookie))
     precondition(response.isConfirmed(by: response.head), "its own fields speak of something else")
     precondition(!response.isDenied(byHead: response.head), "its own fields deny it")
-    for (_, value) in terms.conditions { precondition(!value.utf8.contains { $0 < 0x20 && $0 != 9 }) }
+    for (name, value) in terms.conditions {
+      precondition(!value.utf8.contains { $0 < 0x20 && $0 != 9 })
+      let came = bytes(response.head.fields, name == "If-None-Match" ? "etag" : "last-modified")
+      precondition(came == Array(value.utf8), "another validator goes back than came")
+    }
     let request = CacheRequest(method: "GET")
     for mode in [CacheMode.protocolRules, .storedElseLoad, .revalidating] {
       _ = CacheUseRule.decide(terms, request, mode, at: response.responseTime + 100)
     }
     _ = CacheUseRule.mayServeOnError(terms, request, at: 1 << 40)
+  }
+
+  private static func bytes(_ fields: FieldSection, _ name: String) -> [UInt8]? {
+    guard let index = fields.firstIndex(named: name) else { return nil }
+    let value = fields.valueBytes(at: index)
+    return value.indices.map { value[$0] }
   }
 
   // MARK: A request and what was stored

@@ -90,9 +90,14 @@ package struct CacheTerms: Hashable, Sendable {
     single(fields, name).flatMap { HTTPDate($0, now: now) }
   }
 
-  /// The entity tag of a response; nil without one, and if it is no validator: there twice, or none by its form.
+  /// The entity tag of a response; nil without one, and if it is no validator: there twice, none by its form, or not in UTF-8. Fields are
+  /// written in UTF-8, so that such a one would go back as other bytes, and the server has to compare bytes (RFC 9110 section 8.8.3).
   static func entityTag(_ fields: FieldSection) -> String? {
-    single(fields, "etag").flatMap { isEntityTag($0) ? $0 : nil }
+    guard let index = fields.firstIndex(named: "etag"), fields.firstIndex(named: "etag", from: index + 1) == nil else {
+      return nil
+    }
+    let tag = fields.value(at: index)
+    return isEntityTag(tag) && tag.utf8.count == fields.valueBytes(at: index).count ? tag : nil
   }
 
   /// RFC 9110 section 8.8.3: anything else would not be understood when it comes back.

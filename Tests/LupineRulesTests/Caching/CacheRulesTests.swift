@@ -73,6 +73,21 @@ import Testing
     #expect(CacheRecord.response(try #require(secret)).encoded == nil)
   }
 
+  /// What is not UTF-8 is read as ISO-8859-1, and would be written as UTF-8.
+  @Test(arguments: [("\"\u{FC}\"", true), ("W/\"\u{1F34E}\"", true), ("\"v\"", true), ("\"\u{0}\"", false)])
+  func entityTagsGoBackAsTheyCame(_ tag: String, _ isText: Bool) throws {
+    let value = tag.utf8.map { $0 == 0 ? 0xFC : $0 }
+    let head = Array("HTTP/1.1 200 OK\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: ".utf8)
+    let bytes = head + value + Array("\r\n\r\n".utf8)
+    let response = try #require(
+      StoredResponse(
+        key: "k", head: ResponseHead(bytes: bytes.span), body: [], requestTime: 5, responseTime: 6, authorization: nil))
+    let conditions = response.terms.conditions.map { "\($0.name): \($0.value)" }
+    let date = "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT"
+    #expect(conditions == (isText ? ["If-None-Match: \(tag)", date] : [date]))
+    #expect(response.isConfirmed(by: response.head))
+  }
+
   @Test func namesReadBack() throws {
     let record = CacheRecord.variants(key: "k", names: ["a", "b"], generation: .max)
     let bytes = try #require(record.encoded)
