@@ -68,6 +68,7 @@ package enum CacheEntryFuzz {
     precondition(terms.age(at: 0) <= terms.age(at: 1 << 40), "it gets younger")
     guard let head = response.head(at: response.responseTime) else { return }
     precondition(head.fields.values(named: "age").count == 1 && head.status == response.head.status)
+    precondition(head.fields.firstIndex(named: "date") != nil, "served without a date")
     precondition(!head.fields.has(.setCookie) || response.head.fields.has(.setCookie))
     precondition(response.isConfirmed(by: response.head), "its own fields speak of something else")
     precondition(!response.isDenied(byHead: response.head), "its own fields deny it")

@@ -18,7 +18,7 @@ package final class StoredResponse: Sendable {
   /// Decoded, if the request had offered the codings on its own.
   package let body: [UInt8]
   package let terms: CacheTerms
-  /// `headBytes` without `Age`.
+  /// `headBytes` without `Age`, and with a `Date`.
   private let servedBytes: [UInt8]
 
   init(
@@ -33,8 +33,7 @@ package final class StoredResponse: Sendable {
     self.responseTime = responseTime
     self.authorization = authorization
     terms = CacheTerms(head, requestTime: requestTime, responseTime: responseTime)
-    servedBytes =
-      head.fields.firstIndex(named: "age") == nil ? headBytes : HeadWriter.bytes(head) { $0 != "age" }
+    servedBytes = Self.served(head, headBytes, responseTime: responseTime)
   }
 
   /// Nil if the head has more than the parser takes, which it would not have passed then.
@@ -56,6 +55,15 @@ package final class StoredResponse: Sendable {
 
   /// What it takes, roughly: bytes.
   package var cost: Int { 2 * headBytes.count + body.count + 2 * key.utf8.count + 512 }
+
+  private static func served(_ head: ResponseHead, _ headBytes: [UInt8], responseTime: Int64) -> [UInt8] {
+    var bytes = head.fields.firstIndex(named: "age") == nil ? headBytes : HeadWriter.bytes(head) { $0 != "age" }
+    // RFC 9110 section 6.6.1: what is stored has a date, that of its arrival if it had none.
+    if head.fields.firstIndex(named: "date") == nil {
+      bytes += "Date: \(HTTPDate(seconds: responseTime).text)\r\n".utf8
+    }
+    return bytes
+  }
 
   /// The head as it is served, with the age that it has now (RFC 9111 section 5.1).
   package func head(at now: Int64) -> ResponseHead? {
