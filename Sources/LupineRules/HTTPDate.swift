@@ -18,7 +18,7 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
   /// Reads any of the three forms: IMF-fixdate, RFC 850, asctime. The day's name must be one, but is not compared with the date. Letters may be
   /// of any case: caches should not mind it (RFC 9111 section 4.2), and nobody else is harmed.
   ///
-  /// - Parameter now: an RFC 850 year of two digits that would lie more than 50 years after it is of the century before.
+  /// - Parameter now: an RFC 850 date, whose year has two digits, that would lie more than 50 years after it is of the century before.
   package init?(_ text: String, now: HTTPDate) {
     var reader = Reader(text.utf8)
     guard let date = Self.read(&reader, now: now), reader.isAtEnd else { return nil }
@@ -68,10 +68,13 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
   }
 
   private static func rfc850(year: Int, month: Int, day: Int, time: Int64, now: HTTPDate) -> HTTPDate? {
-    let current = now.civil.year
-    var full = current - current % 100 + year
-    if full > current + 50 { full -= 100 }
-    if full <= current - 50 { full += 100 }
+    let current = now.civil
+    var full = current.year - current.year % 100 + year
+    if full > current.year + 50 { full -= 100 }
+    if full <= current.year - 50 { full += 100 }
+    // The last of these years lies within the 50 until this moment of it, and beyond them from then on.
+    let timeOfDay = remainder(now.seconds, 86_400)
+    if full == current.year + 50, (month, day, time) > (current.month, current.day, timeOfDay) { full -= 100 }
     return date(year: full, month: month, day: day, time: time)
   }
 
@@ -113,7 +116,8 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
   }
 
   private static func remainder(_ value: Int64, _ divisor: Int64) -> Int64 {
-    value - quotient(value, divisor) * divisor
+    let remainder = value % divisor
+    return remainder < 0 ? remainder + divisor : remainder
   }
 
   // The proleptic Gregorian calendar in eras of 400 years that begin with March (Howard Hinnant's algorithms).

@@ -123,6 +123,9 @@ import Testing
     ("Sat, 01 Jan 0000 00:00:00 GMT", -62_167_219_200, "Sat, 01 Jan 0000 00:00:00 GMT"),
     ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800, "Sun, 01 Jan 2017 00:00:00 GMT"),
     ("Saturday, 21-Nov-76 00:00:00 GMT", 3_373_142_400, "Sat, 21 Nov 2076 00:00:00 GMT"),
+    ("Friday, 20-Nov-76 23:59:59 GMT", 3_373_142_399, "Fri, 20 Nov 2076 23:59:59 GMT"),
+    ("Sunday, 21-Nov-76 00:00:01 GMT", 217_382_401, "Sun, 21 Nov 1976 00:00:01 GMT"),
+    ("Friday, 31-Dec-76 00:00:00 GMT", 220_838_400, "Fri, 31 Dec 1976 00:00:00 GMT"),
     ("Monday, 21-Nov-77 00:00:00 GMT", 248_918_400, "Mon, 21 Nov 1977 00:00:00 GMT"),
     ("Mon, 06 Nov 1994 08:49:37 GMT", 784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
     ("SUN, 06 nOV 1994 08:49:37 GmT", 784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
@@ -156,6 +159,20 @@ import Testing
       let date = HTTPDate(seconds: day * 86_400 + 12_345)
       #expect(HTTPDate(date.text, now: Self.now) == date)
     }
+  }
+
+  /// The limit of 50 years moves by the second, over the end of a century too.
+  @Test(arguments: [
+    ("Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-44 08:49:37 GMT", "Sun, 06 Nov 2044 08:49:37 GMT"),
+    ("Sun, 06 Nov 1994 08:49:36 GMT", "Sunday, 06-Nov-44 08:49:37 GMT", "Mon, 06 Nov 1944 08:49:37 GMT"),
+    ("Tue, 06 Nov 1951 08:49:36 GMT", "Sunday, 06-Nov-01 08:49:36 GMT", "Tue, 06 Nov 2001 08:49:36 GMT"),
+    ("Tue, 06 Nov 1951 08:49:36 GMT", "Sunday, 06-Nov-01 08:49:37 GMT", "Wed, 06 Nov 1901 08:49:37 GMT"),
+    ("Thu, 29 Feb 2024 00:00:00 GMT", "Thursday, 01-Mar-74 00:00:00 GMT", "Fri, 01 Mar 1974 00:00:00 GMT"),
+    ("Thu, 29 Feb 2024 00:00:00 GMT", "Thursday, 28-Feb-74 00:00:00 GMT", "Wed, 28 Feb 2074 00:00:00 GMT"),
+  ])
+  func fiftyYearsAheadAreOfTheCenturyBefore(_ now: String, _ text: String, _ expected: String) throws {
+    let now = try #require(HTTPDate(now, now: Self.now))
+    #expect(HTTPDate(text, now: now)?.text == expected)
   }
 
   @Test(arguments: [Int64.min, Int64.min + 1, -62_167_219_201, 253_402_300_800, Int64.max]) func extremes(
