@@ -21,7 +21,7 @@ package struct CookieStore: Sendable {
 
   private struct Entry: Sendable {
     var record: CookieRecord
-    /// Order of creation. Kept when a cookie is replaced.
+    /// Order of creation. Kept when a cookie that has not expired is replaced.
     var order: UInt64
     /// When it was last used, in steps of the store.
     var use: UInt64
@@ -88,7 +88,7 @@ package struct CookieStore: Sendable {
     let record = try CookieRecord(
       try SetCookieReader.read(value, now: now), from: context, suffixes: suffixes, now: now)
     let name = bucketName(context.url.host)
-    if !record.isSecure, !context.isSecure, hides(record, in: name) { throw CookieRefusal.overwritesSecure }
+    if !record.isSecure, !context.isSecure, hides(record, in: name, now) { throw CookieRefusal.overwritesSecure }
     put(record, in: name, now)
   }
 
@@ -98,11 +98,12 @@ package struct CookieStore: Sendable {
     put(record, in: bucketName(domain: record.domain), now)
   }
 
-  /// "Leave Secure cookies alone": whether a Secure cookie of that name would be replaced, or sent behind this one.
-  private func hides(_ record: CookieRecord, in name: String) -> Bool {
+  /// "Leave Secure cookies alone": whether a Secure cookie of that name would be replaced, or sent behind this one. One that has expired is
+  /// not there any more, though it may not have been removed yet.
+  private func hides(_ record: CookieRecord, in name: String, _ now: HTTPDate) -> Bool {
     buckets[name, default: []].contains { entry in
       let other = entry.record
-      return other.isSecure && other.name == record.name
+      return other.isSecure && other.name == record.name && !other.isExpired(now)
         && (other.domain == record.domain || CookieMatch.name(other.domain, isBelow: record.domain)
           || CookieMatch.name(record.domain, isBelow: other.domain))
         && CookieMatch.path(record.path.utf8, isWithin: other.path)
@@ -116,9 +117,12 @@ package struct CookieStore: Sendable {
     var bucket = buckets.removeValue(forKey: name) ?? []
     let old = bucket.count
     if let index = bucket.firstIndex(where: { $0.record.isSameCookie(record) }) {
-      entry.order = bucket[index].order
-      entry.record.created = bucket[index].record.created
-      bucket.remove(at: index)
+      let other = bucket.remove(at: index)
+      // One that has expired leaves its age to nobody.
+      if !other.record.isExpired(now) {
+        entry.order = other.order
+        entry.record.created = other.record.created
+      }
     }
     if !record.isExpired(now) {
       if bucket.count >= Self.domainLimit { Self.makeRoom(in: &bucket, now) }
