@@ -1,7 +1,8 @@
 /// Reads `Set-Cookie` field values (RFC 6265bis section 5.6).
 ///
 /// Lenient as that section is, because servers write what they like: unknown and malformed attributes are skipped. Refused as a whole are only control
-/// bytes, pairs without any content or of more than 4,096 bytes, and what is no UTF-8.
+/// bytes, pairs without any content or of more than 4,096 bytes, what is no UTF-8 in name, value or the `Path` that counts, and a `Domain` that
+/// counts and is not ASCII.
 package enum SetCookieReader {
   /// Bytes of name and value together.
   package static let pairLimit = 4096
@@ -30,9 +31,9 @@ package enum SetCookieReader {
     while index < bytes.count {
       let start = index + 1
       index = bytes.firstIndex(of: UInt8(ascii: ";"), in: start..<bytes.count) ?? bytes.count
-      try attributes.take(bytes, start..<index)
+      attributes.take(bytes, start..<index)
     }
-    return attributes.finished
+    return try attributes.finished()
   }
 
   /// A control byte other than a tab.
@@ -54,8 +55,11 @@ package enum SetCookieReader {
     let now: HTTPDate
     var maximumAge: HTTPDate?
     var expires: HTTPDate?
+    /// What is wrong with the last `Domain` and the last `Path`. Known for good only at the end: a later one may take its place.
+    var domainRefusal: CookieRefusal?
+    var pathRefusal: CookieRefusal?
 
-    mutating func take(_ bytes: Span<UInt8>, _ range: Range<Int>) throws(CookieRefusal) {
+    mutating func take(_ bytes: Span<UInt8>, _ range: Range<Int>) {
       let equals = bytes.firstIndex(of: UInt8(ascii: "="), in: range)
       let name = trimmed(bytes, range.lowerBound..<(equals ?? range.upperBound))
       let value = trimmed(bytes, (equals.map { $0 + 1 } ?? range.upperBound)..<range.upperBound)
@@ -66,8 +70,8 @@ package enum SetCookieReader {
         if let date = CookieDate.read(bytes, value) { expires = date }
       case "max-age":
         if let date = Self.end(afterAge: bytes, value, now: now) { maximumAge = date }
-      case "domain": try takeDomain(bytes, value)
-      case "path": try takePath(bytes, value)
+      case "domain": takeDomain(bytes, value)
+      case "path": takePath(bytes, value)
       case "secure": cookie.isSecure = true
       case "httponly": cookie.isHTTPOnly = true
       case "samesite":
@@ -81,20 +85,19 @@ package enum SetCookieReader {
       }
     }
 
-    private mutating func takeDomain(_ bytes: Span<UInt8>, _ value: Range<Int>) throws(CookieRefusal) {
+    private mutating func takeDomain(_ bytes: Span<UInt8>, _ value: Range<Int>) {
       var value = value
       if !value.isEmpty, bytes[value.lowerBound] == UInt8(ascii: ".") {
         value = value.lowerBound + 1..<value.upperBound
       }
-      for index in value where bytes[index] >= 0x80 { throw CookieRefusal.invalidDomain }
+      domainRefusal = value.contains { bytes[$0] >= 0x80 } ? .invalidDomain : nil
       cookie.domain = value.isEmpty ? nil : bytes.text(value)?.lowercased()
     }
 
-    private mutating func takePath(_ bytes: Span<UInt8>, _ value: Range<Int>) throws(CookieRefusal) {
-      cookie.path = nil
-      guard !value.isEmpty, bytes[value.lowerBound] == UInt8(ascii: "/") else { return }
-      guard let text = bytes.text(value) else { throw CookieRefusal.notUTF8 }
-      cookie.path = text
+    private mutating func takePath(_ bytes: Span<UInt8>, _ value: Range<Int>) {
+      let isAbsolute = !value.isEmpty && bytes[value.lowerBound] == UInt8(ascii: "/")
+      cookie.path = isAbsolute ? bytes.text(value) : nil
+      pathRefusal = isAbsolute && cookie.path == nil ? .notUTF8 : nil
     }
 
     /// When an age ends; nil if it is no number. Numbers beyond all bounds are the bound (Rust cookie CVE-2017-18589).
@@ -110,7 +113,8 @@ package enum SetCookieReader {
       return HTTPDate(seconds: now.seconds.addingReportingOverflow(age).partialValue)
     }
 
-    var finished: SetCookie {
+    func finished() throws(CookieRefusal) -> SetCookie {
+      if let refusal = domainRefusal ?? pathRefusal { throw refusal }
       var cookie = cookie
       cookie.expiry = (maximumAge ?? expires).map { SetCookieReader.capped($0, now: now) }
       return cookie
