@@ -59,7 +59,8 @@ package enum CookieRefusal: Error, Hashable, Sendable {
   case overwritesSecure
   /// `__Secure-` without `Secure`.
   case securePrefix
-  /// `__Host-` without `Secure`, with `Domain`, or with another path than `/`.
+  /// `__Host-` without `Secure`, for the names below the host too, or with another path than `/`. A `Domain` that names the host is no harm
+  /// where it is for that host only all the same: where that is an address or a public suffix.
   case hostPrefix
   /// A prefix in the value of a cookie without a name, which would be sent like a name.
   case hiddenPrefix
