@@ -88,11 +88,13 @@ enum InternationalName {
     }
   }
 
-  /// RFC 5892's PVALID: letters, marks and digits that are stable, less its exceptions and the old Hangul jamo.
+  /// RFC 5892's PVALID: letters, marks and digits that are stable, less its exceptions, its ignorable blocks (musical notation, combining
+  /// marks for symbols) and the old Hangul jamo.
   private static func isPermitted(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     case 0xDF, 0x3C2, 0x6FD, 0x6FE, 0xF0B, 0x3007: return true
     case 0x640, 0x7FA, 0x302E, 0x302F, 0x3031...0x3035, 0x303B: return false
+    case 0x20D0...0x20FF, 0x1D100...0x1D24F: return false
     case 0x1100...0x11FF, 0xA960...0xA97F, 0xD7B0...0xD7FF: return false
     default: break
     }
