@@ -1,7 +1,7 @@
 /// Unicode host names to A-labels (RFC 5890–5893), as far as that is possible without mapping tables.
 ///
-/// The rule: upper case is lower-cased scalar by scalar; what then is not a letter, mark or digit that stays the same under
-/// NFKC case folding, in normalisation form C, is refused, never mapped. So full-width forms, ligatures, ideographic full stops,
+/// The rule: what NFKC case folding changes is lower-cased, scalar by scalar; what then is not a letter, mark or digit that stays the same
+/// under it, in normalisation form C, is refused, never mapped. So full-width forms, ligatures, ideographic full stops,
 /// joiners, bidirectional controls, emoji and decomposed accents are typed refusals; the caller can pass the A-label.
 /// Of RFC 5892's contextual characters only the middle dot between two `l` and unmixed Arabic digits are accepted.
 ///
@@ -16,7 +16,12 @@ enum InternationalName {
     for scalar in name.unicodeScalars {
       // CAPITAL SHARP S folds to `ss` or to `ß`, depending on the reader.
       guard scalar.value != 0x1E9E else { throw HostRefusal.disallowedScalar(scalar.value) }
-      lowered += scalar.properties.lowercaseMapping
+      // Cherokee folds to its capitals, which hence stay.
+      if scalar.properties.changesWhenNFKCCaseFolded {
+        lowered += scalar.properties.lowercaseMapping
+      } else {
+        lowered.unicodeScalars.append(scalar)
+      }
     }
     var output: [UInt8] = []
     let labels = lowered.unicodeScalars.split(separator: ".", omittingEmptySubsequences: false)
@@ -100,7 +105,9 @@ enum InternationalName {
     }
     guard isStable(scalar) else { return false }
     switch scalar.properties.generalCategory {
-    case .lowercaseLetter, .otherLetter, .modifierLetter, .nonspacingMark, .spacingMark, .decimalNumber: return true
+    case .lowercaseLetter, .uppercaseLetter, .otherLetter, .modifierLetter, .nonspacingMark, .spacingMark,
+      .decimalNumber:
+      return true
     default: return false
     }
   }

@@ -59,6 +59,8 @@ import Testing
     .init("http://דוגמה.example/", "xn--6dbbec0c.example", "/"),
     .init("http://paral·lel.cat/", "xn--parallel-koa.cat", "/"),
     .init("http://xn--ls8h.la/", "xn--ls8h.la", "/"),
+    .init("http://ᏣᎳᎩ.EXAMPLE/", "xn--f9dt7l.example", "/"),
+    .init("http://xn--f9dt7l.example/", "xn--f9dt7l.example", "/"),
   ]
 
   @Test(arguments: accepted) func reads(_ expected: Accepted) throws {
@@ -198,6 +200,7 @@ import Testing
     .init("http://ﬁ.de/", host: .disallowedScalar(0xFB01)),
     .init("http://💩.la/", host: .disallowedScalar(0x1F4A9)),
     .init("http://GROẞ.de/", host: .disallowedScalar(0x1E9E)),
+    .init("http://\u{AB70}.de/", host: .disallowedScalar(0xAB70)),
     .init("http://a·b.de/", host: .disallowedScalar(0xB7)),
     .init("http://a\u{20D0}.de/", host: .disallowedScalar(0x20D0)),
     .init("http://a\u{20F0}.de/", host: .disallowedScalar(0x20F0)),
