@@ -3,7 +3,8 @@
 /// The rule: what NFKC case folding changes is lower-cased, scalar by scalar; what then is not a letter, mark or digit that stays the same
 /// under it, in normalisation form C, is refused, never mapped. So full-width forms, ligatures, ideographic full stops,
 /// joiners, bidirectional controls, emoji and decomposed accents are typed refusals; the caller can pass the A-label.
-/// Of RFC 5892's contextual characters only the middle dot between two `l` and unmixed Arabic digits are accepted.
+/// Of RFC 5892's contextual characters only the middle dot between two `l` and unmixed Arabic digits are accepted; in A-labels also
+/// joiners where they show.
 ///
 /// An A-label that is given must decode to a label that encodes back to it, contains something that is not ASCII, and would not
 /// be folded to another: otherwise two spellings would name one host (Rust idna CVE-2024-12224, Go CVE-2026-39821).
@@ -47,7 +48,7 @@ enum InternationalName {
       encoded.indices.allSatisfy({ encoded[$0] == bytes[range.lowerBound + $0] }), isNormalised(label)
     else { throw HostRefusal.invalidPunycode }
     for (index, scalar) in label.enumerated() {
-      guard isStable(scalar) || isJoinerAfterVirama(label, index) else {
+      guard isStable(scalar) || isJoinerAfterVirama(label, index) || isNonJoinerInCursive(label, index) else {
         throw HostRefusal.disallowedScalar(scalar.value)
       }
     }
@@ -129,6 +130,30 @@ enum InternationalName {
   private static func isJoinerAfterVirama(_ label: [Unicode.Scalar], _ index: Int) -> Bool {
     (label[index].value == 0x200C || label[index].value == 0x200D) && index > 0
       && label[index - 1].properties.canonicalCombiningClass == .virama
+  }
+
+  /// RFC 5892 appendix A.1, its second part: ZERO WIDTH NON-JOINER between letters that it keeps apart, as in Persian. Accepted in A-labels
+  /// only, and after a letter that joins only to the one before as well: which do takes a table.
+  private static func isNonJoinerInCursive(_ label: [Unicode.Scalar], _ index: Int) -> Bool {
+    guard label[index].value == 0x200C,
+      let before = label[..<index].last(where: { !isNonspacingMark($0) }),
+      let after = label[(index + 1)...].first(where: { !isNonspacingMark($0) })
+    else { return false }
+    return isCursive(before) && isCursive(after)
+  }
+
+  private static func isNonspacingMark(_ scalar: Unicode.Scalar) -> Bool {
+    scalar.properties.generalCategory == .nonspacingMark
+  }
+
+  /// A letter of the blocks whose scripts join letters: Arabic, Syriac, N'Ko, Mandaic, Mongolian, Phags-pa, Adlam and old relatives.
+  private static func isCursive(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.value {
+    case 0x620...0x77F, 0x7CA...0x7EA, 0x840...0x8C8, 0x1820...0x18AA, 0xA840...0xA872, 0x10AC0...0x10FFF,
+      0x1E900...0x1E943:
+      scalar.properties.isAlphabetic && !isMark(scalar)
+    default: false
+    }
   }
 
   /// Stricter than RFC 5893, which needs a table of directions: a label with a right-to-left letter has only those, digits, marks and

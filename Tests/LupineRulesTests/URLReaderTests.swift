@@ -61,6 +61,12 @@ import Testing
     .init("http://xn--ls8h.la/", "xn--ls8h.la", "/"),
     .init("http://ᏣᎳᎩ.EXAMPLE/", "xn--f9dt7l.example", "/"),
     .init("http://xn--f9dt7l.example/", "xn--f9dt7l.example", "/"),
+    // Persian, Arabic with marks, and Mongolian letters that ZERO WIDTH NON-JOINER keeps apart; Sinhala that a joiner joins.
+    .init("http://xn--mgba3gch31f060k.com/", "xn--mgba3gch31f060k.com", "/"),
+    .init("http://xn--mgbn2ecje63gr19l.com/", "xn--mgbn2ecje63gr19l.com", "/"),
+    .init("http://xn--hhba0aa3604a.com/", "xn--hhba0aa3604a.com", "/"),
+    .init("http://xn--26ea791d.com/", "xn--26ea791d.com", "/"),
+    .init("http://xn--10cl1a0b660p.com/", "xn--10cl1a0b660p.com", "/"),
   ]
 
   @Test(arguments: accepted) func reads(_ expected: Accepted) throws {
@@ -189,6 +195,14 @@ import Testing
     .init("http://[fe80::1%25aaaaaaaaaaaaaaaa]/", host: .invalidZone),
     .init("http://bu\u{308}cher.de/", host: .notNormalised),
     .init("http://a\u{200D}b.de/", host: .disallowedScalar(0x200D)),
+    .init("http://نامه\u{200C}ای.com/", host: .disallowedScalar(0x200C)),
+    // ZERO WIDTH NON-JOINER at an end, before a Latin letter, and between letters that never join; a joiner between those that do.
+    .init("http://xn--hhb213k.com/", host: .disallowedScalar(0x200C)),
+    .init("http://xn--s-ooc119q.com/", host: .disallowedScalar(0x200C)),
+    .init("http://xn--4dbc852r.com/", host: .disallowedScalar(0x200C)),
+    .init("http://xn--hhb113k.com/", host: .disallowedScalar(0x200C)),
+    .init("http://xn--hhba019qa.com/", host: .disallowedScalar(0x200C)),
+    .init("http://xn--hhba319q.com/", host: .disallowedScalar(0x200D)),
     .init("http://a\u{202E}b.de/", host: .disallowedScalar(0x202E)),
     .init("http://a\u{AD}b.de/", host: .disallowedScalar(0xAD)),
     .init("http://a。b/", host: .disallowedScalar(0x3002)),
