@@ -5,7 +5,19 @@ internal import LupineRules
 /// What is checked before Foundation's parsers see a body.
 enum XMLChecks {
   /// The bytes in an encoding that writes ASCII as it is.
+  ///
+  /// - Throws: also for more than `CombiningMarks.limit` combining marks in a row, anywhere: names of attributes become keys.
   static func scannable(_ data: Data) throws(SerializationError) -> [UInt8] {
+    let bytes = try asciiCompatible(data)
+    if let offset = CombiningMarks.excess(in: bytes.span, .xml) {
+      throw SerializationError(
+        .cannotParseResponse,
+        message: "The data has more than \(CombiningMarks.limit) combining marks in a row at byte \(offset).")
+    }
+    return bytes
+  }
+
+  private static func asciiCompatible(_ data: Data) throws(SerializationError) -> [UInt8] {
     let bytes = [UInt8](data)
     let text: String?
     let encoding = XMLEncoding(of: bytes)

@@ -65,6 +65,14 @@ import Testing
     #expect(throws: Never.self) { try parse("<!DOCTYPE html><a/>") }
   }
 
+  /// Names of attributes become keys of a dictionary, which takes minutes to look for one of very many combining marks.
+  @Test func namesOfManyMarksAreRefused() {
+    let error = #expect(throws: SerializationError.self) {
+      try parse("<a b\(String(repeating: "\u{301}\u{323}", count: 500))=\"1\"/>")
+    }
+    #expect(error?.code == .cannotParseResponse)
+  }
+
   /// A parser goes on in the encoding that is declared: what follows the declaration would be other text to it than to the check.
   @Test(arguments: ["ISO-8859-1", "windows-1252", "UTF-8", "UTF-16BE"])
   func declarationsAreRefusedBehindAChangeOfEncoding(name: String) throws {

@@ -1,4 +1,5 @@
 public import Foundation
+internal import LupineRules
 public import LupineSession
 
 /// What a `DecodableResponseSerializer` gives for a body that nobody wants to look at: a body of any media type will do, JSON or not, and none too. Only
@@ -38,7 +39,8 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
   ///
   /// - Throws: `SerializationError`: `.unacceptableContentType` and `.unacceptableStatusCode` of `validation`; a wrong status stays the error
   ///   whether or not the body can be decoded, and its `value` is a `Value`, or the `JSONValue` of an error page that is none. Otherwise
-  ///   `.cannotParseResponse`, with Foundation's `DecodingError` behind it.
+  ///   `.cannotParseResponse`, with Foundation's `DecodingError` behind it; also for text with more than 256 combining marks in a row, which as a name
+  ///   would take very long to look for.
   public func serialize(_ response: Response?, data: Data?) throws -> Value {
     let data = data ?? Data()
     guard let error = validation.validate(response, data: data) else { return try value(data, response) }
@@ -74,6 +76,7 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
     // Before the decoder is asked: one with settings of its own may take a blank body for an object.
     if JSONValue.isBlank(data) { return try PlainJSON.emptyValue(data, response) }
     do {
+      try PlainJSON.checkMarks(data)
       return try decoder.decode(Value.self, from: data)
     } catch {
       return try PlainJSON.unread(error, data, response)
@@ -91,11 +94,36 @@ enum PlainJSON {
     _ data: Data, _ response: Response, _ decoder: JSONDecoder
   ) throws(SerializationError) -> Value {
     do {
+      try checkMarks(data)
       return try decoder.decode(Value.self, from: data)
     } catch {
       if JSONValue.isBlank(data) { return try emptyValue(data, response) }
       return try unread(error, data, response)
     }
+  }
+
+  /// A decoder makes dictionaries of objects. Small bodies, which are most, cannot have a name that takes long.
+  ///
+  /// - Throws: `JSONError` for more than `CombiningMarks.limit` combining marks in a row, in a name or in text: who looks at the bytes need not tell them
+  ///   apart, for no text has as many.
+  static func checkMarks(_ data: Data) throws {
+    if data.count > 2 * CombiningMarks.limit { try checkLargeMarks(data) }
+  }
+
+  @inline(never)
+  private static func checkLargeMarks(_ data: Data) throws {
+    let bytes = data.span
+    // The first character of a JSON text is ASCII.
+    let isUTF8 = bytes[0] != 0 && bytes[1] != 0 && bytes[0] < 0xFE
+    let offset: Int?
+    if isUTF8 {
+      offset = CombiningMarks.excess(in: bytes, .json)
+    } else {
+      let text = try JSONValue.utf8(data)
+      offset = CombiningMarks.excess(in: text.span, .json)
+    }
+    guard let offset else { return }
+    throw JSONError(reason: "more than \(CombiningMarks.limit) combining marks in a row", offset: offset)
   }
 
   /// What a body that cannot be decoded comes to: nothing, unless nobody wants to look at it.

@@ -19,7 +19,7 @@ extension JSONValue {
   /// Reads a JSON text: UTF-8, or UTF-16 or UTF-32 as RFC 4627 section 3 tells them apart; a byte order mark is skipped.
   ///
   /// - Throws: `SerializationError` with `.cannotParseResponse`, which says what is wrong at which byte; also for more than `maximumDepth` levels
-  ///   of nesting, and numbers that a `Double` cannot hold.
+  ///   of nesting, numbers that a `Double` cannot hold, and names with more than 256 combining marks in a row, which would take very long to look for.
   public init(parsing data: Data, options: ReadingOptions = .fragmentsAllowed) throws(SerializationError) {
     let bytes = try Self.utf8(data)
     let read: LupineRules.JSONValue
@@ -47,7 +47,7 @@ extension JSONValue {
   }
 
   /// Which of five encodings it is shows in the zeros among the first four bytes, since the first character of a JSON text is ASCII.
-  private static func utf8(_ data: Data) throws(SerializationError) -> [UInt8] {
+  static func utf8(_ data: Data) throws(SerializationError) -> [UInt8] {
     let head = Array(data.prefix(4))
     let encoding: String.Encoding
     var skipped = 0

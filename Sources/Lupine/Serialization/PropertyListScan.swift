@@ -11,10 +11,16 @@ struct PropertyListScan {
     self.bytes = bytes
   }
 
-  /// - Throws: if the data is no XML whose tags can be seen in its bytes, has declarations, or is nested too deep.
+  /// - Throws: if the data is no XML whose tags can be seen in its bytes, has declarations, is nested too deep, or has text that cannot be a key in
+  /// reasonable time.
   static func check(_ data: Data) throws(PropertyListRefusal) {
     var scan = PropertyListScan(try text([UInt8](data)))
     try scan.checkElements()
+    // Anywhere, which is simpler than in keys alone: no text has as many.
+    if let offset = CombiningMarks.excess(in: scan.bytes.span, .xml) {
+      throw PropertyListRefusal(
+        reason: "it has more than \(CombiningMarks.limit) combining marks in a row at byte \(offset)")
+    }
   }
 
   /// The text in ASCII and more.

@@ -116,7 +116,7 @@ extension PropertyListValue {
   /// Reads a property list in XML or binary form.
   ///
   /// The older text form is refused: it makes a property list of nearly any word. So is nesting deeper than `maximumDepth`, before a recursive
-  /// parser sees it.
+  /// parser sees it, and a key with more than 256 combining marks in a row, which would take very long to look for; in the XML form no text may have them.
   ///
   /// - Throws: `SerializationError` with `.cannotParseResponse`.
   public init(parsing data: Data) throws(SerializationError) {

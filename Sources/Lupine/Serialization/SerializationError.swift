@@ -56,6 +56,15 @@ public struct SerializationError: Error, Sendable {
   }
 }
 
+extension SerializationError {
+  /// This error, with another one at the end of what is behind it already.
+  func ending(in error: any Error) -> SerializationError {
+    var described = self
+    described.underlying = (underlying as? SerializationError)?.ending(in: error) ?? underlying ?? error
+    return described
+  }
+}
+
 extension SerializationError: LocalizedError, CustomStringConvertible {
   /// The message.
   public var errorDescription: String? { message }

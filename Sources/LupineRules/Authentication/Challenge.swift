@@ -60,6 +60,8 @@ package enum ChallengeFault: Error, Hashable, Sendable {
   case missingScheme
   /// A byte that cannot stand there; the challenge was dropped.
   case invalidByte(UInt8)
+  /// A value with more combining marks in a row, as a realm or nonce that takes long to compare: the challenge was dropped.
+  case tooManyMarks(limit: Int)
 }
 
 /// What the fields of one response ask for.

@@ -113,6 +113,7 @@ package struct ChallengeReader {
       throw .tooManyParameters(limit: Self.maximumParameters)
     }
     guard !challenge.parameters.contains(where: { $0.name == name }) else { throw .duplicateParameter }
+    guard CombiningMarks.excess(in: value.span, .plain) == nil else { throw .tooManyMarks(limit: CombiningMarks.limit) }
     current?.parameters.append(Challenge.Parameter(name: name, bytes: value))
   }
 

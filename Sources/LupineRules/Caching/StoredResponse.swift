@@ -135,7 +135,9 @@ enum HeadWriter {
     ]
     for value in fields.values(.connection) {
       for element in value.utf8.split(separator: UInt8(ascii: ",")) {
-        names.insert(String(decoding: FieldScanner.trimmed(element), as: UTF8.self).lowercased())
+        let name = FieldScanner.trimmed(element)
+        // Anything else names no field, and may take long to hash.
+        if name.allSatisfy(FieldScanner.isToken) { names.insert(String(decoding: name, as: UTF8.self).lowercased()) }
       }
     }
     return names

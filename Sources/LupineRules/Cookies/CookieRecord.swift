@@ -38,7 +38,14 @@ package struct CookieRecord: Hashable, Sendable {
 
   /// Whether the two are one cookie, of which the newer one stays.
   func isSameCookie(_ other: CookieRecord) -> Bool {
-    name == other.name && domain == other.domain && path == other.path && isHostOnly == other.isHostOnly
+    hasSameName(as: other) && domain == other.domain && Self.isSame(path, other.path) && isHostOnly == other.isHostOnly
+  }
+
+  func hasSameName(as other: CookieRecord) -> Bool { Self.isSame(name, other.name) }
+
+  /// Byte by byte (RFC 6265bis section 5.7): `==` takes two spellings of a letter for one, and takes long over many combining marks.
+  private static func isSame(_ left: String, _ right: String) -> Bool {
+    left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
   }
 
   /// As it stands in a `Cookie` field.

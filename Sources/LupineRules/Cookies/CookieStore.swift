@@ -103,7 +103,7 @@ package struct CookieStore: Sendable {
   private func hides(_ record: CookieRecord, in name: String, _ now: HTTPDate) -> Bool {
     buckets[name, default: []].contains { entry in
       let other = entry.record
-      return other.isSecure && other.name == record.name && !other.isExpired(now)
+      return other.isSecure && other.hasSameName(as: record) && !other.isExpired(now)
         && (other.domain == record.domain || CookieMatch.name(other.domain, isBelow: record.domain)
           || CookieMatch.name(record.domain, isBelow: other.domain))
         && CookieMatch.path(record.path.utf8, isWithin: other.path)

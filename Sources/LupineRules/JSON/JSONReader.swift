@@ -3,11 +3,16 @@ package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
   package var reason: String
   package var offset: Int
 
+  package init(reason: String, offset: Int) {
+    self.reason = reason
+    self.offset = offset
+  }
+
   package var description: String { "\(reason) at byte \(offset)" }
 }
 
 /// Reads one JSON text (RFC 8259), strictly; nesting is limited, so that no input can exhaust the stack, and so may be the number of
-/// values, each of which takes far more memory than its two bytes of text.
+/// values, each of which takes far more memory than its two bytes of text. So are the marks in names: see `CombiningMarks`.
 package struct JSONReader {
   package static let depthLimit = 256
 
@@ -77,7 +82,12 @@ package struct JSONReader {
     if take("}") { return .object(members) }
     while true {
       guard current == UInt8(ascii: "\"") else { throw error("a member's name is expected") }
+      let start = index
       let name = try string()
+      guard !CombiningMarks.areTooMany(in: name) else {
+        throw JSONError(
+          reason: "a member's name has more than \(CombiningMarks.limit) combining marks in a row", offset: start)
+      }
       skipSpace()
       guard take(":") else { throw error("\":\" is expected") }
       skipSpace()

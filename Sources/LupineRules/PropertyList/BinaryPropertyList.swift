@@ -32,6 +32,8 @@ package enum BinaryPropertyListError: Error, Equatable, Sendable {
   /// Null, sets and the identifiers of archives: no property list of ours has them.
   case unsupported(marker: UInt8)
   case keyIsNoString
+  /// A key has more combining marks in a row than `CombiningMarks.limit`. The number of its object.
+  case tooManyMarks(Int)
   case tooDeep(limit: Int)
   /// Containers that share their contents stand for more values than the list has bytes.
   case tooManyValues
@@ -213,6 +215,7 @@ package struct BinaryPropertyListReader {
     var members: [BinaryPropertyListValue.Member] = []
     for (key, value) in zip(keys, values) {
       guard case .string(let name) = try self.value(key, depth: depthLimit) else { throw .keyIsNoString }
+      guard !CombiningMarks.areTooMany(in: name) else { throw .tooManyMarks(key) }
       members.append(.init(name: name, value: value))
     }
     return members

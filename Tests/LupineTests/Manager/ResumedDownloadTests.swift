@@ -1,0 +1,81 @@
+import Foundation
+import Lupine
+import LupineTesting
+import Testing
+
+/// Downloads of a manager that went on, and how they end.
+@Suite(.timeLimit(.minutes(5))) struct ResumedDownloadTests {
+  /// Gives everything but the end of the body; to who wants the rest, `answer`.
+  private func file(_ answer: @escaping @Sendable (ServerConnection) throws -> Void) -> ServerRoute {
+    ServerRoute("GET", "/file") { request, connection in
+      guard request.fields.first("Range") == nil else { return try answer(connection) }
+      try connection.begin(fields: ["ETag": "\"v1\""], framing: .chunked)
+      try connection.write(PatternBody.bytes(1000))
+      try connection.flush()
+      connection.abort()
+    }
+  }
+
+  private func leftover(_ manager: HTTPSessionManager, _ folder: ScratchFolder) async throws -> ResumeData {
+    let error = await #expect(throws: SessionError.self) {
+      try await manager.download("file", to: folder.file("first"))
+    }
+    let data = try #require(error?.resumeData)
+    #expect(data.receivedBytes == 1000)
+    return data
+  }
+
+  /// 416 with the length of what is there: the download is complete, whatever statuses a serializer accepts.
+  @Test func aCompleteDownloadIsNotRefused() async throws {
+    let folder = try ScratchFolder()
+    let route = file { try $0.respond(416, fields: ["Content-Range": "bytes */1000"], text: "no") }
+    try await withManager([route]) { manager, server in
+      let data = try await leftover(manager, folder)
+      let (file, response) = try await manager.download(resumeFrom: data, to: folder.file("file"))
+      #expect(response.statusCode == 416)
+      #expect(try Data(contentsOf: file) == Data(PatternBody.bytes(1000)))
+      let again = try await leftover(manager, folder)
+      let end = await downloaded { handler in
+        manager.downloadTask(withResumeData: again, destination: { _, _ in folder.file("other") }, completion: handler)
+      }
+      #expect(end.error == nil && end.value as? URL == folder.file("other"))
+      #expect(folder.names == ["file", "other"])
+    }
+  }
+
+  /// Any other 416 makes no file.
+  @Test func a416ThatWasNotAskedForIsRefused() async throws {
+    let folder = try ScratchFolder()
+    let route = ServerRoute(nil, "/file") { _, connection in
+      try connection.respond(416, fields: ["Content-Range": "bytes */1000"], text: "no")
+    }
+    try await withManager([route]) { manager, server in
+      let error = await #expect(throws: SerializationError.self) {
+        try await manager.download("file", to: folder.file("file"))
+      }
+      #expect(error?.response?.statusCode == 416 && folder.names == [])
+      manager.dataTaskDidReceiveResponse = { _, _, _ in .becomeDownload }
+      manager.downloadTaskDidFinishDownloading = { _, _, _ in folder.file("file") }
+      let request = try manager.request(.get, "file")
+      let end = await ended { manager.dataTask(with: request, completion: $0) }
+      #expect((end.error as? SerializationError)?.response?.statusCode == 416 && folder.names == [])
+    }
+  }
+
+  /// What a download can go on from is behind every error of its response, also where the page of the error has another media type.
+  @Test func aRefusedDownloadCanGoOn() async throws {
+    let folder = try ScratchFolder()
+    let route = file { try $0.respond(503, fields: ["Content-Type": "text/html"], text: "<p>busy</p>") }
+    try await withManager([route]) { manager, server in
+      let data = try await leftover(manager, folder)
+      let error = await #expect(throws: SerializationError.self) {
+        try await manager.download(resumeFrom: data, to: folder.file("file"))
+      }
+      #expect(error?.code == .unacceptableStatusCode && error?.contains(.unacceptableContentType) == true)
+      let typeError = error?.underlying as? SerializationError
+      let last = try #require(typeError?.underlying as? SessionError)
+      #expect(last.code == .badResponse && last.resumeData == data && !last.requestHead.isEmpty)
+      last.resumeData?.discard()
+    }
+  }
+}
