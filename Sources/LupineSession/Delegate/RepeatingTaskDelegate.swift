@@ -3,8 +3,12 @@
 ///
 /// A task whose `handledCallbacks` has `.repetition` asks `prepare` when it begins (after `earliestBeginDate`), and before it is sent again. It asks
 /// `mayRepeatAfter` on the delegate queue behind everything that the attempt brought, when that failed or its response has a status of 400 or above; not
-/// when the task was cancelled, and not for what goes into a file. Either question takes as long as it takes: the time for the whole task goes on.
+/// when the task was cancelled, and not for what goes into a file. The time for the whole task goes on meanwhile, and ends either question with it: before the first
+/// exchange the task fails with `.timedOut`, later it ends with what the last attempt brought. When it is over nobody is asked.
 package protocol RepeatingTaskDelegate: SessionTaskDelegate {
+  /// Whether the answer to `prepare` may take time. Default true; false spares the timer that would end the wait.
+  var takesTimeToPrepare: Bool { get }
+
   /// The request to send; a failure ends the task.
   func session(
     _ session: Session, task: SessionTask, prepare request: Request,
@@ -16,6 +20,10 @@ package protocol RepeatingTaskDelegate: SessionTaskDelegate {
   func session(
     _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
     completionHandler: @escaping @Sendable (Bool) -> Void)
+}
+
+extension RepeatingTaskDelegate {
+  package var takesTimeToPrepare: Bool { true }
 }
 
 extension CallbackSet {

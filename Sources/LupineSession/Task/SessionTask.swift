@@ -81,7 +81,14 @@ public class SessionTask: @unchecked Sendable, Hashable {
   /// Hears of this task instead of the session's delegate, which gets what it leaves; set it before `resume()`. Held until the task completes. Default nil.
   public var delegate: (any SessionTaskDelegate)? {
     get { settings.withLock { $0.delegate } }
-    set { settings.withLock { $0.delegate = newValue } }
+    set {
+      // The former one is let go of outside the lock: it may be the last reference to somebody who asks the task when it goes.
+      let former = settings.withLock { settings in
+        defer { settings.delegate = newValue }
+        return settings.delegate
+      }
+      withExtendedLifetime(former) {}
+    }
   }
 
   /// The request that the task was made with.
@@ -118,6 +125,9 @@ public class SessionTask: @unchecked Sendable, Hashable {
   /// The length of the body as it is delivered; nil: not known, or a content coding is taken off on the way.
   package var decodedLength: Int64? { response?.decodedLength(isDecoded: run.offersCodings) }
 
+  /// What is left of the time that the task may take in all: `Request.totalTimeout`. For managers, which wait between attempts.
+  package var timeLeft: Duration { .nanoseconds(run.nanosecondsLeft) }
+
   // MARK: Commands
 
   /// Begins the task, or lets it go on after `suspend()`. Nothing happens to one that runs or is over.
@@ -141,7 +151,13 @@ public class SessionTask: @unchecked Sendable, Hashable {
   /// Told, on the caller's thread, of each `resume` and `suspend` that changed something: for managers, which post notifications of it.
   package var onChange: (@Sendable (SessionTask, State) -> Void)? {
     get { settings.withLock { $0.onChange } }
-    set { settings.withLock { $0.onChange = newValue } }
+    set {
+      let former = settings.withLock { settings in
+        defer { settings.onChange = newValue }
+        return settings.onChange
+      }
+      withExtendedLifetime(former) {}
+    }
   }
 
   private func changed(to state: State) { onChange?(self, state) }

@@ -143,6 +143,9 @@ extension TaskRun {
     return max(0, total - EventLoop.monotonicNow().nanoseconds(since: state.withLock { $0.countsFrom }))
   }
 
+  /// What is left of it by now.
+  var nanosecondsLeft: Int64 { remainingNanoseconds(currentRequest, createdAt: nil) }
+
   private func serviceType(of request: Request) -> NetworkServiceType {
     request.networkServiceType ?? session.configuration.networkServiceType
   }

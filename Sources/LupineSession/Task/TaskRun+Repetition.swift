@@ -4,11 +4,14 @@ internal import Synchronization
 /// Attempts: a task whose delegate makes its requests may be sent again, as if it had just begun. See `RepeatingTaskDelegate`.
 extension TaskRun {
   /// Asks for the request of an attempt, and goes on with it.
+  ///
+  /// - Parameter outOfTime: what the task ends with if its time is over before the answer.
   func prepare(
     _ request: Request, _ observer: TaskCallbacks, _ repeater: any RepeatingTaskDelegate,
-    _ next: @escaping @Sendable (TaskRun) -> Void
+    outOfTime: (@Sendable (TaskRun) -> Void)?, _ next: @escaping @Sendable (TaskRun) -> Void
   ) {
     guard let wait = waitForAnswer() else { return }
+    if let outOfTime { endWaiting(wait, outOfTime) }
     observer.prepare(request, repeater) { [self] result in
       answered(wait) {
         switch result {
@@ -21,14 +24,17 @@ extension TaskRun {
     }
   }
 
-  /// Whether somebody is asked if the task is to be sent again: then it goes on, or ends, with the answer.
+  /// Whether somebody is asked if the task is to be sent again: then it goes on, or ends, with the answer. If its time is over before that, it ends with
+  /// what the attempt brought; if it is over already, nobody is asked.
   func mayRepeat(after failure: SessionError?) -> Bool {
     guard let observer, let repeater = observer.repeater, let consumer = consumer as? DelegateConsumer,
       consumer.download == nil
     else { return false }
     let response = state.withLock { $0.response }
-    guard failure != nil || (response?.statusCode ?? 0) >= 400 else { return false }
+    guard failure != nil || (response?.statusCode ?? 0) >= 400, nanosecondsLeft > 0 else { return false }
     guard let wait = waitForAnswer() else { return true }
+    let giveUp: @Sendable (TaskRun) -> Void = { $0.finish(failure) }
+    endWaiting(wait, giveUp)
     var described = failure
     described?.response = response ?? failure?.response
     observer.mayRepeat(after: described, repeater) { [self] isWanted in
@@ -36,7 +42,9 @@ extension TaskRun {
         guard isWanted else { return self.finish(failure) }
         self.receivedBytes.store(0, ordering: .relaxed)
         self.state.withLock { $0.connectivityWaits = 0 }
-        self.prepare(self.state.withLock { $0.first } ?? self.request, observer, repeater) { $0.beginRepeated() }
+        self.prepare(
+          self.state.withLock { $0.first } ?? self.request, observer, repeater, outOfTime: giveUp
+        ) { $0.beginRepeated() }
       }
     }
     return true

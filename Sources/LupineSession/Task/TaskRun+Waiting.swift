@@ -49,7 +49,10 @@ extension TaskRun {
   /// Whoever makes the requests of attempts is asked first.
   private func beginPrepared() {
     guard let observer, let repeater = observer.repeater else { return beginFirst() }
-    prepare(state.withLock { $0.first } ?? request, observer, repeater) { $0.beginFirst() }
+    // A timer for each request is dear: only where the answer may take time.
+    var outOfTime: (@Sendable (TaskRun) -> Void)?
+    if repeater.takesTimeToPrepare { outOfTime = { run in run.finish(run.unanswered) } }
+    prepare(state.withLock { $0.first } ?? request, observer, repeater, outOfTime: outOfTime) { $0.beginFirst() }
   }
 
   /// A download decides where its bytes go.
@@ -209,16 +212,21 @@ extension TaskRun {
   ///
   /// - Parameter failure: what the task ends with then; nil: a delegate has not answered.
   func endWaiting(_ wait: Wait, _ failure: SessionError? = nil) {
-    let timer = AnswerTimer(after: remainingNanoseconds(currentRequest, createdAt: nil)) { [weak self] in
+    endWaiting(wait) { run in run.finish(failure ?? run.unanswered) }
+  }
+
+  /// - Parameter end: called when the time for the task is over, unless the answer comes before.
+  func endWaiting(_ wait: Wait, _ end: @escaping @Sendable (TaskRun) -> Void) {
+    let timer = AnswerTimer(after: nanosecondsLeft) { [weak self] in
       guard let self else { return }
-      answered(wait) { self.finish(failure ?? self.unanswered) }
+      answered(wait) { end(self) }
     }
     state.withLock { if $0.wait == wait { $0.answerTimer = timer } }
   }
 
   /// The same where a decision about a response is waited for whose exchange is over.
   func endDeciding() {
-    let left = remainingNanoseconds(currentRequest, createdAt: nil)
+    let left = nanosecondsLeft
     guard let number = state.withLock({ $0.gate.awaited }) else { return }
     let timer = AnswerTimer(after: left) { [weak self] in
       guard let self else { return }

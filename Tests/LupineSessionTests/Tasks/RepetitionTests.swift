@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import LupineBase
 import LupineSession
@@ -86,6 +87,64 @@ import Testing
       #expect(task.response?.statusCode == 200)
       #expect(patient.repetitions.withLock { $0 } == 2 && server.requestCount == 3)
       #expect(patient.waits.withLock { $0 } == 1)
+    }
+  }
+
+  /// Nobody is asked about a task whose time is over: whoever repeats time-outs would go on for ever.
+  @Test func nobodyIsAskedWhenTheTimeIsOver() async throws {
+    let server = try LoopbackServer(
+      routes: [ServerRoute(nil, "/silent") { _, connection in try connection.stall(until: nil) }])
+    defer { server.shutdown() }
+    try await withDelegate([.completed]) { session, delegate in
+      let patient = Patient()
+      var request = try Request(server.url("/silent"))
+      request.totalTimeout = .milliseconds(300)
+      let task = session.dataTask(with: request)
+      task.delegate = patient
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(task.error?.code == .timedOut && task.error?.phase == .total)
+      #expect(patient.repetitions.withLock { $0 } == 0 && server.requestCount == 1)
+    }
+  }
+
+  /// Never says whether to repeat.
+  private final class Undecided: RepeatingTaskDelegate {
+    let handledCallbacks: CallbackSet = [.repetition]
+    let answers = Locked<[@Sendable (Bool) -> Void]>([])
+
+    func session(
+      _ session: Session, task: SessionTask, prepare request: Request,
+      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+    ) {
+      completionHandler(.success(request))
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
+      completionHandler: @escaping @Sendable (Bool) -> Void
+    ) {
+      answers.withLock { $0.append(completionHandler) }
+    }
+  }
+
+  /// The answer that there is, is the result when the time for another one is over.
+  @Test func aDecisionThatNeverComes() async throws {
+    let server = try LoopbackServer(
+      routes: [ServerRoute(nil, "/busy") { _, connection in try connection.respond(503, text: "busy") }])
+    defer { server.shutdown() }
+    try await withDelegate([.completed]) { session, delegate in
+      let undecided = Undecided()
+      var request = try Request(server.url("/busy"))
+      request.totalTimeout = .seconds(1)
+      let task = session.dataTask(with: request)
+      task.delegate = undecided
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(task.error == nil && task.response?.statusCode == 503)
+      for answer in undecided.answers.withLock({ $0 }) { answer(true) }
+      session.delegateQueue.sync {}
+      #expect(delegate.entries.count == 1 && server.requestCount == 1)
     }
   }
 }

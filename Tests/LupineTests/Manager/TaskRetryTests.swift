@@ -6,7 +6,7 @@ import Testing
 @testable import Lupine
 
 /// Interceptors and retry policy for tasks with handlers: the task is sent again, and stays the same task.
-@Suite struct TaskRetryTests {
+@Suite(.timeLimit(.minutes(5))) struct TaskRetryTests {
   /// Answers 503 so many times, then 200.
   private func flaky(_ failures: Int) -> ServerRoute {
     let count = Recorder<Int>()
@@ -55,6 +55,41 @@ import Testing
       let error = try #require(end.error as? SerializationError)
       #expect(error.response?.statusCode == 503 && error.data == Data("busy".utf8))
       #expect(server.requestCount == 3 && waits.values.count == 2)
+    }
+  }
+
+  /// A wait that would outlast the task is none: its time, spent on waiting, would take the answer with it.
+  @Test func waitsBeyondTheTimeOfTheTaskAreNone() async throws {
+    try await withRetries([flaky(9)]) { manager, server, waits in
+      var request = try manager.request(.get, "flaky")
+      request.totalTimeout = .seconds(1)
+      let end = await ended { manager.dataTask(with: request, completion: $0) }
+      let error = try #require(end.error as? SerializationError)
+      #expect(error.response?.statusCode == 503 && error.data == Data("busy".utf8))
+      #expect(server.requestCount == 1 && waits.values == [])
+    }
+  }
+
+  /// An interceptor that takes longer than the task has is not waited for: before the first exchange that is an error, later the answer stays.
+  @Test(arguments: [1, 2]) func slowInterceptorsAreNotWaitedFor(_ slowAttempt: Int) async throws {
+    try await withRetries([flaky(9)]) { manager, server, waits in
+      manager.interceptors = [
+        ClosureInterceptor(
+          adapt: { request, attempt in
+            if attempt == slowAttempt { try await Task.sleep(for: .seconds(3600)) }
+            return request
+          }, decide: { _ in .retry(after: .zero) })
+      ]
+      var request = try manager.request(.get, "flaky")
+      request.totalTimeout = .seconds(2)
+      let end = await ended { manager.dataTask(with: request, completion: $0) }
+      if slowAttempt == 1 {
+        let error = try #require(end.error as? SessionError)
+        #expect(error.code == .timedOut && error.phase == .total && server.requestCount == 0)
+      } else {
+        let error = try #require(end.error as? SerializationError)
+        #expect(error.response?.statusCode == 503 && error.data == Data("busy".utf8))
+      }
     }
   }
 

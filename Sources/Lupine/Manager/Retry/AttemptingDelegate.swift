@@ -31,6 +31,8 @@ protocol AttemptingDelegate: RepeatingTaskDelegate {
 }
 
 extension AttemptingDelegate {
+  var takesTimeToPrepare: Bool { !retrying.interceptors.isEmpty }
+
   func session(
     _ session: Session, task: SessionTask, prepare request: Request,
     completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
@@ -68,7 +70,10 @@ extension AttemptingDelegate {
     let failure = RequestFailure(
       request: request, attempt: attempt, response: error?.response ?? task.response, data: dataSoFar, error: error)
     answer {
-      guard let delay = await retrying.delay(after: failure) else { return completionHandler(false) }
+      // What would begin after the task's time is over is not waited for: what there is would be lost for it.
+      guard let delay = await retrying.delay(after: failure), delay < task.timeLeft else {
+        return completionHandler(false)
+      }
       do {
         try await retrying.sleep(delay)
         completionHandler(true)

@@ -2,7 +2,7 @@ internal import HTTPTypes
 public import LupineSession
 
 /// When a request that failed is sent again by itself, and how long is waited before. For the `async` calls of a manager, and
-/// for its tasks except downloads, those of operations among them.
+/// for its tasks except downloads, those of operations among them. A task whose time for all of it is over, or would be after the wait, is not sent again.
 ///
 /// A value without a clock or a source of chance: both are given. The engine repeats by itself, and at once, what a stale connection lost; this is for
 /// servers and networks that need time.
