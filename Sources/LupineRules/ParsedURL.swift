@@ -30,12 +30,15 @@ package struct Origin: Hashable, Sendable {
   /// `https://host:port`, the default port left out: the value of an `Origin` field.
   package var serialized: String { "\(scheme.text)://\(authority)" }
 
-  /// The same with the zone of an address (RFC 6874), which is never sent, but is part of who the host is: for what is kept.
-  package var serializedWithZone: String {
-    guard let zone = host.zone else { return serialized }
-    let authority = "[\(host.text)%25\(zone)]"
-    return "\(scheme.text)://\(authority)\(port == scheme.defaultPort ? "" : ":\(port)")"
+  /// `authority` with the zone of an address (RFC 6874), which is never sent, but is part of who the host is: for what is kept, and read again.
+  package var authorityWithZone: String {
+    guard let zone = host.zone else { return authority }
+    let address = "[\(host.text)%25\(zone)]"
+    return port == scheme.defaultPort ? address : "\(address):\(port)"
   }
+
+  /// `serialized` with the zone of an address.
+  package var serializedWithZone: String { "\(scheme.text)://\(authorityWithZone)" }
 }
 
 /// An http or https URL in the form that decides where bytes go (RFC 3986).

@@ -22,7 +22,7 @@ public struct ManagerArchive: Sendable, Codable {
 
   /// What a manager has now.
   public init(_ manager: HTTPSessionManager) throws(SessionError) {
-    baseURL = if let text = manager.baseURL { try Request(text).urlString } else { nil }
+    baseURL = if let text = manager.baseURL { try BaseURL(text).publicText } else { nil }
     requestSerializer = manager.requestSerializer
     responseSerializer = manager.responseSerializer
     securityPolicy = manager.securityPolicy

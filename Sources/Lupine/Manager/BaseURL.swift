@@ -19,7 +19,7 @@ struct BaseURL: Sendable {
   /// Its text, with a path that ends in a slash, so that a relative path is added to it and replaces nothing. A path that is empty stays so.
   var text: String { Self.text(of: url) }
 
-  /// Its text for messages: without userinfo, which may hold a password.
+  /// Its text for messages and archives: without userinfo, which may hold a password.
   var publicText: String { Self.text(of: url, withUserinfo: false) }
 
   /// The host, as policies name it.
@@ -48,6 +48,6 @@ struct BaseURL: Sendable {
   private static func text(of url: ParsedURL, withUserinfo: Bool = true) -> String {
     let userinfo = withUserinfo ? url.userinfo.map { $0 + "@" } ?? "" : ""
     let fragment = url.fragment.map { "#" + $0 } ?? ""
-    return "\(url.scheme.text)://\(userinfo)\(url.authority)\(url.target)\(fragment)"
+    return "\(url.scheme.text)://\(userinfo)\(url.origin.authorityWithZone)\(url.target)\(fragment)"
   }
 }

@@ -27,6 +27,8 @@ import Testing
     Base(given: "http://u:p@h:81//x?y=1", normal: "http://u:p@h:81//x/?y=1"),
     Base(given: "https://h/a/b:c", normal: "https://h/a/b:c/"),
     Base(given: "http://[::1]:8080", normal: "http://[::1]:8080/"),
+    Base(given: "http://[fe80::1%25eth0]", normal: "http://[fe80::1%25eth0]/"),
+    Base(given: "http://me:pw@[FE80::1%25eth0]:81/v1", normal: "http://me:pw@[fe80::1%25eth0]:81/v1/"),
   ])
   func normalises(_ base: Base) throws {
     #expect(try HTTPSessionManager(baseURL: base.given).baseURL == base.normal)
@@ -58,10 +60,20 @@ import Testing
     Reference(base: "http://example.com/v1?x=1", url: "foo", absolute: "http://example.com/v1/foo"),
     Reference(base: "http://me:pw@example.com/v1", url: "foo", absolute: "http://me:pw@example.com/v1/foo"),
     Reference(base: "http://me:pw@example.com/v1", url: "http://b/", absolute: "http://b/"),
+    Reference(base: "http://[fe80::1%25eth0]:81/v1", url: "foo", absolute: "http://[fe80::1%25eth0]:81/v1/foo"),
   ])
   func resolves(_ reference: Reference) throws {
     let manager = try HTTPSessionManager(baseURL: reference.base)
     #expect(try manager.absoluteURL(reference.url) == reference.absolute)
+  }
+
+  /// The zone of an address stays in copies and archives, the password in copies alone.
+  @Test func copiesKeepTheZone() throws {
+    let manager = try HTTPSessionManager(baseURL: "http://me:pw@[fe80::1%25eth0]/v1")
+    #expect(try HTTPSessionManager(copying: manager).baseURL == "http://me:pw@[fe80::1%25eth0]/v1/")
+    let archive = try ManagerArchive(manager)
+    #expect(archive.baseURL == "http://[fe80::1%25eth0]/v1/")
+    #expect(try HTTPSessionManager(archive: archive).baseURL == "http://[fe80::1%25eth0]/v1/")
   }
 
   /// What AFNetworking fails every request with, or asserts at, is refused when it is said.
