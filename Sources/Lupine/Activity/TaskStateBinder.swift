@@ -62,12 +62,9 @@ public final class TaskStateBinder: Sendable {
 
   /// Follows a task from now on, instead of the one before; nil for none. Nothing is called for a task that is over.
   public func bind(_ task: SessionTask?) {
-    guard let task, task.state != .completed else {
-      binding.withLock { $0 = nil }
-      return
-    }
+    guard let task, task.state != .completed else { return replace(with: nil) }
     let new = Binding(task)
-    binding.withLock { $0 = new }
+    replace(with: new)
     // Observed first and asked then: a change in between is told twice rather than never.
     observe(.taskDidResume, new) { $0.resumed }
     observe(.taskDidSuspend, new) { $0.suspended }
@@ -77,6 +74,15 @@ public final class TaskStateBinder: Sendable {
     case .suspended, .canceling: call(new) { $0.suspended }
     case .completed: call(new) { $0.completed }
     }
+  }
+
+  private func replace(with new: Binding?) {
+    let former = binding.withLock { binding in
+      defer { binding = new }
+      return binding
+    }
+    // Not under the lock: it may hold the last reference to a task, whose handler holds somebody who binds anew when it goes.
+    withExtendedLifetime(former) {}
   }
 
   private func observe(
