@@ -182,10 +182,12 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     hook { $0.downloadTaskDidResume }?(session, downloadTask, fileOffset, expectedTotalBytes)
   }
 
-  /// The status is judged before the file moves: what is refused is removed with the temporary file.
+  /// The status is judged before the file moves: what is refused is removed with the temporary file. A 416 that brings a download to its end is the
+  /// server's word that all of it was there (see `ResumeRule`); any other makes no file. A data task that became a download asked for no rest.
   func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {
     guard let response = downloadTask.response else { return }
-    if let refusal = serializer.refusal(of: response, data: nil) {
+    let isWhole = kind == .download && response.statusCode == 416
+    if !isWhole, let refusal = serializer.refusal(of: response, data: nil) {
       return state.withLock { $0.fileError = refusal }
     }
     let target = state.withLock { $0.target }
@@ -261,10 +263,9 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
       error.message =
         "the body is larger than \(bodyLimit) bytes; see SessionConfiguration.maximumBufferedBodySize, or download it"
     } else if error.code == .badResponse, let response = error.response, !(200...299).contains(response.statusCode),
-      var refusal = serializer.refusal(of: response, data: Data(error.partialBody ?? [])) as? SerializationError
+      let refusal = serializer.refusal(of: response, data: Data(error.partialBody ?? [])) as? SerializationError
     {
-      refusal.underlying = refusal.underlying ?? error
-      return refusal
+      return refusal.ending(in: error)
     }
     return explained(error)
   }
