@@ -42,15 +42,18 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
     core.settings.copyRules(of: other.core.settings)
   }
 
-  /// Decodes JSON for the `async` verbs (`get(_:as:)` and the like). Default a plain `JSONDecoder`.
+  /// Decodes JSON for the `async` verbs (`get(_:as:)` and the like). Default a plain `JSONDecoder` of this manager's own.
   ///
   /// Set it up before it is given here, and leave it alone afterwards: calls use it at the same time, on any thread.
   public var decoder: JSONDecoder {
-    get { core.settings.values.withLock { $0.decoder } }
+    get { core.settings.ownDecoder }
     set { core.settings.exchange(\.decoder, newValue) }
   }
 
   /// What makes requests of methods, URLs and parameters; of a copy, so that a change is one of later requests. Default `HTTPRequestSerializer()`.
+  ///
+  /// To change a part of it, as in `requestSerializer.base.setValue(…)`, is to read it and to set it: what another thread sets in between is lost. Where
+  /// several change it, see `updateRequestSerializer(_:)`.
   public var requestSerializer: any HTTPRequestSerializing {
     get { maker.withLock { $0 }.serializer }
     set {
@@ -61,6 +64,31 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
         return maker
       }
       withExtendedLifetime(former) {}
+    }
+  }
+
+  /// Changes the request serializer as it is at that moment: of changes that several threads make in this way none is lost. Any thread.
+  ///
+  /// - Parameter change: changes a copy, which then takes the place of the serializer; called under no lock, at once, and once more with the new one
+  ///   whenever another thread was faster.
+  /// - Throws: what `change` throws; nothing is changed then.
+  ///
+  /// Source: the barrier of AFNetworking's `setValue:forHTTPHeaderField:`.
+  public func updateRequestSerializer<Failure: Error>(
+    _ change: (inout any HTTPRequestSerializing) throws(Failure) -> Void
+  ) throws(Failure) {
+    while true {
+      let former = maker.withLock { $0 }
+      var serializer = former.serializer
+      try change(&serializer)
+      let new = RequestMaker(serializer)
+      let isCurrent = maker.withLock { maker in
+        guard maker === former else { return false }
+        maker = new
+        return true
+      }
+      withExtendedLifetime(former) {}
+      if isCurrent { return }
     }
   }
 

@@ -50,7 +50,14 @@ final class ManagerSettings: Sendable {
     private(set) var notificationQueue = DispatchQueue.main
     var completionGroup: DispatchGroup?
     var progressQueue: DispatchQueue?
-    var retrying = RetryLoop() { didSet { findPlain() } }
+    var retrying = RetryLoop() {
+      didSet {
+        retryingChanges &+= 1
+        findPlain()
+      }
+    }
+    /// How often it was set: interceptors cannot be compared.
+    private(set) var retryingChanges = 0
     /// Whether an `async` call is one exchange that tells nobody: no hook of it is set, nobody is asked about requests. Found out when these are set.
     private(set) var isPlain = true
     var securityPolicy = SecurityPolicy.default
@@ -71,6 +78,33 @@ final class ManagerSettings: Sendable {
       return former
     }
     withExtendedLifetime(former) {}
+  }
+
+  /// See `SessionManager.updateInterceptors(_:)`.
+  func updateInterceptors<Failure: Error>(
+    _ change: (inout [any RequestInterceptor]) throws(Failure) -> Void
+  ) throws(Failure) {
+    while true {
+      let (former, changes) = values.withLock { ($0.retrying.interceptors, $0.retryingChanges) }
+      var interceptors = former
+      try change(&interceptors)
+      let new = interceptors
+      let isCurrent = values.withLock { values in
+        guard values.retryingChanges == changes else { return false }
+        values.retrying.interceptors = new
+        return true
+      }
+      withExtendedLifetime(former) {}
+      if isCurrent { return }
+    }
+  }
+
+  /// The decoder, for somebody who may change it: the default, which all managers share, gives its place to one of the manager's own.
+  var ownDecoder: JSONDecoder {
+    values.withLock { values in
+      if values.decoder === PlainJSON.decoder { values.decoder = JSONDecoder() }
+      return values.decoder
+    }
   }
 
   /// One hook, or what follows from them; not a copy of them all.

@@ -80,9 +80,22 @@ open class SessionManager: @unchecked Sendable {
   }
 
   /// Asked about requests, in this order; see `RequestInterceptor`. Those of the time when a task begins decide whether it asks at all. Default none.
+  ///
+  /// `append` and the like are a reading and a setting; where several threads change them, see `updateInterceptors(_:)`.
   public var interceptors: [any RequestInterceptor] {
     get { core.settings.values.withLock { $0.retrying.interceptors } }
     set { core.settings.exchange(\.retrying.interceptors, newValue) }
+  }
+
+  /// Changes the interceptors as they are at that moment: of changes that several threads make in this way none is lost. Any thread.
+  ///
+  /// - Parameter change: changes a copy, which then takes their place; called under no lock, at once, and once more with the new ones whenever another
+  ///   thread was faster.
+  /// - Throws: what `change` throws; nothing is changed then.
+  public func updateInterceptors<Failure: Error>(
+    _ change: (inout [any RequestInterceptor]) throws(Failure) -> Void
+  ) throws(Failure) {
+    try core.settings.updateInterceptors(change)
   }
 
   /// When calls and tasks are tried again, after the interceptors were asked. Default nil: never.

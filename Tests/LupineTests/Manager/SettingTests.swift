@@ -1,6 +1,7 @@
 import Foundation
 import Lupine
 import LupineBase
+import LupineTesting
 import Testing
 
 @testable import Lupine
@@ -80,6 +81,54 @@ import Testing
     operation.responseSerializer = Attached(screen: Attached.Screen(operation, gone))
     operation.responseSerializer = HTTPResponseSerializer()
     #expect(gone.withLock { $0 } == 1)
+  }
+
+  /// Asks its task when it goes.
+  private final class Owner: SessionTaskDelegate {
+    let handledCallbacks: CallbackSet = []
+    let task: SessionTask
+    let gone: Locked<Int>
+
+    init(_ task: SessionTask, _ gone: Locked<Int>) {
+      self.task = task
+      self.gone = gone
+    }
+
+    deinit {
+      _ = task.delegate
+      gone.withLock { $0 += 1 }
+    }
+  }
+
+  /// So it is with the delegate of a task.
+  @Test func aFormerDelegateMayAskItsTask() throws {
+    let task = try Session().dataTask(with: try Request("http://127.0.0.1:9/"))
+    let gone = Locked(0)
+    task.delegate = Owner(task, gone)
+    task.delegate = nil
+    #expect(gone.withLock { $0 } == 1)
+  }
+
+  private struct Snake: Decodable, Sendable {
+    var someName: Int?
+  }
+
+  /// The decoder of a manager is its own: what is set there is nobody else's.
+  @Test func managersShareNoDecoder() async throws {
+    let route = ServerRoute(nil, "/snake") { _, connection in
+      try connection.respond(fields: ["Content-Type": "application/json"], text: #"{"some_name": 1}"#)
+    }
+    try await withManager([route]) { manager, server in
+      manager.decoder.keyDecodingStrategy = .convertFromSnakeCase
+      #expect(try await manager.get("snake", as: Snake.self).someName == 1)
+      let other = try HTTPSessionManager(baseURL: server.url("/"))
+      #expect(try await other.get("snake", as: Snake.self).someName == nil)
+      #expect(other.decoder !== manager.decoder && other.decoder === other.decoder)
+      let own = JSONDecoder()
+      other.decoder = own
+      #expect(other.decoder === own)
+      try other.invalidateSession(cancellingTasks: true)
+    }
   }
 
   /// A `Progress` moves where its handler reads it.
