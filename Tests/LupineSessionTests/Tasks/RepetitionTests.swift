@@ -6,22 +6,27 @@ import LupineTesting
 import LupineWire
 import Testing
 
+/// Has requests sent as they are.
+private protocol PlainRepeater: RepeatingTaskDelegate {}
+
+extension PlainRepeater {
+  func session(
+    _ session: Session, task: SessionTask, prepare request: Request,
+    completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+  ) {
+    completionHandler(.success(request))
+  }
+}
+
 /// Tasks whose delegate has them sent again.
 @Suite(.timeLimit(.minutes(2))) struct RepetitionTests {
   /// Repeats whatever may be repeated.
-  private final class Patient: RepeatingTaskDelegate {
+  private final class Patient: PlainRepeater {
     let handledCallbacks: CallbackSet = [.repetition, .waitingForConnectivity]
     let waits = Locked(0)
     let repetitions = Locked(0)
 
     func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) { waits.withLock { $0 += 1 } }
-
-    func session(
-      _ session: Session, task: SessionTask, prepare request: Request,
-      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
-    ) {
-      completionHandler(.success(request))
-    }
 
     func session(
       _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
@@ -109,16 +114,9 @@ import Testing
   }
 
   /// Never says whether to repeat.
-  private final class Undecided: RepeatingTaskDelegate {
+  private final class Undecided: PlainRepeater {
     let handledCallbacks: CallbackSet = [.repetition]
     let answers = Locked<[@Sendable (Bool) -> Void]>([])
-
-    func session(
-      _ session: Session, task: SessionTask, prepare request: Request,
-      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
-    ) {
-      completionHandler(.success(request))
-    }
 
     func session(
       _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
