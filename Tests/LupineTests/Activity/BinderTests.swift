@@ -54,39 +54,25 @@ import Testing
     #expect(!told(calls).contains("resumed"))
   }
 
-  /// Binds anew when it goes.
-  private final class Wheel: Sendable {
-    let binder: TaskStateBinder
-    let gone: Calls<Bool>
-
-    init(_ binder: TaskStateBinder, _ gone: Calls<Bool>) {
-      self.binder = binder
-      self.gone = gone
-    }
-
-    deinit {
+  /// Binds a task that holds somebody who binds anew when he goes, and is held by nobody but the binder.
+  private func bindWheel(_ binder: TaskStateBinder, _ gone: Calls<Bool>) throws {
+    let wheel = Farewell {
       binder.bind(nil)
       gone.note(true)
     }
-
-    /// A task that holds the wheel, and is held by nobody but the binder.
-    static func bind(_ binder: TaskStateBinder, _ gone: Calls<Bool>) throws {
-      let wheel = Wheel(binder, gone)
-      let task = try Session().dataTask(with: try Request("http://localhost:1/")) { _ in _ = wheel }
-      binder.bind(task)
-    }
+    binder.bind(try Session().dataTask(with: try Request("http://localhost:1/")) { _ in _ = wheel })
   }
 
   /// The last reference to a task goes outside the binder's lock.
   @Test func aFormerTaskMayBindAnew() throws {
     let binder = binder(Calls<String>())
     let gone = Calls<Bool>()
-    try Wheel.bind(binder, gone)
+    try bindWheel(binder, gone)
     // What is on its way to the queue holds the task as well.
     queue.sync {}
     binder.bind(nil)
     #expect(gone.all == [true])
-    try Wheel.bind(binder, gone)
+    try bindWheel(binder, gone)
     queue.sync {}
     binder.bind(try task())
     #expect(gone.all == [true, true])

@@ -9,34 +9,25 @@ import Testing
 /// What may happen when settings are changed, whatever their old values hold.
 @Suite struct SettingTests {
   /// Asks the manager when it goes, as a screen does that takes its handlers back.
-  private final class Screen: Sendable {
-    let manager: HTTPSessionManager
-    let gone: Locked<Int>
-
-    init(_ manager: HTTPSessionManager, _ gone: Locked<Int>) {
-      self.manager = manager
-      self.gone = gone
-    }
-
-    deinit {
+  private static func screen(_ manager: HTTPSessionManager, _ gone: Locked<Int>) -> Farewell {
+    Farewell {
       manager.taskDidComplete = nil
       _ = manager.responseSerializer
       _ = manager.requestSerializer
       gone.withLock { $0 += 1 }
     }
+  }
 
-    /// Gives the screen to a hook, an interceptor and a serializer, and keeps nothing.
-    static func begin(_ manager: HTTPSessionManager, _ gone: Locked<Int>) {
-      let screen = Screen(manager, gone)
-      manager.taskDidComplete = { [screen] _, _, _ in _ = screen }
-    }
+  /// Gives a screen to a hook, and keeps nothing.
+  private static func begin(_ manager: HTTPSessionManager, _ gone: Locked<Int>) {
+    manager.taskDidComplete = { [screen = screen(manager, gone)] _, _, _ in _ = screen }
+  }
 
-    static func serialize(_ manager: HTTPSessionManager, _ gone: Locked<Int>) {
-      let screen = Screen(manager, gone)
-      manager.requestSerializer.base.queryStringSerialization = { [screen] _, _ in
-        _ = screen
-        return nil
-      }
+  /// Gives a screen to a serializer, and keeps nothing.
+  private static func serialize(_ manager: HTTPSessionManager, _ gone: Locked<Int>) {
+    manager.requestSerializer.base.queryStringSerialization = { [screen = screen(manager, gone)] _, _ in
+      _ = screen
+      return nil
     }
   }
 
@@ -44,32 +35,17 @@ import Testing
   @Test func formerValuesMayAskTheManager() throws {
     let manager = try HTTPSessionManager()
     let gone = Locked(0)
-    Screen.begin(manager, gone)
+    Self.begin(manager, gone)
     manager.taskDidComplete = nil
     #expect(gone.withLock { $0 } == 1)
-    Screen.serialize(manager, gone)
+    Self.serialize(manager, gone)
     manager.requestSerializer = JSONRequestSerializer()
     #expect(gone.withLock { $0 } == 2)
   }
 
   /// A serializer that holds something which asks the operation when it goes.
   private struct Attached: ResponseSerializer {
-    final class Screen: Sendable {
-      let operation: HTTPRequestOperation
-      let gone: Locked<Int>
-
-      init(_ operation: HTTPRequestOperation, _ gone: Locked<Int>) {
-        self.operation = operation
-        self.gone = gone
-      }
-
-      deinit {
-        _ = operation.responseSerializer
-        gone.withLock { $0 += 1 }
-      }
-    }
-
-    let screen: Screen
+    let screen: Farewell
 
     func serialize(_ response: Response?, data: Data?) throws -> Data { data ?? Data() }
   }
@@ -78,33 +54,32 @@ import Testing
   @Test func aFormerSerializerMayAskTheOperation() throws {
     let operation = HTTPRequestOperation(request: try Request("http://127.0.0.1:9/"), session: try Session())
     let gone = Locked(0)
-    operation.responseSerializer = Attached(screen: Attached.Screen(operation, gone))
+    operation.responseSerializer = Attached(
+      screen: Farewell {
+        _ = operation.responseSerializer
+        gone.withLock { $0 += 1 }
+      })
     operation.responseSerializer = HTTPResponseSerializer()
     #expect(gone.withLock { $0 } == 1)
   }
 
-  /// Asks its task when it goes.
+  /// A delegate that holds something which asks its task when it goes.
   private final class Owner: SessionTaskDelegate {
     let handledCallbacks: CallbackSet = []
-    let task: SessionTask
-    let gone: Locked<Int>
+    private let farewell: Farewell
 
-    init(_ task: SessionTask, _ gone: Locked<Int>) {
-      self.task = task
-      self.gone = gone
-    }
-
-    deinit {
-      _ = task.delegate
-      gone.withLock { $0 += 1 }
-    }
+    init(_ farewell: Farewell) { self.farewell = farewell }
   }
 
   /// So it is with the delegate of a task.
   @Test func aFormerDelegateMayAskItsTask() throws {
     let task = try Session().dataTask(with: try Request("http://127.0.0.1:9/"))
     let gone = Locked(0)
-    task.delegate = Owner(task, gone)
+    task.delegate = Owner(
+      Farewell {
+        _ = task.delegate
+        gone.withLock { $0 += 1 }
+      })
     task.delegate = nil
     #expect(gone.withLock { $0 } == 1)
   }
