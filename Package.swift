@@ -138,7 +138,8 @@ let package = Package(
 
     // A network inside the process, and what is the same every time: for the fuzz bodies and the simulation.
     .target(
-      name: "LupineSimulation", dependencies: ["LupineBase", "LupineWire", "LupineIO", "LupineEngine"],
+      name: "LupineSimulation",
+      dependencies: ["LupineBase", "LupineWire", "LupineRules", "LupineIO", "LupineEngine"],
       path: "Fuzz/Simulation", swiftSettings: settings),
 
     .executableTarget(

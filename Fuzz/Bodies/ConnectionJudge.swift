@@ -96,7 +96,9 @@ struct ConnectionJudge {
   private func judgeRepetition(_ exchange: ConnectionExchange, _ attempts: [Attempt]) {
     var others = attempts
     if let first = others.first, first.head.expectsContinue, first.reading.status == 417 { others.removeFirst() }
-    precondition(others.count <= (exchange.isIdempotent ? 7 : 1), "request \(exchange.number) was sent again")
+    precondition(
+      others.count <= (exchange.isIdempotent ? RetryRule.maximumAttempts : 1),
+      "request \(exchange.number) was sent again")
     for attempt in others.dropLast() {
       precondition(attempt.sent == 0, "request \(exchange.number) was sent again although it had been answered")
     }

@@ -11,7 +11,8 @@ package enum PoolWalk {
     /// Connections that are being opened, each with the number of waiters that there had been when it began.
     var opening: [(connection: Machine.ConnectionIdentifier, arrivals: Int)] = []
     var leased: [Machine.ConnectionIdentifier: Int] = [:]
-    var idle: Set<Machine.ConnectionIdentifier> = []
+    /// With the time since when.
+    var idle: [Machine.ConnectionIdentifier: Instant] = [:]
     var waiting: [(waiter: Int, key: UInt8, priority: TransferPriority, token: Machine.WaiterToken)] = []
     /// Connections in a row, by key, that went past the waiter that was there first.
     var bypasses: [UInt8: Int] = [:]
@@ -69,7 +70,7 @@ package enum PoolWalk {
     }
 
     mutating func gone(_ connection: Machine.ConnectionIdentifier) {
-      precondition(idle.remove(connection) != nil || leased.removeValue(forKey: connection) != nil)
+      precondition(idle.removeValue(forKey: connection) != nil || leased.removeValue(forKey: connection) != nil)
       keyOf[connection] = nil
     }
 
@@ -82,7 +83,7 @@ package enum PoolWalk {
       }
       if let lease = steps.lease {
         leased[lease.connection] = lease.waiter
-        idle.remove(lease.connection)
+        idle[lease.connection] = nil
         let key = waiting.first { $0.waiter == lease.waiter }?.key
         precondition(key == keyOf[lease.connection], "a connection was leased under another key")
         checkTurn(lease.waiter)
@@ -106,7 +107,7 @@ package enum PoolWalk {
       for key in Set(keyOf.values) {
         precondition(keyOf.values.count { $0 == key } <= limits.perHost, "more connections than the limit per host")
         if waiting.contains(where: { $0.key == key }) {
-          precondition(!idle.contains { keyOf[$0] == key }, "a request waits although a connection is idle")
+          precondition(!idle.keys.contains { keyOf[$0] == key }, "a request waits although a connection is idle")
         }
       }
       // Nobody waits for nothing: with waiters, something is opening or leased, somewhere.
@@ -167,7 +168,7 @@ package enum PoolWalk {
       guard !world.opening.isEmpty else { return }
       let (connection, _) = world.opening.remove(at: operand % world.opening.count)
       let steps = world.machine.opened(connection, now: world.now)
-      if steps.lease == nil { world.idle.insert(connection) }
+      if steps.lease == nil { world.idle[connection] = world.now }
       world.perform(steps)
     case 3:
       guard !world.opening.isEmpty else { return }
@@ -175,13 +176,16 @@ package enum PoolWalk {
     case 4:
       guard let connection = pick(world.leased.keys, operand) else { return }
       world.leased[connection] = nil
-      world.idle.insert(connection)
+      world.idle[connection] = world.now
       if let steps = world.machine.release(connection, now: world.now) { world.perform(steps) }
     case 5:
-      guard let connection = pick(world.leased.keys, operand) ?? pick(world.idle, operand) else { return }
+      guard let connection = pick(world.leased.keys, operand) ?? pick(world.idle.keys, operand) else { return }
+      let key = world.keyOf[connection]
       let steps = world.machine.closed(connection, .failed, now: world.now)
       world.gone(connection)
       world.perform(steps)
+      guard operand >= 16, let key else { return }
+      closeSuspects(&world, key: key, since: world.now.advanced(byNanoseconds: -Int64(operand % 16)))
     case 6:
       guard !world.waiting.isEmpty else { return }
       let waiter = world.waiting.remove(at: operand % world.waiting.count)
@@ -192,6 +196,21 @@ package enum PoolWalk {
       world.now = world.now.advanced(byNanoseconds: Int64(operand))
       while let steps = world.machine.expireOne(now: world.now) { world.perform(steps) }
     }
+  }
+
+  /// What has been idle since `instant` goes, and nothing else.
+  private static func closeSuspects(_ world: inout World, key: UInt8, since instant: Instant) {
+    while let suspect = world.machine.idle(key, since: instant) {
+      precondition(world.keyOf[suspect] == key, "a connection of another key is suspected")
+      precondition(
+        world.idle[suspect].map { $0 <= instant } ?? false, "a connection that was used meanwhile is suspected")
+      let steps = world.machine.closed(suspect, .suspected, now: world.now)
+      world.gone(suspect)
+      world.perform(steps)
+    }
+    precondition(
+      !world.idle.contains { world.keyOf[$0.key] == key && $0.value <= instant },
+      "a connection that was idle for longer is not suspected")
   }
 
   private static func openFailed(
@@ -230,7 +249,7 @@ package enum PoolWalk {
     for connection in expired { world.gone(connection) }
     switch answer {
     case .lease(let connection):
-      precondition(world.idle.remove(connection) != nil, "leased a connection that was not idle")
+      precondition(world.idle.removeValue(forKey: connection) != nil, "leased a connection that was not idle")
       precondition(world.keyOf[connection] == key, "leased a connection of another key")
       world.leased[connection] = waiter
       world.answer(waiter)

@@ -1,6 +1,7 @@
 internal import LupineBase
 internal import LupineEngine
 internal import LupineIO
+internal import LupineRules
 internal import LupineWire
 
 /// One request of a simulation, its caller, and what came of it.
@@ -222,7 +223,8 @@ final class SimulatedExchange: TransferHandler {
     case .cancelled: check(isCancelled, "cancelled by nobody")
     case .io, .closedBeforeResponse:
       let isSilent = metrics.responseBytes == 0 && status == nil
-      let mayRepeat = caller.isRepeatable && metrics.reusedConnection && metrics.retries < 6
+      let mayRepeat =
+        caller.isRepeatable && metrics.reusedConnection && metrics.retries + 1 < RetryRule.maximumAttempts
       check(!(isSilent && mayRepeat), "not sent again although its connection had only died of age: \(failure)")
     case .bodyProducer: check(caller.producerFails, "its body was whole")
     case .tooManyWaiters, .unsolicitedBytes, .wire, .content, .resolve, .connect, .deadline, .bodyDeadline: break

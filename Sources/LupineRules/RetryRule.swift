@@ -50,14 +50,11 @@ package enum RetryDecision: Hashable, Sendable {
 
 /// Go's rule for a request that died with its connection.
 package enum RetryRule {
-  /// As many as an idle pool of the usual size may hold dead connections for one origin, and one that is fresh.
-  package static let maximumAttempts = 7
+  /// Two are the rule, as the pool closes what has been idle for longer than a connection that died; between them connections that were
+  /// used meanwhile may die as well. A request that makes a server hang up has no more processes of it ended than this (curl's limit is 5 too).
+  package static let maximumAttempts = 5
 
-  /// - Parameter connectionsPerHost: of the pool, which may hold as many dead ones.
-  package static func decide(
-    method: String, _ facts: AttemptFacts, connectionsPerHost: Int = maximumAttempts - 1
-  ) -> RetryDecision {
-    let maximumAttempts = max(maximumAttempts, connectionsPerHost < .max ? connectionsPerHost + 1 : .max)
+  package static func decide(method: String, _ facts: AttemptFacts) -> RetryDecision {
     guard facts.connectionWasReused else { return .fail(.freshConnection) }
     guard !facts.receivedAnything else { return .fail(.responseBegun) }
     guard facts.isBodyReplayable else { return .fail(.bodyNotReplayable) }

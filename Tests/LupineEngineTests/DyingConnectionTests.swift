@@ -1,7 +1,6 @@
 import LupineBase
 import LupineEngine
 import LupineIO
-import LupineRules
 import LupineSimulation
 import LupineWire
 import Testing
@@ -26,6 +25,7 @@ import Testing
     }
     #expect(drive.outcomes.count == 2)
     drive.servers[1].accept()
+    drive.isDecided = true
     drive.settle()
 
     // The latest to become idle is taken first.
@@ -34,8 +34,8 @@ import Testing
     #expect(drive.received(1).hasPrefix("GET /3"))
     drive.servers[1].close()
     drive.settle()
-    #expect(drive.received(0).hasPrefix("GET /3"))
-    drive.send(0, Self.empty)
+    #expect(drive.received(2).hasPrefix("GET /3"))
+    drive.send(2, Self.empty)
     drive.settle()
     #expect(drive.outcomes.count == 3)
     #expect(drive.outcomes.last?.failure == nil)
@@ -43,43 +43,100 @@ import Testing
     drive.end()
   }
 
-  /// However many connections a host may have, all of them may be dead.
-  @Test func asManyAttemptsAsThereMayBeDeadConnections() throws {
-    let count = 9
+  /// Nine connections that are idle, as their servers see them.
+  private func idle() throws -> Drive {
     var configuration = PoolConfiguration()
-    configuration.limits.perHost = count
+    configuration.limits.perHost = 9
     let drive = try Drive(configuration)
-    for number in 1...count { drive.start(try request(host: "h", port: 80, target: "/\(number)")) }
+    for number in 0..<9 { drive.start(try request(host: "h", port: 80, target: "/\(number)")) }
     drive.settle()
-    #expect(drive.servers.count == count)
-    for server in 0..<count {
+    #expect(drive.servers.count == 9)
+    for server in 0..<9 {
       _ = drive.received(server)
       drive.send(server, Self.empty)
     }
     drive.settle()
-    #expect(drive.outcomes.count == count)
+    #expect(drive.outcomes.count == 9)
+    return drive
+  }
 
+  /// The server that was asked for this.
+  private func asked(_ drive: Drive, for target: String) throws -> Int {
+    try #require(drive.servers.indices.first { drive.received($0).contains(" \(target) ") })
+  }
+
+  /// Where one has died those that were idle for longer may be dead as well: the request goes to a new one, and none of them is tried.
+  @Test func oneSpeaksForThoseThatWereIdleForLonger() throws {
+    let drive = try idle()
     drive.start(try request(host: "h", port: 80, target: "/last"))
     drive.settle()
-    for _ in 0..<count {
-      let asked = try #require((0..<count).first { !drive.receive($0).isEmpty })
-      drive.servers[asked].close()
+    drive.servers[try asked(drive, for: "/last")].close()
+    drive.settle()
+    let areClosed = drive.servers.prefix(9).allSatisfy { $0.isHungUp }
+    #expect(areClosed)
+    #expect(drive.pool.counters.closes[.suspected] == 8)
+    try #require(drive.servers.count == 10)
+    #expect(drive.received(9).hasPrefix("GET /last"))
+    drive.send(9, Self.empty)
+    drive.settle()
+    #expect(drive.outcomes.last?.failure == nil && drive.outcomes.last?.status == 200)
+    drive.end()
+  }
+
+  /// A request that ends whatever serves it ends two, however many are idle.
+  @Test func whatMakesAServerHangUpIsSentTwice() throws {
+    let drive = try idle()
+    drive.start(try request(host: "h", port: 80, target: "/poison"))
+    drive.settle()
+    for _ in 0..<2 {
+      drive.servers[try asked(drive, for: "/poison")].close()
       drive.settle()
     }
-    #expect(drive.servers.count == count + 1)
-    #expect(drive.received(count).hasPrefix("GET /last"))
-    drive.send(count, Self.empty)
+    #expect(drive.servers.count == 10)
+    guard case .closedBeforeResponse? = drive.outcomes.last?.failure?.error else {
+      Issue.record("\(drive.outcomes)")
+      return
+    }
+    drive.end()
+  }
+
+  /// A POST is not sent again, but the next one does not meet the same fate.
+  @Test func whatIsNotSentAgainSpeaksForTheOthersToo() throws {
+    let drive = try idle()
+    drive.start(try request(host: "h", port: 80, method: "POST", target: "/first"))
+    drive.settle()
+    drive.servers[try asked(drive, for: "/first")].close()
+    drive.settle()
+    #expect(drive.outcomes.count == 10 && drive.outcomes.last?.failure != nil)
+    drive.start(try request(host: "h", port: 80, method: "POST", target: "/second"))
+    drive.settle()
+    #expect(drive.received(9).hasPrefix("POST /second"))
+    drive.send(9, Self.empty)
     drive.settle()
     #expect(drive.outcomes.last?.failure == nil)
     drive.end()
   }
 
-  @Test func theRuleKnowsHowManyMayBeDead() {
-    let facts = AttemptFacts(
-      connectionWasReused: true, wroteAnything: true, receivedAnything: false, hasIdempotencyKey: false,
-      isBodyReplayable: true, attempts: 16)
-    #expect(RetryRule.decide(method: "GET", facts, connectionsPerHost: 15) == .fail(.tooManyAttempts(limit: 16)))
-    #expect(RetryRule.decide(method: "GET", facts, connectionsPerHost: 16) == .retry(.idempotent))
-    #expect(RetryRule.decide(method: "GET", facts, connectionsPerHost: .max) == .retry(.idempotent))
+  /// One that was used since has shown that it lives.
+  @Test func whatWasUsedMeanwhileIsKept() throws {
+    let drive = try idle()
+    drive.start(try request(host: "h", port: 80, target: "/slow"))
+    drive.settle()
+    let slow = try asked(drive, for: "/slow")
+    drive.engine.world.now = drive.engine.world.now.advanced(byNanoseconds: 1_000_000)
+    drive.start(try request(host: "h", port: 80, target: "/quick"))
+    drive.settle()
+    let quick = try asked(drive, for: "/quick")
+    drive.send(quick, Self.empty)
+    drive.settle()
+    drive.servers[slow].close()
+    drive.settle()
+    #expect(drive.servers.count == 9)
+    #expect(drive.received(quick).hasPrefix("GET /slow"))
+    drive.send(quick, Self.empty)
+    drive.settle()
+    #expect(drive.outcomes.last?.failure == nil)
+    #expect(drive.pool.counters.closes[.suspected] == 7)
+    drive.end()
   }
 }

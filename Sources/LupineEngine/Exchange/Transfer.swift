@@ -260,11 +260,11 @@ open class Transfer {
   /// Whether the retry rule lets this transfer go to another connection after its attempt failed.
   ///
   /// - Parameter mayHaveDied: the connection may have been closed before the request came to it.
-  final func mayRetry(mayHaveDied: Bool, wroteAnything: Bool, connectionsPerHost: Int) -> Bool {
+  final func mayRetry(mayHaveDied: Bool, wroteAnything: Bool) -> Bool {
     let facts = AttemptFacts(
       connectionWasReused: mayHaveDied, wroteAnything: wroteAnything, receivedAnything: receivedAnything,
       hasIdempotencyKey: request.hasIdempotencyKey, isBodyReplayable: !isBodySpent, attempts: attempts)
-    switch RetryRule.decide(method: request.method, facts, connectionsPerHost: connectionsPerHost) {
+    switch RetryRule.decide(method: request.method, facts) {
     case .retry: return true
     case .fail: return false
     }

@@ -150,9 +150,8 @@ package final class EnginePool {
     let canRepeat: Bool
     switch failure.error {
     case .io, .closedBeforeResponse, .tls(.truncated):
-      canRepeat = transfer.mayRetry(
-        mayHaveDied: mayHaveDied, wroteAnything: failure.requestBytesSent,
-        connectionsPerHost: configuration.limits.perHost)
+      if mayHaveDied, !transfer.receivedAnything { closeSuspects(of: transfer) }
+      canRepeat = transfer.mayRetry(mayHaveDied: mayHaveDied, wroteAnything: failure.requestBytesSent)
     default: canRepeat = false
     }
     if canRepeat, !isClosed {
@@ -160,6 +159,15 @@ package final class EnginePool {
       start(transfer, isReturning: true)
     } else {
       transfer.end(failure, now: context.now)
+    }
+  }
+
+  /// What took a connection away while it was idle, a server that ended or a router that forgot, took those that have been idle for longer: one
+  /// failure speaks for all of them. What makes a server hang up is not sent over each of them either.
+  private func closeSuspects(of transfer: Transfer) {
+    guard let assignedAt = transfer.record.assignedAt else { return }
+    while let suspect = machine.value.idle(transfer.request.key, since: assignedAt) {
+      connections.value[suspect.index]?.close(.suspected)
     }
   }
 

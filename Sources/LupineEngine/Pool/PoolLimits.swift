@@ -32,6 +32,8 @@ package enum ConnectionCloseReason: Hashable, Sendable {
   case closedByPeer
   /// The peer sent bytes while no request was under way.
   case unsolicitedBytes
+  /// One that had been idle for less long died under a request.
+  case suspected
   /// The exchange on it failed or was cancelled.
   case failed
   /// It could not be opened.

@@ -276,6 +276,14 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     allIdle.first(of: allIdleList).map { ConnectionIdentifier(index: $0) }
   }
 
+  /// The connection of `key` that has been idle for longest, if that is since `instant` or before.
+  package func idle(_ key: Key, since instant: Instant) -> ConnectionIdentifier? {
+    guard let host = hostOfKey[key], let index = hostIdle.first(of: hosts[host].idle),
+      connections[index].idleSince <= instant
+    else { return nil }
+    return ConnectionIdentifier(index: index)
+  }
+
   /// Whether a waiting request waits for an opening alone: one of its key is under way, and no connection of the key is in use.
   package func waitsForOpening(_ token: WaiterToken) -> Bool {
     let host = hosts[token.host]
