@@ -39,6 +39,21 @@ private final class FickleReader: TransferHandler, Sendable {
 }
 
 @Suite(.timeLimit(.minutes(1))) struct DiscardTests {
+  /// Nor does it matter how a body ends that nobody wants the rest of.
+  @Test(arguments: ["Content-Length: 50\r\n\r\nHello", "Transfer-Encoding: chunked\r\n\r\n5\r\nHello\r\nno size\r\n"])
+  func howTheRestEndsChangesNothing(_ text: String) async throws {
+    let server = try ScriptedServer([[.readHead, .send(ScriptBytes("HTTP/1.1 200 OK\r\n" + text)), .close]])
+    defer { server.shutdown() }
+    try await withPool { pool in
+      let request = try request(port: server.port)
+      let outcome = await withCheckedContinuation { continuation in
+        let reader = FickleReader { continuation.resume(returning: $0) }
+        pool.start(TransferHandle(Transfer(request, handler: reader, createdAt: EventLoop.monotonicNow())))
+      }
+      #expect(outcome.failure == nil && outcome.spans == 1)
+    }
+  }
+
   /// What came with the span at which the reader lost interest is not decoded for nobody, and whether it could be does not matter.
   @Test(arguments: [false, true]) func theRestOfAReadIsDroppedUndecoded(_ isCorrupt: Bool) async throws {
     // About 50 to 1: one read, or two, of 40 KB.

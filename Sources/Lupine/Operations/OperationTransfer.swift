@@ -18,6 +18,8 @@ struct OperationTransfer {
   var offer: RangeOffer?
   /// Whether the body of the current response is of no use.
   var discards = false
+  /// The current response says that everything was there already: how its own body ends changes nothing.
+  var isComplete = false
   /// Where the body ends, if the current response goes on with it: the exchange knows its own part only.
   var promisedEnd: Int64?
   /// Why the operation stopped its exchange itself.
@@ -66,6 +68,7 @@ struct OperationTransfer {
     let answer = RangeAnswer(
       status: response.statusCode, origin: response.parsedURL.origin, fields: response.head.fields)
     discards = false
+    isComplete = false
     promisedEnd = nil
     if let offer {
       // Emptied meanwhile by the exchange that was paused.
@@ -83,6 +86,7 @@ struct OperationTransfer {
       case .complete:
         // Everything was there when it was paused: the response that brought it stays.
         discards = true
+        isComplete = true
         return .receive
       case .askAgain:
         version = nil
@@ -224,6 +228,7 @@ extension HTTPRequestOperation {
     let failure = flush(attempt)
     let isOver = state.withLock { state in
       guard state.machine.finish(attempt) else { return false }
+      let error = state.transfer.isComplete && error?.code != .cancelled ? nil : error
       let reason = state.transfer.failure ?? error ?? failure ?? state.transfer.deviation
       // The exchange may have been over when it was cancelled, with a word on that still to come.
       state.end(state.machine.isCancelled && reason?.code != .cancelled ? cancellation : reason)

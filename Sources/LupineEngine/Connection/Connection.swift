@@ -317,6 +317,7 @@ final class Connection: ReadinessHandler, TimerHandler {
       pool.resend(transfer)
       return
     }
+    if transfer.isOfNoInterest { return transfer.end(nil, now: context.now) }
     pool.attemptFailed(
       transfer, TransferFailure(error: error, phase: failedPhase, requestBytesSent: wrote),
       mayHaveDied: hasIdled)

@@ -124,6 +124,9 @@ open class Transfer {
     if isFirst, case .attached(let connection) = state { connection.boundDiscarding() }
   }
 
+  /// Whether whoever reads it has had all that is wanted: how the rest of its body ends, early or late, changes nothing.
+  final var isOfNoInterest: Bool { discardBudget != nil && resend == nil }
+
   /// Bytes of an unwanted body that are read before the connection is given up.
   package static let discardLimit = 64 * 1024
   /// How long an unwanted body is read before the connection is given up: 50 ms.

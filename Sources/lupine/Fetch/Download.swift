@@ -34,7 +34,11 @@ struct Download {
     case .complete:
       guard let partial else { break }
       try partial.file.goOn()
-      for try await _ in answer.body.chunks {}
+      do {
+        for try await _ in answer.body.chunks {}
+      } catch let error as SessionError where error.code != .cancelled {
+        // How an answer ends that says so changes nothing.
+      }
       return try finish(answer, partial.file, path ?? nameOfURL, note: "was complete already")
     case .append(_, let total):
       guard let partial else { break }

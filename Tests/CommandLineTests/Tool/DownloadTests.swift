@@ -58,6 +58,22 @@ import Testing
     }
   }
 
+  /// How an answer ends that says so changes nothing.
+  @Test func isCompleteHoweverTheAnswerEnds() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.begin(416, fields: ["Content-Range": "bytes */4000"], framing: .length(50))
+      try connection.write(Array("no".utf8))
+      try connection.flush()
+      connection.abort()
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try Data(PatternBody.bytes(4_000)).write(to: folder.url("f"))
+    let outcome = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
+    #expect(outcome.status == 0 && outcome.error.contains("complete already"))
+    #expect(try folder.bytes("f") == PatternBody.bytes(4_000) && !folder.exists("f.part"))
+  }
+
   /// A file that only happens to be called like the URL is nobody's beginning: it stays, what comes gets another name,
   /// and the advice names that.
   @Test func leavesForeignFilesOfTheURLsName() async throws {

@@ -26,9 +26,17 @@ import Testing
   }
 
   /// 416 with the length of what is there: the download is complete, whatever statuses a serializer accepts.
-  @Test func aCompleteDownloadIsNotRefused() async throws {
+  @Test(arguments: [false, true]) func aCompleteDownloadIsNotRefused(_ isCut: Bool) async throws {
     let folder = try ScratchFolder()
-    let route = file { try $0.respond(416, fields: ["Content-Range": "bytes */1000"], text: "no") }
+    let route = file { connection in
+      let fields: ServerFields = ["Content-Range": "bytes */1000"]
+      guard isCut else { return try connection.respond(416, fields: fields, text: "no") }
+      // Its own body is of no interest, whole or not.
+      try connection.begin(416, fields: fields, framing: .length(50))
+      try connection.write(Array("no".utf8))
+      try connection.flush()
+      connection.abort()
+    }
     try await withManager([route]) { manager, server in
       let data = try await leftover(manager, folder)
       let (file, response) = try await manager.download(resumeFrom: data, to: folder.file("file"))

@@ -48,6 +48,71 @@ import Testing
     return try LoopbackServer(routes: [route])
   }
 
+  /// 416 with the length of what is there: the operation is over, however the body of that answer ends.
+  @Test func howAnAnswerEndsThatAllWasThereChangesNothing() async throws {
+    let latch = try Latch()
+    let route = ServerRoute("GET", "/all") { request, connection in
+      guard request.fields.first("Range") != nil else {
+        try connection.begin(fields: ["ETag": "\"a\""], framing: .chunked)
+        try connection.write(PatternBody.bytes(1000))
+        try connection.flush()
+        _ = try connection.stall(until: latch)
+        return
+      }
+      try connection.begin(416, fields: ["Content-Range": "bytes */1000"], framing: .length(50))
+      try connection.write(Array("no".utf8))
+      try connection.flush()
+      connection.abort()
+    }
+    let server = try LoopbackServer(routes: [route])
+    defer { server.shutdown() }
+    let session = try Session(SessionConfiguration())
+    defer { session.invalidateAndCancel() }
+    let operation = HTTPRequestOperation(request: try Request(server.url("/all")), session: session)
+    operation.completionQueue = DispatchQueue(label: "all")
+    let steps = Calls<Int64>()
+    operation.setDownloadProgress { _, total, _ in steps.note(total) }
+    let outcomes = Calls<OperationOutcome>()
+    operation.setCompletion(
+      success: { _, value in outcomes.note(.success(value as? Data)) },
+      failure: { _, error in outcomes.note(.failure(error)) })
+    operation.start()
+    #expect(await until { steps.all.last == 1000 })
+    operation.pause()
+    latch.release()
+    operation.resume()
+    let outcome = try await outcomes.first(1)[0]
+    #expect(outcome.error == nil && operation.responseData == Data(PatternBody.bytes(1000)))
+  }
+
+  /// What is left of a stream that was read in part is not the body.
+  @Test func aBodyThatCanBeSentOnceIsNotSentInPart() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let session = try Session(SessionConfiguration())
+    defer { session.invalidateAndCancel() }
+    let (chunks, producer) = AsyncStream<[UInt8]>.makeStream()
+    let request = try Request(server.url("/echo"), method: .post, body: .sequence(chunks))
+    let operation = HTTPRequestOperation(request: request, session: session)
+    operation.completionQueue = DispatchQueue(label: "once")
+    let steps = Calls<Int64>()
+    operation.setUploadProgress { _, total, _ in steps.note(total) }
+    let outcomes = Calls<OperationOutcome>()
+    operation.setCompletion(
+      success: { _, value in outcomes.note(.success(value as? Data)) },
+      failure: { _, error in outcomes.note(.failure(error)) })
+    operation.start()
+    producer.yield(Array("first".utf8))
+    #expect(await until { steps.all.last == 5 })
+    operation.pause()
+    producer.yield(Array("second".utf8))
+    producer.finish()
+    operation.resume()
+    let outcome = try await outcomes.first(1)[0]
+    #expect((outcome.error as? SessionError)?.code == .bodyNotReplayable)
+    #expect(operation.isFinished && server.recordedRequests.allSatisfy { $0.text != "second" })
+  }
+
   /// Whatever the server leaves out, or adds, no success has another length than the version.
   @Test(arguments: Rest.allCases, [false, true]) func onlyTheWholeIsASuccess(_ rest: Rest, _ toFile: Bool) async throws
   {
