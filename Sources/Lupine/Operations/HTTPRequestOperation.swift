@@ -349,7 +349,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     changed(before == .executing ? \.isExecuting : \.isReady)
   }
 
-  /// Lets a paused operation go on: one that ran begins again at once, one that did not may now be started.
+  /// Lets a paused operation go on: one that ran begins again at once, one that did not may now be started. One with a body that can
+  /// be sent only once, and of which something was read, fails with `.bodyNotReplayable`.
   public func resume() {
     let (isResumed, hasBegun) = state.withLock { ($0.machine.resume(), $0.machine.hasBegun) }
     guard isResumed else { return }

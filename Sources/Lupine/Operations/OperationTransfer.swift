@@ -24,6 +24,8 @@ struct OperationTransfer {
   var promisedEnd: Int64?
   /// Why the operation stopped its exchange itself.
   var failure: SessionError?
+  /// Somebody has begun to read what can be read only once.
+  var isBodySpent = false
 
   struct Version {
     var validator: ResumeValidator
@@ -137,12 +139,15 @@ struct OperationTransfer {
 extension HTTPRequestOperation {
   /// Makes and begins an exchange.
   func begin(_ attempt: UInt64) {
+    guard !state.withLock({ $0.transfer.isBodySpent }) else { return complete(bodyNotReplayable, attempt) }
     let limit = request.maximumBufferedBodySize ?? session.configuration.maximumBufferedBodySize
     var next = request
+    next.body = next.body.noting { [weak self] in self?.state.withLock { $0.transfer.isBodySpent = true } }
     let prepared = state.withLock { state -> Request in
       if let credential = state.settings.credential { next.credential = credential }
       if state.transfer.body == nil { state.transfer.body = OperationBody(state.settings.output, limit: limit) }
       state.transfer.failure = nil
+      state.transfer.isComplete = false
       return state.transfer.prepare(next)
     }
     let task = session.dataTask(with: prepared)
@@ -155,6 +160,13 @@ extension HTTPRequestOperation {
     }
     guard isCurrent else { return }
     if isCancelled { task.cancel() } else { task.resume() }
+  }
+
+  private var bodyNotReplayable: SessionError {
+    SessionError(
+      .bodyNotReplayable, phase: .prepare,
+      message: "the operation was paused or has to ask again, and its body can be sent only once",
+      failingURL: request.urlString, requestBytesSent: true)
   }
 
   func receive(_ response: Response, _ attempt: UInt64) -> Bool {
@@ -257,6 +269,30 @@ extension HTTPRequestOperation {
     func deliver() {
       guard let handler else { return }
       queue.async { [bytes, total, expected] in handler(bytes, total, expected) }
+    }
+  }
+}
+
+extension Request.Body {
+  /// The same; `begin` is called when somebody begins to read a part of it that can be read only once.
+  fileprivate func noting(_ begin: @escaping @Sendable () -> Void) -> Request.Body {
+    switch self {
+    case .none, .bytes, .file: return self
+    case .stream(let length, let isReplayable, let makeStream):
+      guard !isReplayable else { return self }
+      return .stream(length: length, isReplayable: false) {
+        begin()
+        return makeStream()
+      }
+    case .segments(let segments):
+      return .segments(
+        segments.map { segment in
+          guard case .stream(let length, false, let makeStream) = segment else { return segment }
+          return .stream(length: length, isReplayable: false) {
+            begin()
+            return makeStream()
+          }
+        })
     }
   }
 }

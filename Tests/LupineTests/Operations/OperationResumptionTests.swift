@@ -113,6 +113,43 @@ import Testing
     #expect(operation.isFinished && server.recordedRequests.allSatisfy { $0.text != "second" })
   }
 
+  /// Of a body that nobody has begun to read nothing is missing.
+  @Test func aBodyThatWasNotReadIsSentWhole() async throws {
+    let latch = try Latch()
+    let count = Calls<Int>()
+    let route = ServerRoute("POST", "/late") { _, connection in
+      count.note(1)
+      guard count.all.count > 1 else { return _ = try connection.stall(until: latch) }
+      let body = try connection.readBody()
+      try connection.respond(body: body)
+    }
+    let server = try LoopbackServer(routes: [route])
+    defer { server.shutdown() }
+    var configuration = SessionConfiguration()
+    configuration.continueTimeout = .seconds(100)
+    let session = try Session(configuration)
+    defer { session.invalidateAndCancel() }
+    let chunks = AsyncStream<[UInt8]> { producer in
+      producer.yield(Array("whole".utf8))
+      producer.finish()
+    }
+    var request = try Request(server.url("/late"), method: .post, body: .sequence(chunks))
+    request.expectsContinue = true
+    let operation = HTTPRequestOperation(request: request, session: session)
+    operation.completionQueue = DispatchQueue(label: "late")
+    let outcomes = Calls<OperationOutcome>()
+    operation.setCompletion(
+      success: { _, value in outcomes.note(.success(value as? Data)) },
+      failure: { _, error in outcomes.note(.failure(error)) })
+    operation.start()
+    #expect(await until { count.all.count == 1 })
+    operation.pause()
+    latch.release()
+    operation.resume()
+    let outcome = try await outcomes.first(1)[0]
+    #expect(outcome.error == nil && operation.responseData == Data("whole".utf8))
+  }
+
   /// Whatever the server leaves out, or adds, no success has another length than the version.
   @Test(arguments: Rest.allCases, [false, true]) func onlyTheWholeIsASuccess(_ rest: Rest, _ toFile: Bool) async throws
   {
