@@ -49,14 +49,17 @@ extension SessionManager {
     return managed.manage(session.uploadTask(with: request, from: data), in: self)
   }
 
-  /// Makes a task that sends a file; see `dataTask`. A file that cannot be read is an error of the task.
+  /// Makes a task that sends a file; see `dataTask`. A file that cannot be read is an error of the task, and so is a URL that is no file's.
   public func uploadTask(
     with request: Request, fromFile file: URL, responseSerializer: (any ResponseSerializer)? = nil,
     progress: TaskProgressHandler? = nil, completion: DataTaskHandler?
   ) -> UploadTask {
     let managed = managed(.upload, request, responseSerializer, progress, nil, .data(completion))
-    return managed.manage(session.uploadTask(with: request, fromFile: file.path), in: self)
+    return managed.manage(session.uploadTask(with: request, fromFile: Self.path(of: file)), in: self)
   }
+
+  /// The path of any other URL names a file here that nobody meant. An empty one is never opened: the task fails as one whose file cannot be read.
+  static func path(of file: URL) -> String { file.isFileURL ? file.path : "" }
 
   /// Makes a task that sends the body of its request, which may be a stream; without one, `taskNeedNewBodyStream` is asked. See `dataTask`.
   public func uploadTask(

@@ -21,13 +21,14 @@ extension SessionManager {
     }
   }
 
-  /// Sends a file, and makes a value of the response; see `upload(for:from:)`. A file that cannot be read is an error.
+  /// Sends a file, and makes a value of the response; see `upload(for:from:)`. A file that cannot be read is an error, and so is a URL that is
+  /// no file's.
   public func upload<Serializer: ResponseSerializer>(
     for request: Request, fromFile file: URL, serializer: Serializer, progress: TaskProgressHandler? = nil
   ) async throws -> (Serializer.Output, Response) {
     try await uploaded(serializer) {
       managed(.upload, request, serializer, progress, nil, $0).manage(
-        session.uploadTask(with: request, fromFile: file.path), in: self)
+        session.uploadTask(with: request, fromFile: Self.path(of: file)), in: self)
     }
   }
 

@@ -33,6 +33,23 @@ import Testing
     }
   }
 
+  /// The path of a URL that is no file's may name a file here: nobody has meant that one.
+  @Test func onlyFilesAreSent() async throws {
+    let folder = try ScratchFolder()
+    let file = folder.file("secret")
+    try Data("secret".utf8).write(to: file)
+    try await withManager(ServerRoute.api()) { manager, server in
+      let request = try manager.request(.put, "anything")
+      let other = try #require(URL(string: "https://host\(file.path)"))
+      let error = await #expect(throws: SessionError.self) {
+        try await manager.upload(for: request, fromFile: other, serializer: serializer)
+      }
+      #expect(error?.code == .fileFailed)
+      let end = await ended { manager.uploadTask(with: request, fromFile: other, completion: $0) }
+      #expect((end.error as? SessionError)?.code == .fileFailed && server.requestCount == 0)
+    }
+  }
+
   /// With progress or without, a form is the same to the server and to who reads the value.
   @Test func formsHaveProgress() async throws {
     try await withManager(ServerRoute.api()) { manager, _ in
