@@ -40,13 +40,16 @@ final class Drive {
     return made.pool
   }
 
-  func start(_ request: TransferRequest, then: @escaping () -> Void = {}) {
+  @discardableResult
+  func start(_ request: TransferRequest, then: @escaping () -> Void = {}) -> Transfer {
     let next = LoopConfined(Next(self, then))
     let recorder = Recorder { outcome in
       next.onLoop.drive.outcomes.append(outcome)
       next.onLoop.body()
     }
-    engine.start(Transfer(request, handler: recorder, createdAt: engine.context.now), in: pool)
+    let transfer = Transfer(request, handler: recorder, createdAt: engine.context.now)
+    engine.start(transfer, in: pool)
+    return transfer
   }
 
   private final class Next {

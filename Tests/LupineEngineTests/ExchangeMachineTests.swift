@@ -135,5 +135,14 @@ import Testing
     clock.awaitingContinueSince = Instant(nanoseconds: 3)
     #expect(clock.next.at == Instant(nanoseconds: 13))
     #expect(clock.next.phase == .awaitContinue)
+    clock.limits.send = 12
+    clock.sendStartedAt = Instant(nanoseconds: 3)
+    clock.isPaused = true
+    // Nobody reads what is said about the body, which is held back.
+    #expect(clock.next.phase == .total)
+    clock.isPaused = false
+    clock.readOn(at: Instant(nanoseconds: 20))
+    #expect(clock.next.at == Instant(nanoseconds: 30))
+    #expect(clock.next.phase == .awaitContinue)
   }
 }

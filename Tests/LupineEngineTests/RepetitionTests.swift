@@ -1,5 +1,6 @@
 import LupineBase
 import LupineEngine
+import LupineIO
 import LupineSimulation
 import LupineWire
 import Testing
@@ -56,6 +57,34 @@ import Testing
     drive.settle()
     #expect(drive.outcomes.last?.failure == nil && drive.outcomes.last?.status == 200)
     #expect(begun.withLock { $0 } == 1)
+    drive.end()
+  }
+
+  /// Whoever reads nothing does not see the answer: the time to wait for one stands still, and the body stays where it is.
+  @Test(arguments: [417, 401]) func aBodyIsHeldBackWhileNobodyReads(_ status: Int) throws {
+    let drive = try Drive()
+    let begun = Locked(0)
+    let transfer = drive.start(try once(method: "PUT", begun, expectsContinue: true))
+    drive.settle()
+    #expect(drive.received(0).hasPrefix("PUT /"))
+    transfer.pause()
+    drive.send(0, "HTTP/1.1 \(status) No\r\nContent-Length: 0\r\n\r\n")
+    drive.engine.world.now = drive.engine.world.now.advanced(byNanoseconds: 5_000_000_000)
+    drive.settle()
+    #expect(begun.withLock { $0 } == 0 && drive.received(0) == "")
+    transfer.resume()
+    drive.settle()
+    guard status == 417 else {
+      #expect(begun.withLock { $0 } == 0 && drive.outcomes.last?.status == 401)
+      return drive.end()
+    }
+    // Without the expectation the body goes at once.
+    let last = drive.servers.count - 1
+    let again = drive.received(last)
+    #expect(again.hasPrefix("PUT /") && !again.contains("Expect:") && begun.withLock { $0 } == 1)
+    drive.send(last, Self.empty)
+    drive.settle()
+    #expect(drive.outcomes.last?.failure == nil && drive.outcomes.last?.status == 200)
     drive.end()
   }
 

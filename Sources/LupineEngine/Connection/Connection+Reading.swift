@@ -30,7 +30,7 @@ extension Connection {
   /// connections of a loop share its read buffer.
   func resumeReading() {
     guard state == .busy else { return }
-    transfer?.clock.lastActivityAt = context.now
+    transfer?.clock.readOn(at: context.now)
     armForTransfer()
     readOn()
   }

@@ -65,6 +65,14 @@ struct DeadlineClock {
     lastCiphertextAt = now
   }
 
+  /// A reader that paused goes on: what it did not read is no wait of the peer's.
+  mutating func readOn(at now: Instant) {
+    lastActivityAt = now
+    guard awaitingContinueSince != nil else { return }
+    awaitingContinueSince = now
+    sendStartedAt = now
+  }
+
   /// The earliest deadline and what it means when it passes.
   var next: (at: Instant, phase: TransferPhase) {
     var earliest = Instant.distantFuture
@@ -79,9 +87,12 @@ struct DeadlineClock {
     }
     consider(createdAt, limits.total, .total)
     consider(discardUntil, 0, .receive)
-    consider(awaitingContinueSince, limits.awaitContinue, .awaitContinue)
-    if sendEndedAt == nil { consider(sendStartedAt, limits.send, .send) }
+    // The body is held back for as long as nobody reads what is said about it.
+    let isHeldBack = isPaused && awaitingContinueSince != nil
+    if sendEndedAt == nil, !isHeldBack { consider(sendStartedAt, limits.send, .send) }
     if !isPaused {
+      // The answer may have come, and lie unread.
+      consider(awaitingContinueSince, limits.awaitContinue, .awaitContinue)
       // A reader that went on after a pause was no wait of the peer's.
       if firstByteAt == nil { consider(sendEndedAt.map { max($0, lastActivityAt) }, limits.firstByte, .firstByte) }
       let movedAt = max(lastActivityAt, lastCiphertextAt)
