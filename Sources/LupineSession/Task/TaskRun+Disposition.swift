@@ -30,6 +30,7 @@ extension TaskRun {
       dropBody()
       return
     }
+    resetConsumerPause()
     consumer.become(download)
     face.succeed(state.withLock { $0.face })
     state.withLock { $0.face = face }

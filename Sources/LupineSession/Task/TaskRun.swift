@@ -256,6 +256,13 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
       if pause.isPaused { state.pauses.insert(.consumer) } else { state.pauses.remove(.consumer) }
     }
   }
+  /// Another consumer counts its pauses from the first.
+  func resetConsumerPause() {
+    changePauses { state in
+      state.consumerPause = PauseState()
+      state.pauses.remove(.consumer)
+    }
+  }
   func discardBody() { state.withLock { $0.exchange }?.discardBody() }
 
   // MARK: What becomes of the response
