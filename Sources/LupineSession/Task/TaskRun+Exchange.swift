@@ -24,8 +24,10 @@ extension TaskRun {
 
   /// Begins the next exchange, unless the task is suspended or cancelled.
   ///
-  /// - Parameter slot: where the registry keeps the task, of one that begins.
-  func begin(registeredAt slot: Int? = nil) {
+  /// - Parameters:
+  ///   - slot: where the registry keeps the task, of one that begins.
+  ///   - mayWait: this thread waits for disks as long as they take.
+  func begin(registeredAt slot: Int? = nil, mayWait: Bool = false) {
     let beginning = state.withLock { state -> Beginning in
       if let slot { state.registration = slot }
       switch state.machine.state {
@@ -35,7 +37,7 @@ extension TaskRun {
         return .later
       case .running: break
       }
-      if looksAtFiles(state.chainBox), isOnEngine { return .elsewhere }
+      if !mayWait, looksAtFiles(state.chainBox), mayBeOnEngine(isFirst: state.begun == 0) { return .elsewhere }
       state.begun += 1
       // Of the first exchange of a task that waited for nobody the clock need not be read again.
       return .go(state.chainBox, number: state.begun, createdAt: slot == nil ? nil : state.startedAt)
@@ -68,9 +70,10 @@ extension TaskRun {
     do throws(SessionError) {
       let threads = try Engine.downloadThreads()
       guard let wait = waitForAnswer() else { return }
+      endWaiting(wait, outOfTime("before its file was looked at"))
       threads.run { () throws(IOError) in
       } completion: { [self] _ in
-        answered(wait) { begin() }
+        answered(wait) { begin(mayWait: true) }
       }
     } catch {
       finish(error)
@@ -82,13 +85,19 @@ extension TaskRun {
     return !chain.dropsBody && (chain.base ?? request).body.hasFile
   }
 
-  private var isOnEngine: Bool { (session.transport as? EngineTransport)?.loop.isCurrent ?? false }
+  /// Which thread another transport calls from, only that transport knows; a first exchange begins on the caller's, or the delegates'.
+  private func mayBeOnEngine(isFirst: Bool) -> Bool {
+    (session.transport as? EngineTransport).map(\.loop.isCurrent) ?? !isFirst
+  }
 
   /// What the exchange before has left behind goes.
   private func prepareNext(_ chain: Chain) {
     let taken = sentBytes.exchange(0, ordering: .relaxed)
     // A body that is dropped on the way was sent, and is not sent again.
-    if taken > 0, chain.sendsBody(of: request) { onSent?(-Int(clamping: taken)) }
+    if taken > 0, chain.sendsBody(of: request) {
+      onSent?(-Int(clamping: taken))
+      observer?.sent(-Int(clamping: taken), total: 0, expected: nil)
+    }
     state.withLock { state in
       state.response = nil
       state.informational = []

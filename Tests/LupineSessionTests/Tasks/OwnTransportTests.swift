@@ -1,6 +1,8 @@
 import Dispatch
 import FoundationEssentials
+import LupineBase
 import LupineSession
+import LupineTesting
 import LupineWire
 import Testing
 
@@ -15,16 +17,22 @@ import Testing
     }
 
     private let queue = DispatchQueue(label: "test.transport")
+    private let key = DispatchSpecificKey<Bool>()
+    /// Whether exchanges were begun on its own queue.
+    let startsOnQueue = Locked<[Bool]>([])
     private let moved: ResponseHead
     private let found: ResponseHead
 
-    init() throws {
-      moved = try ResponseHead(status: 302, fields: [("Location", "/there"), ("Content-Length", "5")])
+    init(status: Int = 302) throws {
+      queue.setSpecific(key: key, value: true)
+      moved = try ResponseHead(status: status, fields: [("Location", "/there"), ("Content-Length", "5")])
       found = try ResponseHead(status: 200, fields: [("Content-Length", "5")])
     }
 
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
       let exchange = Exchange()
+      let isOnQueue = DispatchQueue.getSpecific(key: key) ?? false
+      startsOnQueue.withLock { $0.append(isOnQueue) }
       let (head, text) = request.path == "/there" ? (found, "Hello") : (moved, "moved")
       queue.async {
         receiver.receive(head: head, framing: .length(5), of: exchange)
@@ -58,6 +66,19 @@ import Testing
       let (body, response) = try result.get()
       #expect(String(decoding: body, as: UTF8.self) == "Hello")
       #expect(response.redirects.count == 1)
+    }
+  }
+
+  /// To know its length, the file of a body is looked at where the exchange begins; its thread may be the engine's, which waits for no disk.
+  @Test func filesAreNotLookedAtOnItsThread() async throws {
+    let directory = try ScratchDirectory()
+    let path = try directory.write(Array("body".utf8), to: "body")
+    let transport = try MovingTransport(status: 307)
+    try await withSession(configure: { $0.transport = transport }) { session in
+      let request = try Request("http://a.example/here", method: .put, body: .file(path: path))
+      let response = try await session.expect("Hello", from: request)
+      #expect(response.redirects.count == 1)
+      #expect(transport.startsOnQueue.withLock { $0 } == [false, false])
     }
   }
 
