@@ -23,6 +23,7 @@ final class TaskCallbacks: Sendable {
   private struct Sent {
     var unreported: Int64 = 0
     var total: Int64 = 0
+    var expected: Int64?
     var isQueued = false
   }
 
@@ -142,6 +143,7 @@ final class TaskCallbacks: Sendable {
     guard wants(.sentBodyData) else { return }
     let mustQueue = sent.withLock { sent -> Bool in
       sent.total = total
+      sent.expected = expected
       guard count > 0 else {
         sent.unreported = 0
         return false
@@ -152,13 +154,15 @@ final class TaskCallbacks: Sendable {
     }
     guard mustQueue else { return }
     tell(.sentBodyData) { [self] delegate, session, task in
-      let (count, total) = sent.withLock { sent in
+      let (count, total, expected) = sent.withLock { sent in
         defer {
           sent.unreported = 0
           sent.isQueued = false
         }
-        return (sent.unreported, sent.total)
+        return (sent.unreported, sent.total, sent.expected)
       }
+      // They are on their way again.
+      guard count > 0 else { return }
       delegate.session(
         session, task: task, didSendBodyData: count, totalBytesSent: total, totalBytesExpectedToSend: expected)
     }

@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import HTTPTypes
 import LupineBase
@@ -65,6 +66,49 @@ import Testing
       #expect(reports.allSatisfy { $0.expected == size })
       #expect(String(decoding: delegate.data, as: UTF8.self) == "\(size)")
     }
+  }
+
+  /// Keeps what it is told of the bytes that were sent, in a queue that nobody serves for the time being.
+  private final class LateDelegate: SessionDataDelegate {
+    let handledCallbacks: CallbackSet = [.sentBodyData, .completed]
+    let reports = Locked<[[Int64?]]>([])
+    let isOver = Locked(false)
+
+    func session(
+      _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+      totalBytesExpectedToSend: Int64?
+    ) {
+      reports.withLock { $0.append([bytesSent, totalBytesSent, totalBytesExpectedToSend]) }
+    }
+
+    func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+      isOver.withLock { $0 = true }
+    }
+  }
+
+  /// What was sent before a redirect is no part of the request behind it, also for a delegate that hears of both at once.
+  @Test func whatWasSentBeforeARedirectIsNotCounted() async throws {
+    let server = try LoopbackServer(
+      routes: [
+        ServerRoute("PUT", "/from") { _, connection in
+          _ = try connection.readBody()
+          try connection.respond(307, fields: ["Location": "/echo"])
+        }
+      ] + ServerRoute.standard())
+    defer { server.shutdown() }
+    let queue = DispatchQueue(label: "late")
+    queue.suspend()
+    let delegate = LateDelegate()
+    var configuration = SessionConfiguration.ephemeral
+    configuration.engine = .own
+    let session = try Session(configuration, delegate: delegate, delegateQueue: queue)
+    defer { session.invalidateAndCancel() }
+    let task = session.uploadTask(with: try Request(server.url("/from"), method: .put), from: Data("Hello".utf8))
+    task.resume()
+    #expect(await eventually { server.requestCount == 2 && task.countOfBytesReceived == 5 })
+    queue.resume()
+    #expect(await eventually { delegate.isOver.withLock { $0 } })
+    #expect(delegate.reports.withLock { $0 } == [[5, 5, 5]])
   }
 
   private func progress(of request: Request, _ session: Session) async -> TaskProgress {
