@@ -114,7 +114,8 @@ public final class ServerConnection {
 
   /// Sends a whole response, with `Content-Length`, in one send if it is small.
   ///
-  /// For a HEAD request, 204 and 304 the body is left out.
+  /// For a HEAD request, 204 and 304 the body is left out. A 304 announces the length of a body that is given, as that of the 200 in whose
+  /// place it comes, and else none.
   public func respond(
     _ status: Int = 200, reason: String? = nil, fields: ServerFields = [:], body: [UInt8] = []
   ) throws(LoopbackError) {
@@ -133,6 +134,9 @@ public final class ServerConnection {
   }
 
   /// Begins a response whose body follows in `write` calls, ended by `finish`. The head leaves with the first bytes of the body.
+  ///
+  /// A 204 is sent without framing fields (RFC 9112 6.1, RFC 9110 8.6), and a 304 without a length of 0, which would be that of the 200 in
+  /// whose place it comes.
   public func begin(
     _ status: Int = 200, reason: String? = nil, fields: ServerFields = [:], framing: Framing
   ) throws(LoopbackError) {
@@ -141,11 +145,11 @@ public final class ServerConnection {
     if continueIsOwed { closes = true }  // the client may or may not send its body now
     appendHead(status, reason, fields)
     switch framing {
-    case .length(let length) where status != 204:
+    case .length(let length) where status != 204 && (status != 304 || length > 0):
       append("Content-Length: \(length)\r\n")
       remaining = length
-    case .chunked: append("Transfer-Encoding: chunked\r\n")
-    case .length, .untilClose: break
+    case .chunked where status != 204: append("Transfer-Encoding: chunked\r\n")
+    case .length, .chunked, .untilClose: break
     }
     if closes {
       append("Connection: close\r\n")

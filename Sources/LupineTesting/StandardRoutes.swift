@@ -84,8 +84,8 @@ enum StandardBodies {
     if request.fields.first("If-None-Match") == tag { return try connection.respond(304, fields: fields) }
     var range = 0..<count
     var status = 200
-    if let text = request.fields.first("Range"), request.fields.first("If-Range").map({ $0 == tag }) ?? true {
-      guard let wanted = byteRange(text, count) else {
+    if let set = rangeSet(request), request.fields.first("If-Range").map({ $0 == tag }) ?? true {
+      guard let wanted = byteRange(set, count) else {
         return try connection.respond(416, fields: ["Content-Range": "bytes */\(count)", "ETag": tag])
       }
       range = wanted
@@ -107,10 +107,18 @@ enum StandardBodies {
     }
   }
 
+  /// What a request wants of the bytes; nil if it has to be answered as a whole: the field means something with GET alone, and an unknown
+  /// unit is to be ignored (RFC 9110 section 14.2).
+  private static func rangeSet(_ request: ServerRequest) -> Substring? {
+    guard request.method == "GET", let text = request.fields.first("Range"), let equals = text.firstIndex(of: "="),
+      text[..<equals].lowercased() == "bytes"
+    else { return nil }
+    return text[text.index(after: equals)...]
+  }
+
   /// A single range of RFC 9110 section 14.1.2; nil when it cannot be satisfied.
-  static func byteRange(_ text: String, _ count: Int) -> Range<Int>? {
-    guard text.hasPrefix("bytes=") else { return nil }
-    let parts = text.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false)
+  private static func byteRange(_ text: Substring, _ count: Int) -> Range<Int>? {
+    let parts = text.split(separator: "-", omittingEmptySubsequences: false)
     guard parts.count == 2 else { return nil }
     if parts[0].isEmpty {
       guard let suffix = Int(parts[1]), suffix > 0, count > 0 else { return nil }

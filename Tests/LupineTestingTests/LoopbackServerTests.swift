@@ -66,6 +66,35 @@ import Testing
     #expect(server.recordedRequests.isEmpty)
   }
 
+  /// A 204 has no framing fields, and a 304 the length of the 200 in whose place it comes, if somebody says it.
+  @Test func responsesWithoutContentAreFramedByTheirStatus() throws {
+    let server = try LoopbackServer { request, connection in
+      switch request.path {
+      case "/chunked":
+        try connection.begin(204, framing: .chunked)
+        try connection.write(Array("not sent".utf8))
+        try connection.finish(trailers: ["X-Not": "sent"])
+      case "/length": try connection.respond(304, fields: ["Content-Length": "100"])
+      case "/body": try connection.respond(304, text: "not sent")
+      default: try connection.respond(request.number("status") ?? 200)
+      }
+    }
+    defer { server.shutdown() }
+    let client = try RawClient(server)
+    let cases: [(String, Int, String?)] = [
+      ("/chunked", 204, nil), ("/length", 304, "100"), ("/body", 304, "8"), ("/?status=304", 304, nil),
+      ("/?status=204", 204, nil), ("/", 200, "0"),
+    ]
+    for (target, status, length) in cases {
+      let response = try client.get(target)
+      #expect(response.status == status, "\(target)")
+      #expect(response.fields.values("Content-Length") == (length.map { [$0] } ?? []), "\(target)")
+      #expect(response.fields.first("Transfer-Encoding") == nil, "\(target)")
+    }
+    #expect(server.connectionCount == 1)
+    #expect(server.problems == [])
+  }
+
   @Test func aHandlerThatForgetsToAnswerGives500() throws {
     let server = try LoopbackServer { _, _ in }
     defer { server.shutdown() }
