@@ -1,7 +1,8 @@
 internal import LupineRules
 
 /// Oracle: an image has pixels, and its magic number is that of its format; a fault lies within the bytes or at their end, and more are
-/// needed than there are; a shorter file says the same of the image or is truncated, and a longer one differs only in frames counted.
+/// needed than there are; a shorter file says the same of the image or is truncated, and a longer one differs only in frames counted and an
+/// orientation found.
 package enum ImageHeaderFuzz {
   package static func run(bytes: [UInt8]) {
     let whole = read(bytes[...])
@@ -18,9 +19,12 @@ package enum ImageHeaderFuzz {
       switch (read(bytes.prefix(length)), whole) {
       case (.success(let part), .success(let header)):
         precondition(part.frameCount == nil || part.frameCount == header.frameCount, "more bytes changed the frames")
-        var counted = part
-        counted.frameCount = header.frameCount
-        precondition(counted == header, "more bytes changed the image")
+        precondition(
+          part.orientation == nil || part.orientation == header.orientation, "more bytes changed the orientation")
+        var completed = part
+        completed.frameCount = header.frameCount
+        completed.orientation = header.orientation
+        precondition(completed == header, "more bytes changed the image")
       case (.success, .failure): preconditionFailure("more bytes made an image none")
       case (.failure(let error), .success):
         precondition(isEarlyEnd(error), "fewer bytes are wrong instead of truncated")

@@ -11,7 +11,8 @@ extension ImageHeader {
     let height = try bytes.bigEndian32(at: 20)
     try checkSize(width, height, at: 16)
     guard width <= 0x7fff_ffff, height <= 0x7fff_ffff else { throw ImageHeaderError(.malformed("IHDR"), 16) }
-    return ImageHeader(.png, width: width, height: height, frameCount: try? framesOfPNG(bytes))
+    return ImageHeader(
+      .png, width: width, height: height, frameCount: try? framesOfPNG(bytes), orientation: orientationOfPNG(bytes))
   }
 
   private static func framesOfPNG(_ bytes: Span<UInt8>) throws(ImageHeaderError) -> Int? {
@@ -27,6 +28,26 @@ extension ImageHeader {
       default: offset += 8 + Int(length) + 4
       }
     }
+  }
+
+  /// eXIf may stand before the pixels or behind them, and only once.
+  private static func orientationOfPNG(_ bytes: Span<UInt8>) -> Int? {
+    var offset = 8 + 8 + 13 + 4
+    while let length = try? bytes.bigEndian32(at: offset), let type = try? bytes.bigEndian32(at: offset + 4),
+      type != 0x4945_4e44  // IEND
+    {
+      let end = offset + 8 + Int(length)
+      if type == 0x6558_4966 { return try? orientationOfChunk(bytes, start: offset + 8, end: end) }  // eXIf
+      offset = end + 4
+    }
+    return nil
+  }
+
+  /// EXIF in a chunk of its own, all of which has to be there. Some encoders put before it what it begins with in a JPEG.
+  private static func orientationOfChunk(_ bytes: Span<UInt8>, start: Int, end: Int) throws(ImageHeaderError) -> Int? {
+    if let orientation = try? orientationOfEXIF(bytes, start: start, end: end) { return orientation }
+    guard end <= bytes.count else { throw ImageHeaderError(.truncated(needed: end), bytes.count) }
+    return try TIFFReader(bytes.extracting(start..<end)).directory(bytes.extracting(start..<end)).orientation
   }
 
   // MARK: JPEG
@@ -92,14 +113,15 @@ extension ImageHeader {
       guard bits >> 29 == 0 else { throw ImageHeaderError(.malformed("VP8L version"), 24) }
       return ImageHeader(.webp, width: bits & 0x3fff + 1, height: bits >> 14 & 0x3fff + 1, frameCount: 1)
     case 0x5650_3858:  // "VP8X"
-      let isAnimated = try bytes.byte(at: 20) & 0x02 != 0
+      let flags = try bytes.byte(at: 20)
       let width = try bytes.littleEndian24(at: 24) + 1
       let height = try bytes.littleEndian24(at: 27) + 1
       guard UInt64(width) * UInt64(height) <= UInt64(UInt32.max) else {
         throw ImageHeaderError(.malformed("VP8X canvas"), 24)
       }
-      let frames = isAnimated ? countWebPFrames(bytes) : 1
-      return ImageHeader(.webp, width: width, height: height, frameCount: frames)
+      return ImageHeader(
+        .webp, width: width, height: height, frameCount: flags & 0x02 == 0 ? 1 : countWebPFrames(bytes),
+        orientation: flags & 0x08 == 0 ? nil : orientationOfWebP(bytes))
     default: throw ImageHeaderError(.malformed("first chunk"), 12)
     }
   }
@@ -118,5 +140,18 @@ extension ImageHeader {
       offset += 8 + Int(size) + Int(size & 1)
     }
     return frames == 0 ? nil : frames
+  }
+
+  /// The chunk stands behind the pixels, and within the length that the file's header gives.
+  private static func orientationOfWebP(_ bytes: Span<UInt8>) -> Int? {
+    guard let length = try? bytes.littleEndian32(at: 4) else { return nil }
+    var offset = 12
+    while let type = try? bytes.bigEndian32(at: offset), let size = try? bytes.littleEndian32(at: offset + 4) {
+      let end = offset + 8 + Int(size)
+      guard end <= 8 + Int(length) else { return nil }
+      if type == 0x4558_4946 { return try? orientationOfChunk(bytes, start: offset + 8, end: end) }  // "EXIF"
+      offset = end + Int(size & 1)
+    }
+    return nil
   }
 }

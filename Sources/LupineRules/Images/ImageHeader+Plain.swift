@@ -83,7 +83,7 @@ extension ImageHeader {
   }
 }
 
-/// The directories of a TIFF file, or of the EXIF segment of a JPEG.
+/// The directories of a TIFF file, or of EXIF in a file of another format.
 struct TIFFReader {
   /// No honest file has more pages, and a chain that runs in a circle ends.
   static let maximumDirectories = 4096

@@ -5,10 +5,12 @@ import Testing
 /// The files are those of the fuzz corpus; most were written by Pillow, an encoder that shares no code with this one.
 @Suite struct ImageHeaderTests {
   static let images: [(String, ImageFormat, frames: Int?, orientation: Int?)] = [
-    ("png", .png, 1, nil), ("png-animated", .png, 3, nil), ("jpeg", .jpeg, 1, nil),
+    ("png", .png, 1, nil), ("png-animated", .png, 3, nil), ("png-orientation", .png, 1, 6),
+    ("png-orientation-behind", .png, 1, 3), ("jpeg", .jpeg, 1, nil),
     ("jpeg-progressive", .jpeg, 1, nil), ("jpeg-orientation", .jpeg, 1, 6), ("jpeg-fill", .jpeg, 1, nil),
     ("gif", .gif, 1, nil), ("gif-animated", .gif, 3, nil), ("webp-lossy", .webp, 1, nil),
-    ("webp-lossless", .webp, 1, nil), ("webp-extended", .webp, 1, nil), ("webp-animated", .webp, 3, nil),
+    ("webp-lossless", .webp, 1, nil), ("webp-extended", .webp, 1, 6), ("webp-animated", .webp, 3, nil),
+    ("webp-orientation-marked", .webp, 3, 5),
     ("bmp", .bmp, 1, nil), ("bmp-core", .bmp, 1, nil), ("bmp-from-the-top", .bmp, 1, nil), ("tiff", .tiff, 1, nil),
     ("tiff-pages", .tiff, 3, nil), ("tiff-big-endian", .tiff, 1, 8), ("tiff-circle", .tiff, nil, 8),
   ]
@@ -29,7 +31,26 @@ import Testing
     #expect(large.width == 256 && large.height == 256 && large.frameCount == 1)
   }
 
-  /// Every beginning of every file: too short, or the same image with its frames uncounted. Never another fault, never another size.
+  /// A number that is none says nothing; nor does a chunk behind the end of the file, or one that the file does not announce.
+  @Test func orientationIsThatOfTheFile() throws {
+    var file = try Self.file("webp-extended")
+    file[20] &= ~0x08
+    #expect(try Self.read(file).orientation == nil)
+    file = try Self.file("webp-extended")
+    file[4] -= 2
+    #expect(try Self.read(file).orientation == nil)
+    file = try Self.file("png-orientation-behind")
+    let place = try #require(file.indices.first { file[$0...].starts(with: Array("eXIf".utf8)) })
+    for (number, orientation) in [(0, nil), (9, nil), (8, 8)] as [(UInt8, Int?)] {
+      file[place + 4 + 18] = number
+      #expect(try Self.read(file).orientation == orientation)
+    }
+    file.insert(contentsOf: [0, 0, 0, 0] + Array("IEND".utf8) + [0, 0, 0, 0], at: place - 4)
+    #expect(try Self.read(file).orientation == nil)
+  }
+
+  /// Every beginning of every file: too short, or the same image with its frames uncounted and its orientation unknown. Never another fault,
+  /// never another size.
   @Test(arguments: images.map(\.0) + ["ico", "ico-256"]) func everyTruncation(_ name: String) throws {
     let file = try Self.file(name)
     let whole = try Self.read(file)
@@ -39,7 +60,9 @@ import Testing
         var part = try Self.read(Array(file.prefix(length)))
         isComplete = true
         #expect(part.frameCount == nil || part.frameCount == whole.frameCount)
+        #expect(part.orientation == nil || part.orientation == whole.orientation)
         part.frameCount = whole.frameCount
+        part.orientation = whole.orientation
         #expect(part == whole, "of \(length) bytes")
       } catch {
         #expect(!isComplete, "\(length) bytes are fewer than enough")
