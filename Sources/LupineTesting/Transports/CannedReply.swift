@@ -7,9 +7,11 @@ public struct CannedReply: Sendable {
   public var status = 200
   /// The reason phrase. Default none.
   public var reason = ""
-  /// The fields, in this order and case. `Content-Length` is added if the body is at hand and neither it nor `Transfer-Encoding` is named.
+  /// The fields, in this order and case. `Content-Length` is added if the body is at hand and neither it, `Transfer-Encoding` nor
+  /// `Content-Encoding` is named.
   public var fields: ServerFields = [:]
-  /// The body in the pieces in which it arrives.
+  /// The body in the pieces in which it arrives, as a transport hands them on: with the content codings taken off that `Content-Encoding`
+  /// names. A `Content-Length` beside it is that of the coded body, and compared with nothing.
   public var chunks: [[UInt8]] = []
   /// Fields after the body.
   public var trailers: ServerFields = [:]
@@ -101,10 +103,15 @@ public struct CannedReply: Sendable {
     return stalls ? steps : steps + [.end(nil)]
   }
 
+  private var bodyLength: Int { chunks.reduce(0) { $0 + $1.count } }
+  /// The length that is announced is that of the coded body, which is not here.
+  private var isCoded: Bool { fields.first("Content-Encoding") != nil }
+  private var isToBeComplete: Bool { failure == nil && !stalls }
+
   /// The length that the fields announce, where it is not that of the body, and the reply is to be complete.
   private func contradictedLength(_ method: String) -> String? {
-    guard hasResponse, failure == nil, !stalls, method != "HEAD", status != 304,
-      let announced = fields.first("Content-Length"), announced != String(chunks.reduce(0) { $0 + $1.count })
+    guard hasResponse, isToBeComplete, !isCoded, method != "HEAD", status != 304,
+      let announced = fields.first("Content-Length"), announced != String(bodyLength)
     else { return nil }
     return announced
   }
@@ -118,7 +125,8 @@ public struct CannedReply: Sendable {
     }
     let head = try ResponseHead(status: status, reason: reason, fields: completeFields)
     guard !head.isInformational else { throw WireError(.invalidStatusCode, at: 9) }
-    let length = head.fields.first(.contentLength).flatMap { Int64($0) }
+    let announced = head.fields.first(.contentLength).flatMap { Int64($0) }
+    let length = isCoded && isToBeComplete ? Int64(bodyLength) : announced
     steps.append(.head(head, length.map { .length($0) } ?? .untilClose))
     for chunk in chunks {
       if chunkDelay > .zero { steps.append(.wait(chunkDelay)) }
@@ -131,10 +139,10 @@ public struct CannedReply: Sendable {
   private var completeFields: [(name: String, value: String)] {
     var pairs = fields.pairs
     let hasNoContent = status == 204 || status == 304
-    if !hasNoContent, failure == nil, !stalls, trailers.isEmpty, fields.first("Content-Length") == nil,
+    if !hasNoContent, isToBeComplete, !isCoded, trailers.isEmpty, fields.first("Content-Length") == nil,
       fields.first("Transfer-Encoding") == nil
     {
-      pairs.append(("Content-Length", String(chunks.reduce(0) { $0 + $1.count })))
+      pairs.append(("Content-Length", String(bodyLength)))
     }
     return pairs
   }

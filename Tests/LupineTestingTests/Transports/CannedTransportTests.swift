@@ -143,6 +143,21 @@ import Testing
     #expect(try await session.data(from: "http://a.example/whole").0.count == 100)
   }
 
+  /// As from the network: the bytes are the decoded ones, and the head is that of the coded body.
+  @Test func codedResponsesAreGivenDecoded() async throws {
+    let body = Array(repeating: UInt8(ascii: "a"), count: 1_000)
+    let announced = CannedReply(fields: ["Content-Encoding": "gzip", "Content-Length": "29"], body: body)
+    let unannounced = CannedReply(fields: ["Content-Encoding": "gzip"], body: body)
+    let session = try Session(
+      over: CannedTransport([.init(nil, "/announced", announced), .init(nil, "/unannounced", unannounced)]))
+    for (path, length) in [("/announced", 29), ("/unannounced", nil)] as [(String, Int64?)] {
+      let (data, response) = try await session.data(from: "http://a.example\(path)")
+      #expect(Array(data) == body)
+      #expect(response.expectedContentLength == length)
+      #expect(response.head.fields.values(named: "content-encoding") == ["gzip"])
+    }
+  }
+
   @Test func readerThatIsBehindHoldsTheTransport() async throws {
     var reply = CannedReply()
     reply.chunks = (0..<200).map { [UInt8](repeating: UInt8($0), count: 64 * 1024) }
