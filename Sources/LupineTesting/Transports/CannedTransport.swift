@@ -13,7 +13,7 @@ public struct SeenRequest: Sendable, Equatable {
   public var fields: ServerFields
   /// The body as far as it was read.
   public var body: [UInt8] = []
-  /// Whether the body was read to its end.
+  /// Whether the body was read to its end; false of one that was cut by a cancellation, a deadline, a limit or its own failure.
   public var bodyIsComplete = false
 
   /// The body as text; invalid UTF-8 is replaced.
@@ -82,6 +82,7 @@ public final class CannedTransport: Transport {
     }
 
     /// What a closure makes of the request. If it throws a `SessionError`, the exchange fails with that; another error is its `underlying`.
+    /// It is not asked about a request whose body was cut.
     public init(
       _ method: String?, _ pattern: String,
       _ respond: @escaping @Sendable (SeenRequest) async throws -> CannedReply
@@ -162,7 +163,7 @@ public final class CannedTransport: Transport {
     if case .reply(let reply) = answer, seen.bodyIsComplete || !readsBody {
       player.append([.requestSent] + reply.steps(for: request), isImmediate: true)
     } else {
-      respond(player, seen, index, answer, readsBody)
+      respond(player, index, answer, readsBody)
     }
     return player
   }
@@ -174,19 +175,12 @@ public final class CannedTransport: Transport {
   }
 
   /// Reads the body, asks the closure, and plays what comes of it; all of that ends with the exchange.
-  private func respond(
-    _ player: ExchangePlayer, _ seen: SeenRequest, _ index: Int, _ answer: Route.Answer, _ readsBody: Bool
-  ) {
+  private func respond(_ player: ExchangePlayer, _ index: Int, _ answer: Route.Answer, _ readsBody: Bool) {
     let request = player.request
     let task = Task.detached { [self] in
-      var seen = seen
       do {
-        if readsBody {
-          seen.body = try await readBody(player)
-          seen.bodyIsComplete = true
-          let complete = seen
-          state.withLock { $0.seen[index] = complete }
-        }
+        if readsBody { guard try await readBody(player, index) else { return } }
+        let seen = state.withLock { $0.seen[index] }
         player.append([.requestSent] + (try await reply(answer, seen)).steps(for: request))
       } catch let error as SessionError {
         player.append([.end(error)])
@@ -201,25 +195,30 @@ public final class CannedTransport: Transport {
     player.onEnd { task.cancel() }
   }
 
-  private func readBody(_ player: ExchangePlayer) async throws(SessionError) -> [UInt8] {
-    let body = Locked<(bytes: [UInt8], isTooLarge: Bool)>(([], false))
-    let limit = bodyLimit
-    try await player.request.body.forEachChunk { chunk in
-      let isTaken = body.withLock { body in
-        body.isTooLarge = chunk.count > limit - body.bytes.count
-        if !body.isTooLarge { body.bytes += chunk }
-        return !body.isTooLarge
+  /// Reads the body into what was seen of the request. False: the exchange was over before the body was.
+  private func readBody(_ player: ExchangePlayer, _ index: Int) async throws(SessionError) -> Bool {
+    let body = player.request.body
+    let isTooLarge = Locked(false)
+    try await body.forEachChunk { [self] chunk in
+      let isTaken = state.withLock { state in
+        guard chunk.count <= bodyLimit - state.seen[index].body.count else { return false }
+        state.seen[index].body += chunk
+        return true
       }
-      if isTaken { player.append([.sent(chunk.count)]) }
+      if isTaken { player.append([.sent(chunk.count)]) } else { isTooLarge.withLock { $0 = true } }
       return isTaken && !Task.isCancelled
     }
-    let (bytes, isTooLarge) = body.withLock { $0 }
-    guard !isTooLarge else {
+    guard !isTooLarge.withLock({ $0 }) else {
       throw ExchangePlayer.error(
-        .bodyTooLarge, .send, "the request body is larger than \(limit) bytes; see CannedTransport.init",
+        .bodyTooLarge, .send, "the request body is larger than \(bodyLimit) bytes; see CannedTransport.init",
         player.request)
     }
-    return bytes
+    return state.withLock { state in
+      let count = Int64(state.seen[index].body.count)
+      // A sequence that is cancelled ends as one that is over does.
+      state.seen[index].bodyIsComplete = body.knownLength.map { $0 == count } ?? !Task.isCancelled
+      return state.seen[index].bodyIsComplete
+    }
   }
 
   private func reply(_ answer: Route.Answer, _ seen: SeenRequest) async throws -> CannedReply {

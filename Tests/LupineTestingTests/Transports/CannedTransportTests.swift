@@ -95,6 +95,59 @@ import Testing
     #expect(try await send(broken).underlying as? Broken == Broken())
   }
 
+  /// What was read before a body failed, or became too long, was seen.
+  @Test func bodyIsSeenAsFarAsItWasRead() async throws {
+    struct Broken: Error {}
+    let transport = CannedTransport([.init(nil, "*", .text("x"))], bodyLimit: 10)
+    let session = try Session(over: transport)
+    let throwing = AsyncThrowingStream<[UInt8], any Error> { continuation in
+      continuation.yield([1, 2])
+      continuation.finish(throwing: Broken())
+    }
+    let six = [UInt8](repeating: 6, count: 6)
+    let bodies: [(Request.Body, SessionError.Code, [UInt8])] = [
+      (.stream(length: nil, isReplayable: false) { BodyStream(throwing) }, .requestBodyFailed, [1, 2]),
+      (.stream(length: nil, isReplayable: true) { BodyStream([six, six]) }, .bodyTooLarge, six),
+    ]
+    for (index, (body, code, seen)) in bodies.enumerated() {
+      let request = try Request("http://a.example/", method: .post, body: body)
+      #expect(try await failure { try await session.data(for: request) }.code == code)
+      #expect(transport.requests[index].body == seen)
+      #expect(!transport.requests[index].bodyIsComplete)
+    }
+  }
+
+  /// A body that ends because its exchange did is no whole one, and no closure takes it for one.
+  @Test func cutBodiesAreNotAnswered() async throws {
+    let calls = Total()
+    weak var transport: CannedTransport?
+    do {
+      let canned = CannedTransport([
+        .init(nil, "*") { _ in
+          calls.set(1)
+          return .text("x")
+        }
+      ])
+      transport = canned
+      let session = try Session(over: canned)
+      let (chunks, continuation) = AsyncStream<[UInt8]>.makeStream()
+      continuation.yield([1, 2, 3])
+      let sent = Total()
+      let upload = Task {
+        try await session.upload(for: Request("http://a.example/", method: .post), from: chunks) { sent.set($0) }
+      }
+      #expect(await eventually { sent.value == 3 })
+      upload.cancel()
+      #expect(try await failure { try await upload.value }.code == .cancelled)
+      #expect(await eventually { canned.requests[0].body == [1, 2, 3] })
+      #expect(!canned.requests[0].bodyIsComplete)
+      session.invalidateAndCancel()
+    }
+    // Whoever reads a body holds the transport until nothing more can be asked.
+    #expect(await eventually { transport == nil })
+    #expect(calls.value == 0)
+  }
+
   @Test func interimResponsesTrailersAndRedirectsArrive() async throws {
     var last = CannedReply.text("end")
     last.trailers = ["X-Sum": "3"]
