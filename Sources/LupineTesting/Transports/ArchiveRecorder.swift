@@ -21,7 +21,8 @@ public final class ArchiveRecorder: Sendable {
     var entries: [HTTPArchive.Entry?] = []
     var bodyBytes = 0
     var dropped = 0
-    var files: [Task<Void, Never>] = []
+    /// What reads files, by the places of their entries.
+    var files: [Int: Task<Void, Never>] = [:]
   }
 
   let limits: Limits
@@ -34,11 +35,15 @@ public final class ArchiveRecorder: Sendable {
     self.sensitiveFields = sensitiveFields
   }
 
-  /// What has ended so far, in the order in which it began. Waits for files that were request bodies to be read.
+  /// What has ended so far, in the order in which it began. Waits for files that were request bodies to be read, also of exchanges that end
+  /// meanwhile.
   public func archive() async -> HTTPArchive {
-    for file in state.withLock({ $0.files }) { await file.value }
+    // A task is forgotten by whoever has waited for it: others may wait for it as well, and more may come.
+    while let (index, file) = state.withLock({ $0.files.first }) {
+      await file.value
+      state.withLock { $0.files[index] = nil }
+    }
     return state.withLock { state in
-      state.files = []
       var archive = HTTPArchive()
       archive.entries = state.entries.compactMap { $0 }
       if state.dropped > 0 { archive.comment = "\(state.dropped) more exchanges were not kept" }
@@ -80,6 +85,6 @@ public final class ArchiveRecorder: Sendable {
       guard let bytes = try? await body.collect(upTo: limits.bodyBytes), takeRoom(bytes.count) else { return }
       state.withLock { $0.entries[index]?.request.body = bytes }
     }
-    state.withLock { $0.files.append(task) }
+    state.withLock { $0.files[index] = task }
   }
 }
