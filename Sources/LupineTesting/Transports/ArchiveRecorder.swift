@@ -3,7 +3,8 @@ public import LupineSession
 
 /// Collects exchanges for an archive, from one `RecordingTransport` or several.
 public final class ArchiveRecorder: Sendable {
-  /// How much is kept. What exceeds it is left out, and the entry or the archive says so in a comment.
+  /// How much is kept. What exceeds it is left out, and the entry or the archive says so in a comment. Of a response's body the beginning is
+  /// kept; of a request's body nothing, so that a replay takes any in its place.
   public struct Limits: Sendable, Equatable {
     /// Bytes of one body, request's or response's. Default 16 MiB.
     public var bodyBytes = 16 << 20
@@ -72,8 +73,19 @@ public final class ArchiveRecorder: Sendable {
     }
   }
 
+  /// Gives back what was taken for a body that is not kept after all.
+  func returnRoom(_ count: Int) {
+    state.withLock { $0.bodyBytes -= count }
+  }
+
   /// Keeps an exchange. A body that is a file is read meanwhile.
   func record(_ entry: HTTPArchive.Entry, at index: Int, body: LupineSession.Request.Body) {
+    var entry = entry
+    // Streams took their room as they passed.
+    if !body.hasStream, let kept = entry.request.body, kept.count > limits.bodyBytes || !takeRoom(kept.count) {
+      entry.request.body = nil
+      entry.comment = entry.comment ?? HTTPArchive.Entry.cutBodyComment
+    }
     state.withLock { $0.entries[index] = entry }
     switch body {
     case .none, .bytes, .stream: return

@@ -62,18 +62,32 @@ private final class RecordingReceiver: TransportReceiver {
     var observed = request
     // Whoever makes the stream holds this receiver no longer than the exchange.
     observed.body = .stream(length: body.knownLength, isReplayable: body.isReplayable) { [self] in
-      state.withLock { $0.requestBody = [] }
+      // A stream that is made again begins again.
+      dropRequestBody(isCut: false)
       return body.makeStream().observed(by: { chunk in self.noteRequest(chunk) })
     }
     return observed
   }
 
   private func noteRequest(_ chunk: [UInt8]) {
-    let fits = state.withLock { $0.requestBody.count + chunk.count <= recorder.limits.bodyBytes }
-    let isTaken = fits && recorder.takeRoom(chunk.count)
-    state.withLock { state in
-      if isTaken { state.requestBody += chunk } else { state.isRequestCut = true }
+    let (isCut, fits) = state.withLock { state in
+      (state.isRequestCut, chunk.count <= recorder.limits.bodyBytes - state.requestBody.count)
     }
+    guard !isCut else { return }
+    if fits, recorder.takeRoom(chunk.count) {
+      state.withLock { $0.requestBody += chunk }
+    } else {
+      dropRequestBody(isCut: true)
+    }
+  }
+
+  private func dropRequestBody(isCut: Bool) {
+    let count = state.withLock { state in
+      defer { state.requestBody = [] }
+      state.isRequestCut = isCut
+      return state.requestBody.count
+    }
+    recorder.returnRoom(count)
   }
 
   func receive(informational head: ResponseHead, of exchange: any TransportExchange) {
@@ -119,7 +133,7 @@ private final class RecordingReceiver: TransportReceiver {
       recorder.record(entry, at: place, body: .none)
     }
     var requestBody: [UInt8]?
-    if request.body.hasStream { requestBody = state.requestBody }
+    if request.body.hasStream, !state.isRequestCut { requestBody = state.requestBody }
     // A body that nobody wanted was not passed on.
     let isKept = !state.body.isEmpty || metrics.responseBodyBytes == 0
     var entry = HTTPArchive.Entry(

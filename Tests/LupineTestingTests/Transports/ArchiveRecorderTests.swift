@@ -30,4 +30,45 @@ import Testing
     let archive = await recorder.archive()
     #expect(archive.entries.map { $0.request.body?.count } == [16 << 20] + Array(repeating: 1 << 20, count: 50))
   }
+
+  /// Records requests with these bodies over a transport that answers nothing to speak of, and plays them again, to the last byte the same.
+  private func replay(_ bodies: [Request.Body], _ change: (inout ArchiveRecorder.Limits) -> Void) async throws
+    -> [HTTPArchive.Entry]
+  {
+    var limits = ArchiveRecorder.Limits()
+    change(&limits)
+    let transport = RecordingTransport(
+      CannedTransport([.init(nil, "*", CannedReply(status: 204))]), recorder: ArchiveRecorder(limits: limits))
+    let requests = try bodies.map { try Request("http://a.example/", method: .post, body: $0) }
+    for request in requests { _ = try await Session(over: transport).data(for: request) }
+    let archive = await transport.archive()
+    let replayed = ReplayTransport(try HTTPArchive(json: archive.json()), matching: .strict, order: .recorded)
+    for request in requests {
+      #expect(try await Session(over: replayed).data(for: request).1.statusCode == 204)
+    }
+    return archive.entries
+  }
+
+  private static func stream(_ counts: Int...) -> Request.Body {
+    .stream(length: nil, isReplayable: true) { BodyStream(counts.map { PatternBody.bytes($0) }) }
+  }
+
+  /// A body that is too long is left out, whatever it is made of: no part of it can be taken for the whole.
+  @Test func requestBodiesPastTheLimitAreLeftOut() async throws {
+    let entries = try await replay([
+      .bytes(PatternBody.bytes(101)), .bytes(PatternBody.bytes(100)), Self.stream(90, 20, 5), Self.stream(90, 10),
+    ]) { $0.bodyBytes = 100 }
+    #expect(entries.map { $0.request.body?.count } == [nil, 100, nil, 100])
+    #expect(entries.map { $0.request.bodyBytes } == [101, 100, 115, 100])
+    #expect(entries.map { $0.comment == HTTPArchive.Entry.cutBodyComment } == [true, false, true, false])
+  }
+
+  /// What was left out takes no room from those that come after it.
+  @Test func requestBodiesShareTheRoom() async throws {
+    let entries = try await replay([
+      .bytes(PatternBody.bytes(60)), Self.stream(30, 20), .bytes(PatternBody.bytes(41)), .bytes(PatternBody.bytes(40)),
+      Self.stream(1),
+    ]) { $0.totalBodyBytes = 100 }
+    #expect(entries.map { $0.request.body?.count } == [60, nil, nil, 40, nil])
+  }
 }
