@@ -344,8 +344,13 @@ final class ExchangePlayer: TransportExchange {
   }
 
   private func deadlinePassed() {
-    let (deadline, source) = state.withLock { (nextDeadline($0), $0.source) }
-    guard deadline.at <= thread.now else { return armDeadline() }
+    let (deadline, isBehind, source) = state.withLock { state in
+      let deadline = nextDeadline(state)
+      // A late thread, or a clock that was moved far, finds due what came before the deadline: that is played first.
+      let isBehind = !state.steps.isEmpty && !state.pause.isPaused && state.position < deadline.at
+      return (deadline, isBehind, state.source)
+    }
+    guard deadline.at <= thread.now, !isBehind else { return armDeadline() }
     source?.cancel()
     let phase = deadline.phase
     end(Self.error(.timedOut, phase, "the deadline of phase \(phase) passed", request), nil)

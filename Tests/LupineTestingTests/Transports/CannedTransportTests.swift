@@ -260,6 +260,37 @@ import Testing
     #expect(ContinuousClock.now - started < .seconds(20))
   }
 
+  /// However far a clock is moved at once, what came before a deadline comes before it, and what would have come behind it does not come.
+  @Test(
+    arguments: [
+      (30, [0], nil, true), (0, [25, 25, 25], nil, true), (61, [0], nil, false), (0, [25, 25, 25], 60, false),
+      (10, [5, 5], 30, true),
+    ] as [(Int, [Int], Int?, Bool)]) func oneStepOfAClockKeepsTheOrder(
+      _ delay: Int, _ pieces: [Int], _ total: Int?, _ isAnswered: Bool
+    ) async throws
+  {
+    let clock = ManualClock()
+    var reply = CannedReply()
+    reply.chunks = pieces.map { _ in [1] }
+    reply.delay = .seconds(delay)
+    reply.chunkDelay = .seconds(pieces[0])
+    let transport = CountingTransport(CannedTransport([.init(nil, "*", reply)], clock: .manual(clock)))
+    let session = try Session(over: transport)
+    var request = try Request("http://a.example/")
+    request.timeoutInterval = .seconds(60)
+    request.totalTimeout = total.map { .seconds($0) }
+    let answer = Task { [request] in try await session.data(for: request).0.count }
+    #expect(await eventually { transport.count == 1 })
+    clock.advance(by: .seconds(90))
+    if isAnswered {
+      #expect(try await answer.value == pieces.count)
+    } else {
+      let error = try await failure { try await answer.value }
+      #expect(error.code == .timedOut)
+      #expect(error.partialBody?.count ?? 0 == (delay == 0 ? 2 : 0))
+    }
+  }
+
   @Test func cancellingEndsAtOnceAndOnce() async throws {
     let session = try Session(over: CannedTransport([.init(nil, "*", .silence)]))
     let task = Task { try await session.data(from: "http://a.example/") }
@@ -328,4 +359,6 @@ final class Total: Sendable {
   var value: Int64 { monitor.withLock { $0 } }
 
   func set(_ value: Int64) { monitor.withLock { $0 = value } }
+
+  func add(_ value: Int64) { monitor.withLock { $0 += value } }
 }

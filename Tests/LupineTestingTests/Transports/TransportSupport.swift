@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LupineSession
 import LupineTesting
+import LupineWire
 import Testing
 
 extension Session {
@@ -9,6 +10,23 @@ extension Session {
     let (body, response) = try await data(from: url)
     return (String(decoding: body, as: UTF8.self), response)
   }
+}
+
+/// Passes requests on, and counts those that the wrapped transport has begun.
+final class CountingTransport: Transport {
+  private let wrapped: any Transport
+  private let begun = Total()
+
+  init(_ wrapped: any Transport) { self.wrapped = wrapped }
+
+  var count: Int { Int(begun.value) }
+
+  func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    defer { begun.add(1) }
+    return wrapped.start(request, receiver)
+  }
+
+  func invalidate(cancelling: Bool) { wrapped.invalidate(cancelling: cancelling) }
 }
 
 /// The error that a fetch must fail with.
