@@ -62,7 +62,8 @@ final class ExchangePlayer: TransportExchange {
   private let hasBody: Bool
   private let state: Locked<State>
 
-  /// - Parameter limitsIdleTime: false: the transport that feeds this exchange sees to it that something moves.
+  /// - Parameter limitsIdleTime: false: the transport that feeds this exchange sees to it that something moves; only what the exchange waits
+  ///   for itself is limited.
   init(
     _ request: TransportRequest, _ receiver: any TransportReceiver, on thread: TransportThread,
     limitsIdleTime: Bool = true
@@ -137,16 +138,13 @@ final class ExchangePlayer: TransportExchange {
   /// Whether the end was told.
   var isOver: Bool { state.withLock { $0.hasEnded } }
 
-  /// From now on something has to move.
-  func limitIdleTime() {
+  /// From now on something has to move; or, if not, another transport sees to it.
+  func limitIdleTime(_ limitsIdleTime: Bool) {
     let now = thread.now
-    let timer = state.withLock { state in
-      state.limitsIdleTime = true
+    state.withLock { state in
+      state.limitsIdleTime = limitsIdleTime
       state.lastActivity = now
-      defer { state.deadline = nil }
-      return state.deadline
     }
-    if let timer { thread.cancel(timer) }
     armDeadline()
   }
 
@@ -272,11 +270,13 @@ final class ExchangePlayer: TransportExchange {
   }
 
   private func wait(_ duration: Duration) {
-    let at = state.withLock { state in
+    let (at, isLimitedAnew) = state.withLock { state in
       let (sum, overflow) = state.position.addingReportingOverflow(max(0, duration.nanoseconds))
+      // What came before is the matter of the transport that feeds this exchange.
+      if !state.limitsIdleTime { state.lastActivity = state.position }
       state.isWaiting = true
       state.position = overflow ? .max : sum
-      return state.position
+      return (state.position, !state.limitsIdleTime)
     }
     let timer = thread.submit(at: at) {
       self.state.withLock { state in
@@ -286,6 +286,7 @@ final class ExchangePlayer: TransportExchange {
       self.schedule()
     }
     state.withLock { $0.delay = timer }
+    if isLimitedAnew { armDeadline() }
   }
 
   private func end(_ failure: SessionError?, _ metrics: TransactionMetrics?) {
@@ -318,29 +319,30 @@ final class ExchangePlayer: TransportExchange {
       return overflow ? .max : sum
     }
     let total = later(start, request.totalTimeout)
-    let idle =
-      state.pause.isPaused || !state.limitsIdleTime ? Int64.max : later(state.lastActivity, request.idleTimeout)
+    let isLimited = !state.pause.isPaused && (state.limitsIdleTime || state.isWaiting)
+    let idle = isLimited ? later(state.lastActivity, request.idleTimeout) : Int64.max
     if total <= idle { return (total, .total) }
     return (idle, state.hasHead ? .receive : .firstByte)
   }
 
+  /// Sets the timer of the next deadline, in the place of the one that is set.
   private func armDeadline() {
     let now = thread.now
     // A pause suspends the idle limit: whether it still lasts is looked at again after another one.
     let at = state.withLock { state in
       let (sum, overflow) = now.addingReportingOverflow(request.idleTimeout.nanoseconds)
-      let mayStart = state.pause.isPaused && state.limitsIdleTime
+      let mayStart = state.pause.isPaused && (state.limitsIdleTime || state.isWaiting)
       return mayStart ? min(nextDeadline(state).at, overflow ? .max : sum) : nextDeadline(state).at
     }
     guard at != .max else { return }
     // The thread is the transport's; the exchange must not live on for a deadline of days.
     let timer = thread.submit(at: at) { [weak self] in self?.deadlinePassed() }
-    let isObsolete = state.withLock { state in
-      guard !state.hasEnded else { return true }
-      state.deadline = timer
-      return false
+    let obsolete = state.withLock { state -> TransportThread.Timer? in
+      guard !state.hasEnded else { return timer }
+      defer { state.deadline = timer }
+      return state.deadline
     }
-    if isObsolete { thread.cancel(timer) }
+    if let obsolete { thread.cancel(obsolete) }
   }
 
   private func deadlinePassed() {

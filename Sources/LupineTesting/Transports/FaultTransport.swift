@@ -45,7 +45,8 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
 
 /// Passes exchanges on to another transport, and lets things go wrong: as a seed says, so that a failure can be had again.
 ///
-/// Callbacks come on one thread of the transport's own, whatever the wrapped transport does; a reader that is behind holds that one too.
+/// Callbacks come on one thread of the transport's own, whatever the wrapped transport does; a reader that is behind holds that one too. The
+/// time that faults take counts for the deadlines of a request, as that of the network does.
 public final class FaultTransport: Transport {
   /// Says what goes wrong with a request.
   public typealias Choice =
@@ -117,8 +118,10 @@ public final class FaultTransport: Transport {
       let injection = Injection(number: number, method: request.method, urlString: request.urlString, faults: faults)
       state.withLock { $0.injections.append(injection) }
     }
-    let player = ExchangePlayer(request, receiver, on: thread, limitsIdleTime: false)
     let script = FaultScript(faults)
+    let begun = thread.now
+    // Until the wrapped transport is asked nobody else limits the time.
+    let player = ExchangePlayer(request, receiver, on: thread, limitsIdleTime: script.delay > .zero)
     if script.isRefused {
       player.append([.wait(script.delay), .end(FaultScript.refused(request))], isImmediate: true)
       return player
@@ -129,8 +132,11 @@ public final class FaultTransport: Transport {
       player.attach(wrapped.start(request, FaultReceiver(player, script)))
     }
     if script.delay > .zero {
-      let at = thread.now.addingReportingOverflow(script.delay.nanoseconds)
-      _ = thread.submit(at: at.overflow ? .max : at.partialValue, begin)
+      let at = begun.addingReportingOverflow(script.delay.nanoseconds)
+      _ = thread.submit(at: at.overflow ? .max : at.partialValue) {
+        player.limitIdleTime(false)
+        begin()
+      }
     } else {
       begin()
     }
@@ -233,7 +239,7 @@ private final class FaultReceiver: TransportReceiver {
       let steps = pieces(Array(chunk.prefix(after - before)))
       cut(exchange, steps + [.end(FaultScript.lost(code, .receive, player.request))])
     case .stall(let after) where before + chunk.count >= after:
-      player.limitIdleTime()
+      player.limitIdleTime(true)
       cut(exchange, pieces(Array(chunk.prefix(after - before))))
     default: player.append(pieces(chunk))
     }
@@ -262,7 +268,7 @@ private final class FaultReceiver: TransportReceiver {
     case .body(_, let code) where failure == nil:
       cut(exchange, [.end(FaultScript.lost(code, .receive, player.request))])
     case .stall where failure == nil:
-      player.limitIdleTime()
+      player.limitIdleTime(true)
       cut(exchange, [])
     default: player.append([.endWith(failure, metrics)])
     }

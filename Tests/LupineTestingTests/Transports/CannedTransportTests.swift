@@ -329,20 +329,6 @@ import Testing
     #expect(URLPattern.matches(Array(text.utf8), Array(pattern.utf8)) == matches)
   }
 
-  /// Advances the clock again and again while `work` runs.
-  private func withPump<Result: Sendable>(
-    _ clock: ManualClock, _ step: Duration, _ work: @escaping @Sendable () async throws -> Result
-  ) async throws -> Result {
-    let pump = Task.detached {
-      while !Task.isCancelled {
-        clock.advance(by: step)
-        await Task.yield()
-      }
-    }
-    defer { pump.cancel() }
-    return try await work()
-  }
-
   private enum Kind {
     case sequence, other
 

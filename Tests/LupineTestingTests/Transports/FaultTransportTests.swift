@@ -80,6 +80,46 @@ import Testing
     #expect(code == .timedOut)
   }
 
+  /// What a fault takes longer than a request may is a deadline that passes.
+  @Test(
+    arguments: [
+      ([.slowBody(pieceBytes: 10, delay: .seconds(5))], 1, .receive, 1), ([.delay(.seconds(120))], 60, .firstByte, 0),
+      ([.delay(.seconds(120)), .refused], 60, .firstByte, 0),
+      ([.delay(.seconds(50)), .slowBody(pieceBytes: 10, delay: .seconds(61))], 60, .receive, 1),
+    ] as [([TransportFault], Int, SessionError.Phase, Int)]) func slowFaultsExceedTheIdleTime(
+      _ faults: [TransportFault], _ seconds: Int, _ phase: SessionError.Phase, _ seen: Int
+    ) async throws
+  {
+    let clock = ManualClock()
+    let wrapped = canned()
+    let transport = CountingTransport(FaultTransport(wrapped, clock: .manual(clock)) { _, _ in faults })
+    let session = try Session(over: transport)
+    var request = try Request("http://a.example/")
+    request.timeoutInterval = .seconds(seconds)
+    let answer = Task { [request] in try await session.data(for: request) }
+    // Time stands still until the exchange has begun.
+    #expect(await eventually { transport.count == 1 })
+    let error = try await withPump(clock, .milliseconds(500)) { try await failure { try await answer.value } }
+    #expect(error.code == .timedOut)
+    #expect(error.phase == phase)
+    #expect(wrapped.requests.count == seen)
+  }
+
+  /// Each delay is shorter than the idle time; all of them are longer.
+  @Test func slowFaultsWithinTheIdleTimeAreOnlySlow() async throws {
+    let clock = ManualClock()
+    let transport = CountingTransport(
+      FaultTransport(canned(), clock: .manual(clock)) { _, _ in
+        [.delay(.seconds(50)), .slowBody(pieceBytes: 50, delay: .seconds(50))]
+      })
+    let session = try Session(over: transport)
+    var request = try Request("http://a.example/")
+    request.timeoutInterval = .seconds(60)
+    let answer = Task { [request] in try await session.data(for: request).0.count }
+    #expect(await eventually { transport.count == 1 })
+    #expect(try await withPump(clock, .seconds(7)) { try await answer.value } == 1_000)
+  }
+
   @Test func sameSeedGivesTheSameFaults() async throws {
     func run(_ seed: UInt64) async throws -> ([FaultTransport.Injection], [String]) {
       let transport = FaultTransport(

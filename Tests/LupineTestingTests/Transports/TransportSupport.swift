@@ -46,3 +46,17 @@ func eventually(seconds: Double = 60, _ condition: () async throws -> Bool) asyn
     await Task.yield()
   }
 }
+
+/// Advances the clock again and again while `work` runs.
+func withPump<Result: Sendable>(
+  _ clock: ManualClock, _ step: Duration, _ work: @escaping @Sendable () async throws -> Result
+) async throws -> Result {
+  let pump = Task.detached {
+    while !Task.isCancelled {
+      clock.advance(by: step)
+      await Task.yield()
+    }
+  }
+  defer { pump.cancel() }
+  return try await work()
+}
