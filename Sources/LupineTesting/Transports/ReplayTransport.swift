@@ -16,7 +16,10 @@ public final class ReplayTransport: Transport {
     case loose
   }
 
-  /// In which order recorded exchanges are played.
+  /// In which order recorded exchanges are played, to requests in the order in which those begin.
+  ///
+  /// Strict matching compares bodies, so that a request waits there until those that began before it were read: all of them in the recorded
+  /// order, those with its method and URL in any.
   public enum Order: Sendable {
     /// As they were recorded: a request that is not the next one fails.
     case recorded
@@ -28,6 +31,14 @@ public final class ReplayTransport: Transport {
     var isPlayed: [Bool]
     /// Entries before this one were all played.
     var next = 0
+    /// Requests that are matched by their bodies as well.
+    var turns = ReplayTurns<Arrival>()
+  }
+
+  /// A request whose body was read.
+  private struct Arrival {
+    let player: ExchangePlayer
+    let body: [UInt8]
   }
 
   private let entries: [HTTPArchive.Entry]
@@ -71,67 +82,121 @@ public final class ReplayTransport: Transport {
   /// Answers a request.
   public func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
     let player = ExchangePlayer(request, receiver, on: thread)
-    if case .none = request.body {
-      player.append([.requestSent] + answer(request, []), isImmediate: true)
-      return player
-    }
-    let task = Task.detached { [self] in
-      do throws(SessionError) {
-        let body = Locked<[UInt8]>([])
-        try await request.body.forEachChunk { chunk in
-          body.withLock { $0 += chunk }
-          player.append([.sent(chunk.count)])
-          return !Task.isCancelled
-        }
-        player.append([.requestSent] + answer(request, body.withLock { $0 }))
-      } catch {
-        player.append([.end(error)])
-      }
-    }
-    player.onEnd { task.cancel() }
+    if matcher.isStrict { matchByBody(player) } else { matchByLine(player) }
     return player
   }
 
-  private func answer(_ request: TransportRequest, _ body: [UInt8]) -> [ExchangeStep] {
-    let found = state.withLock { state -> Result<Int, NoAnswer> in
-      while state.next < entries.count, state.isPlayed[state.next] { state.next += 1 }
-      switch order {
-      case .recorded:
-        guard state.next < entries.count else { break }
-        let entry = entries[state.next]
-        if let difference = matcher.difference(entry.request, request, body) {
-          return .failure(Self.answer(to: difference, entry.request, request))
-        }
-        state.isPlayed[state.next] = true
-        return .success(state.next)
-      case .any:
-        var nearest: String?
-        // One that had what the session's storages add goes before one that only may have.
-        for matcher in matcher.isStrict ? [matcher.exact, matcher] : [matcher] {
-          var last: Int?
-          for index in entries.indices where !state.isPlayed[index] || repeats {
-            switch matcher.difference(entries[index].request, request, body) {
-            case .line: continue
-            case .rest(let what):
-              nearest = what
-              continue
-            case nil: last = index
-            }
-            if !state.isPlayed[index] { break }
-          }
-          guard let last else { continue }
-          state.isPlayed[last] = true
-          return .success(last)
-        }
-        guard let nearest else { break }
-        return .failure(.differs(method: request.method, url: request.urlString, difference: nearest))
+  /// What is played is known before the body is read.
+  private func matchByLine(_ player: ExchangePlayer) {
+    let request = player.request
+    let found = state.withLock { find(request, [], &$0) }
+    if case .none = request.body { return play(found, player) }
+    let task = Task.detached { [self] in
+      if await read(player) != nil { play(found, player) }
+    }
+    player.onEnd { task.cancel() }
+  }
+
+  /// What is played is known when the body is read, and those are matched that were begun before.
+  private func matchByBody(_ player: ExchangePlayer) {
+    let request = player.request
+    let line = order == .recorded ? "" : "\(request.method) \(request.urlString)"
+    let turn = state.withLock { $0.turns.enter(line) }
+    if case .none = request.body {
+      player.onEnd { [self] in changeTurns { $0.leave(turn) } }
+      return changeTurns { $0.arrive(turn, Arrival(player: player, body: [])) }
+    }
+    let task = Task.detached { [self] in
+      let body = await read(player)
+      changeTurns { turns in
+        if let body { turns.arrive(turn, Arrival(player: player, body: body)) } else { turns.leave(turn) }
       }
-      return .failure(.notRecorded(method: request.method, url: request.urlString))
     }
-    switch found {
-    case .success(let index): return steps(entries[index], request)
-    case .failure(let error): return [.end(Self.refusal(error, request))]
+    player.onEnd { [self] in
+      // First of all: a body that is cut then is not matched.
+      changeTurns { $0.leave(turn) }
+      task.cancel()
     }
+  }
+
+  /// The body of the request; nil if it fails, which ends the exchange.
+  private func read(_ player: ExchangePlayer) async -> [UInt8]? {
+    let body = Locked<[UInt8]>([])
+    do throws(SessionError) {
+      try await player.request.body.forEachChunk { chunk in
+        body.withLock { $0 += chunk }
+        player.append([.sent(chunk.count)])
+        return !Task.isCancelled
+      }
+      return body.withLock { $0 }
+    } catch {
+      player.append([.end(error)])
+      return nil
+    }
+  }
+
+  private func changeTurns(_ change: (inout ReplayTurns<Arrival>) -> Void) {
+    let found = state.withLock { state in
+      change(&state.turns)
+      var found: [(ExchangePlayer, Result<Int, NoAnswer>)] = []
+      while let arrival = state.turns.next() {
+        found.append((arrival.player, find(arrival.player.request, arrival.body, &state)))
+      }
+      return found
+    }
+    for (player, found) in found { play(found, player) }
+  }
+
+  private func play(_ found: Result<Int, NoAnswer>, _ player: ExchangePlayer) {
+    let request = player.request
+    let answer: [ExchangeStep] =
+      switch found {
+      case .success(let index): steps(entries[index], request)
+      case .failure(let error): [.end(Self.refusal(error, request))]
+      }
+    // Without a body to be read first, the recorded times count from the start of the exchange.
+    var isImmediate = false
+    if case .none = request.body { isImmediate = true }
+    player.append([.requestSent] + answer, isImmediate: isImmediate)
+  }
+
+  // MARK: Matching
+
+  /// The entry that answers a request; it counts as played.
+  private func find(_ request: TransportRequest, _ body: [UInt8], _ state: inout State) -> Result<Int, NoAnswer> {
+    while state.next < entries.count, state.isPlayed[state.next] { state.next += 1 }
+    switch order {
+    case .recorded:
+      guard state.next < entries.count else { break }
+      let entry = entries[state.next]
+      if let difference = matcher.difference(entry.request, request, body) {
+        return .failure(Self.answer(to: difference, entry.request, request))
+      }
+      state.isPlayed[state.next] = true
+      return .success(state.next)
+    case .any:
+      var nearest: String?
+      // One that had what the session's storages add goes before one that only may have.
+      for matcher in matcher.isStrict ? [matcher.exact, matcher] : [matcher] {
+        var last: Int?
+        for index in entries.indices where !state.isPlayed[index] || repeats {
+          switch matcher.difference(entries[index].request, request, body) {
+          case .line: continue
+          case .rest(let what):
+            nearest = what
+            continue
+          case nil: last = index
+          }
+          if !state.isPlayed[index] { break }
+        }
+        guard let last else { continue }
+        state.isPlayed[last] = true
+        return .success(last)
+      }
+      guard let nearest else { break }
+      return .failure(.differs(method: request.method, url: request.urlString, difference: nearest))
+    }
+    return .failure(.notRecorded(method: request.method, url: request.urlString))
   }
 
   private static func answer(

@@ -1,7 +1,6 @@
 import FoundationEssentials
 import LupineSession
 import LupineTesting
-import LupineWire
 import Testing
 
 extension Session {

@@ -1,0 +1,103 @@
+import FoundationEssentials
+import LupineSession
+import Testing
+
+@testable import LupineTesting
+
+/// Recorded exchanges go to requests in the order in which those were begun, not in which their bodies end.
+@Suite(.timeLimit(.minutes(5))) struct ReplayOrderTests {
+  private func archive(_ lines: [(method: String, url: String)]) -> HTTPArchive {
+    var archive = HTTPArchive()
+    for (index, line) in lines.enumerated() {
+      var response = HTTPArchive.Response(status: 200)
+      response.body = Array("\(index)".utf8)
+      var request = HTTPArchive.Request(method: line.method, url: line.url)
+      request.fields = [.init("Host", "a.example"), .init("Accept", "*/*"), .init("Accept-Encoding", "gzip, deflate")]
+      if line.method == "POST" { request.body = [1] }
+      archive.entries.append(HTTPArchive.Entry(startedAt: Date(), request: request, response: response))
+    }
+    return archive
+  }
+
+  /// A POST whose body ends when the continuation is finished.
+  private func openPost() throws -> (Request, AsyncStream<[UInt8]>.Continuation) {
+    let (chunks, continuation) = AsyncStream<[UInt8]>.makeStream()
+    continuation.yield([1])
+    return (try Request("http://a.example/", method: .post, body: .sequence(chunks)), continuation)
+  }
+
+  private static let matchings: [ReplayTransport.Matching] = [.loose, .strict]
+
+  @Test(arguments: matchings) func recordedOrderIsThatOfBeginnings(_ matching: ReplayTransport.Matching) async throws {
+    let replay = ReplayTransport(
+      archive([("POST", "http://a.example/"), ("GET", "http://a.example/2")]), matching: matching, order: .recorded)
+    let transport = CountingTransport(replay)
+    let session = try Session(over: transport)
+    let (post, continuation) = try openPost()
+    let first = Task { try await session.data(for: post).0 }
+    #expect(await eventually { transport.count == 1 })
+    let second = Task { try await session.data(from: "http://a.example/2").0 }
+    #expect(await eventually { transport.count == 2 })
+    continuation.finish()
+    #expect(try await first.value == Data("0".utf8))
+    #expect(try await second.value == Data("1".utf8))
+    #expect(replay.remaining == [])
+  }
+
+  @Test(arguments: matchings) func equalRequestsAreAnsweredInTheirOrder(
+    _ matching: ReplayTransport.Matching
+  ) async throws {
+    let post = ("POST", "http://a.example/")
+    let transport = CountingTransport(ReplayTransport(archive([post, post]), matching: matching))
+    let session = try Session(over: transport)
+    let (open, continuation) = try openPost()
+    let first = Task { try await session.data(for: open).0 }
+    #expect(await eventually { transport.count == 1 })
+    let second = Task {
+      try await session.data(for: Request("http://a.example/", method: .post, body: .bytes([1]))).0
+    }
+    #expect(await eventually { transport.count == 2 })
+    // Without a need to, nobody waits.
+    if matching == .loose { #expect(try await second.value == Data("1".utf8)) }
+    continuation.finish()
+    #expect(try await first.value == Data("0".utf8))
+    #expect(try await second.value == Data("1".utf8))
+  }
+
+  /// A request that is cancelled takes nothing, and holds nobody; one for another URL is not held at all.
+  @Test func nobodyWaitsForWhatIsOver() async throws {
+    let lines = [("POST", "http://a.example/"), ("POST", "http://a.example/"), ("GET", "http://a.example/other")]
+    let replay = ReplayTransport(archive(lines), matching: .strict)
+    let transport = CountingTransport(replay)
+    let session = try Session(over: transport)
+    let (open, continuation) = try openPost()
+    let first = Task { try await session.data(for: open).0 }
+    #expect(await eventually { transport.count == 1 })
+    #expect(try await session.data(from: "http://a.example/other").0 == Data("2".utf8))
+    let second = Task {
+      try await session.data(for: Request("http://a.example/", method: .post, body: .bytes([1]))).0
+    }
+    #expect(await eventually { transport.count == 3 })
+    first.cancel()
+    #expect(try await failure { try await first.value }.code == .cancelled)
+    #expect(try await second.value == Data("0".utf8))
+    #expect(replay.remaining == ["POST http://a.example/"])
+    continuation.finish()
+  }
+
+  @Test func turnsAreTakenInOrder() {
+    var turns = ReplayTurns<String>()
+    let numbers = ["a", "a", "b", "a"].map { turns.enter($0) }
+    #expect(turns.next() == nil)
+    turns.arrive(numbers[1], "second")
+    turns.arrive(numbers[2], "third")
+    #expect(turns.next() == "third")
+    #expect(turns.next() == nil)
+    turns.arrive(numbers[0], "first")
+    turns.leave(numbers[3])
+    turns.arrive(numbers[3], "fourth")
+    #expect(turns.next() == "first")
+    #expect(turns.next() == "second")
+    #expect(turns.next() == nil)
+  }
+}
