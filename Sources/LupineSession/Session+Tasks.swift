@@ -113,6 +113,8 @@ extension Session {
     let task = run.face
     task.delegate = delegate
     guard let listener = creationListener(delegate) else { return begin(task, attach) }
+    // Here and not when it begins: the queue may be busy, and the end of the session that somebody calls for meanwhile is that of the call too.
+    run.register()
     tellCreated(task, listener) { self.begin(task, attach) }
   }
 
@@ -125,12 +127,13 @@ extension Session {
 
   // MARK: All of them
 
-  /// The tasks that have begun and not completed, those of the `async` API too. A task that never began is not among them.
+  /// The tasks that have begun and not completed, those of the `async` API too; the latter also while a delegate is told that they were made, behind which
+  /// they begin. A task that never began is not among them.
   public var tasks: [SessionTask] {
     get async { allTasks }
   }
 
-  /// Calls back on the delegate queue with the tasks that have begun and not completed.
+  /// Calls back on the delegate queue with `tasks`.
   public func getAllTasks(completionHandler: @escaping @Sendable ([SessionTask]) -> Void) {
     let tasks = allTasks
     delegateQueue.async { completionHandler(tasks) }

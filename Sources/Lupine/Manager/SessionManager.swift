@@ -157,7 +157,7 @@ open class SessionManager: @unchecked Sendable {
 
   // MARK: Tasks under way
 
-  /// The tasks of the session that have begun and are not over, those of `async` calls too, oldest first. At once, from any thread and queue.
+  /// The tasks of the session that have begun and are not over, those of `async` calls too (see `Session.tasks`), oldest first. At once, from any thread and queue.
   public var tasks: [SessionTask] { session.allTasks }
   /// Those of `tasks` that send at most a small body and give a value.
   public var dataTasks: [DataTask] { tasks.compactMap { $0 is UploadTask ? nil : $0 as? DataTask } }

@@ -1,7 +1,7 @@
 internal import LupineBase
 internal import Synchronization
 
-/// The tasks of a session that have begun and not completed, and whether new ones may begin.
+/// The tasks of a session that have begun, or begin as soon as a delegate was told that they were made, and have not completed; and whether new ones may begin.
 final class TaskRegistry: Sendable {
   private struct Slot {
     var run: TaskRun?

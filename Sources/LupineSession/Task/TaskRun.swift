@@ -103,22 +103,36 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
     switch action {
     case .start:
       tell()
-      guard let slot = session.registry.add(self) else {
-        finish(session.invalidationError(request))
-        return
-      }
-      if callbacks != nil {
-        state.withLock { $0.registration = slot }
-        beginObserved()
-      } else {
-        begin(registeredAt: slot)
-      }
+      guard callbacks == nil else { return startObserved() }
+      guard let slot = session.registry.add(self) else { return finish(session.invalidationError(request)) }
+      begin(registeredAt: slot)
     case .resume:
       tell()
       if let pause { exchange?.setPaused(pause) }
       answered(.suspension) { begin() }
     default: break
     }
+  }
+
+  private func startObserved() {
+    guard state.withLock({ $0.registration }) != nil || register() else {
+      return finish(session.invalidationError(request))
+    }
+    beginObserved()
+  }
+
+  /// Takes its place among the tasks of the session, which `start` does otherwise. For tasks that may have to be shown to somebody. False: there is none for
+  /// it any more, as the session is invalid, or the task is over.
+  @discardableResult
+  func register() -> Bool {
+    guard let slot = session.registry.add(self) else { return false }
+    let isTaken = state.withLock { state -> Bool in
+      guard !state.isEnding else { return false }
+      state.registration = slot
+      return true
+    }
+    if !isTaken { session.registry.remove(slot) }
+    return isTaken
   }
 
   /// Stops reading; nothing new begins until `start`. `tell` is called before that, if the task runs.

@@ -72,12 +72,48 @@ import Testing
     }
   }
 
+  /// A session whose delegate hears of its end, which is that of its last task.
+  private func withEnd(_ body: (Session, LoopbackServer) async throws -> Void) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    try await withDelegate(.becameInvalid) { session, delegate in
+      try await body(session, server)
+      #expect(await delegate.hasEnded("invalid"), "a task has kept its place")
+    }
+  }
+
   @Test(arguments: Call.allCases) func theSessionEndsWhenACallIsMade(_ call: Call) async throws {
-    try await withServer { session, server in
+    try await withEnd { session, server in
       let creator = Creator { session, _ in session.invalidateAndCancel() }
-      let error = try await failure { try await call.run(session, Request(server.url("/hello")), creator) }
-      #expect([.cancelled, .sessionInvalidated].contains(error.code), "\(error)")
+      try await expectFailure(.cancelled) { try await call.run(session, Request(server.url("/hello")), creator) }
       #expect(server.requestCount == 0)
+    }
+  }
+
+  /// A call that was made before is one of the tasks that finish.
+  @Test(arguments: Call.allCases) func theSessionLetsACallFinish(_ call: Call) async throws {
+    try await withEnd { session, server in
+      let isListed = Locked(false)
+      let creator = Creator { session, task in
+        isListed.withLock { $0 = session.allTasks == [task] }
+        session.finishTasksAndInvalidate()
+      }
+      try await call.run(session, Request(server.url("/hello")), creator)
+      #expect(isListed.withLock { $0 } && server.requestCount == 1)
+    }
+  }
+
+  /// What is over before it could be told of takes no place.
+  @Test(arguments: Call.allCases) func aCallIsCancelledBeforeItIsMade(_ call: Call) async throws {
+    try await withEnd { session, server in
+      let request = try Request(server.url("/hello"))
+      let task = Task {
+        while !Task.isCancelled { await Task.yield() }
+        try await call.run(session, request, Creator { _, _ in })
+      }
+      task.cancel()
+      try await expectFailure(.cancelled) { try await task.value }
+      session.finishTasksAndInvalidate()
     }
   }
 
