@@ -320,6 +320,7 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
 
   var retrying: RetryLoop { settings?.values.withLock { $0.retrying } ?? RetryLoop() }
 
+  /// Not forgotten before the response of the next attempt is there: what came before a pause may still be of use.
   var dataSoFar: Data { operation.responseData ?? Data() }
 
   /// The session's delegate, if it wants what the operation has no handler for.
@@ -327,9 +328,6 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
     guard let delegate = session.delegate, delegate.handledCallbacks.contains(callback) else { return nil }
     return delegate as? any SessionTaskDelegate
   }
-
-  /// The response of the next attempt does that: what came before a pause may still be of use.
-  func forgetData() {}
 
   func session(
     _ session: Session, dataTask: DataTask, didReceive response: Response,

@@ -20,10 +20,15 @@ package protocol RepeatingTaskDelegate: SessionTaskDelegate {
   func session(
     _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
     completionHandler: @escaping @Sendable (Bool) -> Void)
+
+  /// The task is sent again, and ends no more with what the attempt before brought. Called before anything of the next one comes, by the thread that has
+  /// answered `prepare`. Default: nothing.
+  func forgetData()
 }
 
 extension RepeatingTaskDelegate {
   package var takesTimeToPrepare: Bool { true }
+  package func forgetData() {}
 }
 
 extension CallbackSet {

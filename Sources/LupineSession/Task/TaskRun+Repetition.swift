@@ -40,11 +40,15 @@ extension TaskRun {
     observer.mayRepeat(after: described, repeater) { [self] isWanted in
       answered(wait) {
         guard isWanted else { return self.finish(failure) }
-        self.receivedBytes.store(0, ordering: .relaxed)
-        self.state.withLock { $0.connectivityWaits = 0 }
         self.prepare(
           self.state.withLock { $0.first } ?? self.request, observer, repeater, outOfTime: giveUp
-        ) { $0.beginRepeated() }
+        ) { run in
+          // Not before there is a request to send: until then the task may end with what the attempt brought.
+          run.receivedBytes.store(0, ordering: .relaxed)
+          run.state.withLock { $0.connectivityWaits = 0 }
+          repeater.forgetData()
+          run.beginRepeated()
+        }
       }
     }
     return true

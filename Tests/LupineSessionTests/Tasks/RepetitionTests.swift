@@ -6,27 +6,22 @@ import LupineTesting
 import LupineWire
 import Testing
 
-/// Has requests sent as they are.
-private protocol PlainRepeater: RepeatingTaskDelegate {}
-
-extension PlainRepeater {
-  func session(
-    _ session: Session, task: SessionTask, prepare request: Request,
-    completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
-  ) {
-    completionHandler(.success(request))
-  }
-}
-
 /// Tasks whose delegate has them sent again.
 @Suite(.timeLimit(.minutes(2))) struct RepetitionTests {
   /// Repeats whatever may be repeated.
-  private final class Patient: PlainRepeater {
+  private final class Patient: RepeatingTaskDelegate {
     let handledCallbacks: CallbackSet = [.repetition, .waitingForConnectivity]
     let waits = Locked(0)
     let repetitions = Locked(0)
 
     func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) { waits.withLock { $0 += 1 } }
+
+    func session(
+      _ session: Session, task: SessionTask, prepare request: Request,
+      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+    ) {
+      completionHandler(.success(request))
+    }
 
     func session(
       _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
@@ -113,36 +108,64 @@ extension PlainRepeater {
     }
   }
 
-  /// Never says whether to repeat.
-  private final class Undecided: PlainRepeater {
+  /// Leaves one of its questions open.
+  final class Undecided: RepeatingTaskDelegate {
+    enum Question { case repetition, secondRequest }
+
     let handledCallbacks: CallbackSet = [.repetition]
-    let answers = Locked<[@Sendable (Bool) -> Void]>([])
+    let requests = Locked(0)
+    let forgotten = Locked(0)
+    /// What answers the question.
+    let answers = Locked<[@Sendable () -> Void]>([])
+    private let question: Question
+
+    init(_ question: Question) { self.question = question }
+
+    func session(
+      _ session: Session, task: SessionTask, prepare request: Request,
+      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+    ) {
+      let isFirst = requests.withLock { requests in
+        requests += 1
+        return requests == 1
+      }
+      guard question == .secondRequest, !isFirst else { return completionHandler(.success(request)) }
+      answers.withLock { $0.append { completionHandler(.success(request)) } }
+    }
 
     func session(
       _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
       completionHandler: @escaping @Sendable (Bool) -> Void
     ) {
-      answers.withLock { $0.append(completionHandler) }
+      guard question == .repetition else { return completionHandler(true) }
+      answers.withLock { $0.append { completionHandler(true) } }
     }
+
+    func forgetData() { forgotten.withLock { $0 += 1 } }
   }
 
-  /// The answer that there is, is the result when the time for another one is over.
-  @Test func aDecisionThatNeverComes() async throws {
+  /// The answer that there is, is the result when the time for another one is over: as it came, whatever is decided behind that.
+  @Test(arguments: [Undecided.Question.repetition, .secondRequest])
+  func aDecisionThatNeverComes(_ question: Undecided.Question) async throws {
     let server = try LoopbackServer(
       routes: [ServerRoute(nil, "/busy") { _, connection in try connection.respond(503, text: "busy") }])
     defer { server.shutdown() }
     try await withDelegate([.completed]) { session, delegate in
-      let undecided = Undecided()
+      let undecided = Undecided(question)
       var request = try Request(server.url("/busy"))
-      request.totalTimeout = .seconds(1)
+      request.totalTimeout = .seconds(2)
       let task = session.dataTask(with: request)
       task.delegate = undecided
       task.resume()
       #expect(await delegate.hasEnded())
       #expect(task.error == nil && task.response?.statusCode == 503)
-      for answer in undecided.answers.withLock({ $0 }) { answer(true) }
+      let answers = undecided.answers.withLock { $0 }
+      #expect(answers.count == 1, "nobody was asked")
+      for answer in answers { answer() }
       session.delegateQueue.sync {}
+      #expect(undecided.requests.withLock { $0 } == (question == .repetition ? 1 : 2))
       #expect(delegate.entries.count == 1 && server.requestCount == 1)
+      #expect(task.countOfBytesReceived == 4 && undecided.forgotten.withLock { $0 } == 0)
     }
   }
 }

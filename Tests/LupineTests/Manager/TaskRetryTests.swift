@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import LupineTesting
+import Synchronization
 import Testing
 
 @testable import Lupine
@@ -90,6 +91,38 @@ import Testing
         let error = try #require(end.error as? SerializationError)
         #expect(error.response?.statusCode == 503 && error.data == Data("busy".utf8))
       }
+    }
+  }
+
+  /// A request that comes when the task is over, though its handler was not called, takes nothing from what the handler is given.
+  @Test func lateRequestsForgetNothing() async throws {
+    try await withRetries([flaky(9)]) { manager, server, waits in
+      let queue = manager.session.delegateQueue
+      let (tasks, late) = (Recorder<DataTask>(), Recorder<Int>())
+      manager.interceptors = [
+        ClosureInterceptor(
+          adapt: { request, attempt in
+            guard attempt > 1 else { return request }
+            queue.suspend()
+            late.add(attempt)
+            _ = await eventually { tasks.values.first?.state == .completed }
+            return request
+          }, decide: { _ in .retry(after: .zero) })
+      ]
+      var request = try manager.request(.get, "flaky")
+      request.totalTimeout = .seconds(2)
+      let end = await ended { handler in
+        let task = manager.dataTask(with: request, completion: handler)
+        tasks.add(task)
+        Task {
+          guard await eventually({ task.state == .completed && late.values == [2] }) else { return }
+          if let managed = task.delegate as? ManagedTask { await managed.attempts.withLock { $0.work }?.value }
+          queue.resume()
+        }
+        return task
+      }
+      let error = try #require(end.error as? SerializationError)
+      #expect(error.response?.statusCode == 503 && error.data == Data("busy".utf8) && late.values == [2])
     }
   }
 

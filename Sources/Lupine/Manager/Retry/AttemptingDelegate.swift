@@ -26,8 +26,6 @@ protocol AttemptingDelegate: RepeatingTaskDelegate {
   var retrying: RetryLoop { get }
   /// What an attempt has brought so far.
   var dataSoFar: Data { get }
-  /// The next attempt brings it anew.
-  func forgetData()
 }
 
 extension AttemptingDelegate {
@@ -47,7 +45,6 @@ extension AttemptingDelegate {
       do {
         let adapted = try await retrying.adapted(original, attempt)
         attempts.withLock { $0.sent = adapted }
-        forgetData()
         completionHandler(.success(adapted))
       } catch {
         let message = "an interceptor gave the request up: \(error)"
