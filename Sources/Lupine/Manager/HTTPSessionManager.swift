@@ -42,9 +42,10 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
     core.settings.copyRules(of: other.core.settings)
   }
 
-  /// Decodes JSON for the `async` verbs (`get(_:as:)` and the like). Default a plain `JSONDecoder` of this manager's own.
+  /// Decodes JSON for the `async` verbs (`get(_:as:)` and the like). Default a plain `JSONDecoder` of this manager's own, of which a copy of the manager gets
+  /// another one with the same settings.
   ///
-  /// Set it up before it is given here, and leave it alone afterwards: calls use it at the same time, on any thread.
+  /// Set it up before it is given here, and leave it alone afterwards: calls use it at the same time, on any thread, those of the manager's copies too.
   public var decoder: JSONDecoder {
     get { core.settings.ownDecoder }
     set { core.settings.exchange(\.decoder, newValue) }

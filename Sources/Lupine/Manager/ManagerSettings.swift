@@ -26,7 +26,9 @@ final class ManagerSettings: Sendable {
     private(set) var json = JSONResponseSerializer()
     private var acceptsPlainJSON = true
     /// Decodes for the `async` verbs.
-    var decoder = PlainJSON.decoder
+    var decoder = PlainJSON.decoder { didSet { ownsDecoder = false } }
+    /// Whether the decoder was made here, for somebody who asked for it, and not given.
+    private(set) var ownsDecoder = false
     /// Those of the response serializer, looked for when it is set and not for each response.
     private(set) var acceptableStatusCodes: Set<Int>? = ResponseValidation.successfulStatusCodes {
       didSet {
@@ -62,6 +64,11 @@ final class ManagerSettings: Sendable {
     private(set) var isPlain = true
     var securityPolicy = SecurityPolicy.default
     var reachability = NetworkReachabilityManager.shared
+
+    mutating func own(_ decoder: JSONDecoder) {
+      self.decoder = decoder
+      ownsDecoder = true
+    }
 
     private mutating func findPlain() { isPlain = hooks.asyncCallbacks.isEmpty && retrying.isTrivial }
   }
@@ -102,7 +109,7 @@ final class ManagerSettings: Sendable {
   /// The decoder, for somebody who may change it: the default, which all managers share, gives its place to one of the manager's own.
   var ownDecoder: JSONDecoder {
     values.withLock { values in
-      if values.decoder === PlainJSON.decoder { values.decoder = JSONDecoder() }
+      if values.decoder === PlainJSON.decoder { values.own(JSONDecoder()) }
       return values.decoder
     }
   }
@@ -112,10 +119,10 @@ final class ManagerSettings: Sendable {
 
   /// Takes over what decides about requests and responses; not who is told, and where.
   func copyRules(of other: ManagerSettings) {
-    let (serializer, decoder, policy, retrying) = other.values.withLock {
-      ($0.responseSerializer, $0.decoder, $0.securityPolicy, $0.retrying)
+    let (serializer, decoder, ownsDecoder, policy, retrying) = other.values.withLock {
+      ($0.responseSerializer, $0.decoder, $0.ownsDecoder, $0.securityPolicy, $0.retrying)
     }
-    exchange(\.decoder, decoder)
+    if ownsDecoder { change { $0.own(decoder.copied()) } } else { exchange(\.decoder, decoder) }
     exchange(\.responseSerializer, serializer)
     exchange(\.securityPolicy, policy)
     exchange(\.retrying, retrying)

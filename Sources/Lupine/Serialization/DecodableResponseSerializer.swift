@@ -160,3 +160,18 @@ enum PlainJSON {
       data: data)
   }
 }
+
+extension JSONDecoder {
+  /// Another one with the same settings.
+  func copied() -> JSONDecoder {
+    let copy = JSONDecoder()
+    copy.dateDecodingStrategy = dateDecodingStrategy
+    copy.dataDecodingStrategy = dataDecodingStrategy
+    copy.nonConformingFloatDecodingStrategy = nonConformingFloatDecodingStrategy
+    copy.keyDecodingStrategy = keyDecodingStrategy
+    copy.userInfo = userInfo
+    copy.allowsJSON5 = allowsJSON5
+    copy.assumesTopLevelDictionary = assumesTopLevelDictionary
+    return copy
+  }
+}

@@ -106,6 +106,53 @@ import Testing
     }
   }
 
+  private struct Everything: Decodable {
+    static let key = CodingUserInfoKey(rawValue: "key")
+    var someDate: Date
+    var someData: Data
+    var someRatio: Double
+    var note: String?
+
+    enum CodingKeys: CodingKey { case someDate, someData, someRatio }
+
+    init(from decoder: any Decoder) throws {
+      let values = try decoder.container(keyedBy: CodingKeys.self)
+      someDate = try values.decode(Date.self, forKey: .someDate)
+      someData = try values.decode(Data.self, forKey: .someData)
+      someRatio = try values.decode(Double.self, forKey: .someRatio)
+      note = Self.key.flatMap { decoder.userInfo[$0] } as? String
+    }
+  }
+
+  /// A copy of a manager has a decoder like the manager's own, and shares one that was given.
+  @Test func copiesHaveDecodersOfTheirOwn() throws {
+    let manager = try HTTPSessionManager()
+    let plain = try HTTPSessionManager(copying: manager)
+    let own = manager.decoder
+    #expect(plain.decoder !== own)
+    own.dateDecodingStrategy = .secondsSince1970
+    own.dataDecodingStrategy = .deferredToData
+    own.nonConformingFloatDecodingStrategy = .convertFromString(
+      positiveInfinity: "+", negativeInfinity: "-", nan: "?")
+    own.keyDecodingStrategy = .convertFromSnakeCase
+    own.userInfo = [try #require(Everything.key): "note"]
+    own.allowsJSON5 = true
+    own.assumesTopLevelDictionary = true
+    let copy = try HTTPSessionManager(copying: manager)
+    #expect(copy.decoder !== own && copy.decoder === copy.decoder)
+    let body = Data("some_date: 1, 'some_data': [1, 2], some_ratio: '+'".utf8)
+    let value = try copy.decoder.decode(Everything.self, from: body)
+    #expect(value.someDate == Date(timeIntervalSince1970: 1) && value.someData == Data([1, 2]))
+    #expect(value.someRatio == .infinity && value.note == "note")
+    let second = try HTTPSessionManager(copying: copy)
+    #expect(second.decoder !== copy.decoder && second.decoder.allowsJSON5)
+    copy.decoder.allowsJSON5 = false
+    #expect(own.allowsJSON5 && second.decoder.allowsJSON5)
+    let given = JSONDecoder()
+    manager.decoder = given
+    #expect(try HTTPSessionManager(copying: manager).decoder === given)
+  }
+
   /// A `Progress` moves where its handler reads it.
   @Test func progressMovesOnItsQueue() async throws {
     let manager = try SessionManager()
