@@ -51,7 +51,7 @@ import Testing
     let creator = Creator { _, task in
       requests.withLock { $0 = server.requestCount }
       task.delegate = listener
-      task.earliestBeginDate = Date(timeIntervalSinceNow: 0.01)
+      task.earliestBeginDate = Date(timeIntervalSinceNow: 1)
     }
     let session = try Session(
       SessionConfiguration(), delegate: isOfTheSession ? creator : nil, delegateQueue: listener.queue)

@@ -98,7 +98,7 @@ import Testing
     try await withDelegate([.completed]) { session, delegate in
       let patient = Patient()
       var request = try Request(server.url("/silent"))
-      request.totalTimeout = .milliseconds(300)
+      request.totalTimeout = .seconds(2)
       let task = session.dataTask(with: request)
       task.delegate = patient
       task.resume()

@@ -400,7 +400,7 @@ import Testing
       let request = try manager.request(.get, "json")
       let end = await ended { handler in
         let task = manager.dataTask(with: request, completion: handler)
-        task.earliestBeginDate = Date(timeIntervalSinceNow: 0.01)
+        task.earliestBeginDate = Date(timeIntervalSinceNow: 1)
         return task
       }
       #expect(end.value as? Data == Data("Hello, world!".utf8))

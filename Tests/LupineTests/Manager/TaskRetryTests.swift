@@ -63,7 +63,7 @@ import Testing
   @Test func waitsBeyondTheTimeOfTheTaskAreNone() async throws {
     try await withRetries([flaky(9)]) { manager, server, waits in
       var request = try manager.request(.get, "flaky")
-      request.totalTimeout = .seconds(1)
+      request.totalTimeout = .seconds(2)
       let end = await ended { manager.dataTask(with: request, completion: $0) }
       let error = try #require(end.error as? SerializationError)
       #expect(error.response?.statusCode == 503 && error.data == Data("busy".utf8))
