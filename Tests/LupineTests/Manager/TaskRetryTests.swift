@@ -74,9 +74,11 @@ import Testing
   /// An interceptor that takes longer than the task has is not waited for: before the first exchange that is an error, later the answer stays.
   @Test(arguments: [1, 2]) func slowInterceptorsAreNotWaitedFor(_ slowAttempt: Int) async throws {
     try await withRetries([flaky(9)]) { manager, server, waits in
+      let asked = Recorder<Int>()
       manager.interceptors = [
         ClosureInterceptor(
           adapt: { request, attempt in
+            asked.add(attempt)
             if attempt == slowAttempt { try await Task.sleep(for: .seconds(3600)) }
             return request
           }, decide: { _ in .retry(after: .zero) })
@@ -91,6 +93,7 @@ import Testing
         let error = try #require(end.error as? SerializationError)
         #expect(error.response?.statusCode == 503 && error.data == Data("busy".utf8))
       }
+      #expect(asked.values == Array(1...slowAttempt))
     }
   }
 
