@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -12,7 +13,7 @@ import Testing
       let authority = try CertificateAuthority()
       let roots = try authority.writeRoot()
       defer { roots.remove() }
-      try Self.rehash(roots.directory)
+      try CertificateFolder.rehash(roots.directory)
       let keys = roots.directory + "/keys"
       for (name, value) in [
         ("SSL_CERT_FILE", roots.certificatePath), ("SSL_CERT_DIR", roots.directory), ("SSLKEYLOGFILE", keys),
@@ -29,17 +30,5 @@ import Testing
       _ = try await Session(configuration).data(from: server.url("/hello"))
       #expect(!FileManager.default.fileExists(atPath: keys), "keys were written")
     }
-  }
-
-  /// Gives the certificates of a directory the names by which OpenSSL looks for them.
-  private static func rehash(_ directory: String) throws {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
-    process.arguments = ["rehash", directory]
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    process.waitUntilExit()
-    let names = try FileManager.default.contentsOfDirectory(atPath: directory)
-    #expect(names.contains { $0.hasSuffix(".0") }, "nothing is hashed: \(names)")
   }
 }

@@ -35,17 +35,6 @@ func link(_ path: String, to target: String) throws {
   try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: target)
 }
 
-/// Gives the certificates of a directory the names by which OpenSSL looks for them.
-func rehash(_ directory: String) throws {
-  let process = Process()
-  process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
-  process.arguments = ["rehash", directory]
-  process.standardOutput = FileHandle.nullDevice
-  process.standardError = FileHandle.nullDevice
-  try process.run()
-  process.waitUntilExit()
-}
-
 /// The certificates of a PEM file, DER.
 func certificates(inPEM text: String) -> [[UInt8]] {
   text.components(separatedBy: "-----BEGIN CERTIFICATE-----").dropFirst().compactMap { part in

@@ -1,5 +1,6 @@
 import Foundation
 import LupineTLS
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -23,7 +24,7 @@ struct PolicyTests {
     #expect(try connect(client: policy).client.failure == nil)
     policy.roots = .directory(files.directory)
     #expect(try connect(client: policy).client.failure == nil)
-    try rehash(files.directory)
+    try CertificateFolder.rehash(files.directory)
     let context = try TLSContext(client: policy)
     let pair = Pair(
       client: try TLSConnection(client: context, options: TLSClientOptions(serverName: try ServerName("localhost"))),
@@ -39,7 +40,7 @@ struct PolicyTests {
   func hashedDirectory() throws {
     let files = try Mint.shared.root.writeRoot()
     defer { files.remove() }
-    try rehash(files.directory)
+    try CertificateFolder.rehash(files.directory)
     var policy = TLSPolicy()
     policy.roots = .directory(files.directory)
     let context = try TLSContext.client(for: policy)

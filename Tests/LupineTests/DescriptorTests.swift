@@ -24,10 +24,8 @@ import Testing
   @Test func everyOneIsCloseOnExec() async {
     await #expect(processExitsWith: .success) {
       let before = Self.open()
-      let folder = FileManager.default.temporaryDirectory.appending(path: "lupine-tests-\(UUID().uuidString)").path
-      defer { try? FileManager.default.removeItem(atPath: folder) }
-      try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-      try Data(count: 32 << 20).write(to: URL(fileURLWithPath: folder + "/upload"))
+      let folder = try ScratchFolder()
+      try Data(count: 32 << 20).write(to: folder.file("upload"))
       try await Self.withEverything(in: folder) {
         let new = Self.open().filter { before[$0.key] != $0.value }
         let ends = [
@@ -44,7 +42,8 @@ import Testing
     }
   }
 
-  private static func withEverything(in folder: String, _ body: () throws -> Void) async throws {
+  private static func withEverything(in scratch: ScratchFolder, _ body: () throws -> Void) async throws {
+    let folder = scratch.url.path
     let authority = try CertificateAuthority()
     let half = ServerRoute(nil, "/half") { _, connection in
       try connection.begin(framing: .length(1_000_000))

@@ -24,17 +24,13 @@ import Testing
     try await withSession(ports: [server.port]) { try await body($0, server) }
   }
 
-  private func sent(_ server: LoopbackServer) -> [String?] {
-    server.recordedRequests.map { $0.fields.first("Authorization") }
-  }
-
   @Test(arguments: ["Basic", "Digest"]) func aPasswordIsSentOnce(_ scheme: String) async throws {
     try await withRestlessRealm(scheme) { session, server in
       var request = try Request(server.url("/"))
       request.credential = AuthenticationTests.aladdin
       #expect(try await session.data(for: request).1.statusCode == 401)
       #expect(server.requestCount == 2)
-      #expect(sent(server).map { $0?.hasPrefix(scheme) } == [nil, true])
+      #expect(server.authorizations.map { $0?.hasPrefix(scheme) } == [nil, true])
     }
   }
 
@@ -43,7 +39,7 @@ import Testing
       let storage = try #require(session.configuration.credentialStorage)
       storage.set(.bearer("abc"), for: try ProtectionSpace(server.url("/")))
       #expect(try await session.data(from: server.url("/")).1.statusCode == 401)
-      #expect(sent(server) == [nil, "Bearer abc"])
+      #expect(server.authorizations == [nil, "Bearer abc"])
     }
   }
 
@@ -55,7 +51,7 @@ import Testing
       }
       #expect(try await session.data(from: server.url("/")).1.statusCode == 401)
       #expect(server.requestCount == 3)
-      #expect(Set(sent(server)).count == 3)
+      #expect(Set(server.authorizations).count == 3)
     }
   }
 
@@ -81,7 +77,7 @@ import Testing
       storage.set(bob, for: try ProtectionSpace(server.url("/"), realm: "inner"))
       try await session.expect("welcome", from: server.url("/inner"))
       #expect(
-        sent(server) == [
+        server.authorizations == [
           nil, AuthenticationTests.basic, AuthenticationTests.basic, AuthenticationTests.basic, "Basic Yjpi",
           AuthenticationTests.basic,
         ])

@@ -215,6 +215,11 @@ extension Session {
   }
 }
 
+extension LoopbackServer {
+  /// The `Authorization` of each request so far.
+  var authorizations: [String?] { recordedRequests.map { $0.fields.first("Authorization") } }
+}
+
 extension ScriptedServer {
   /// Whether so many scripts come to their end; other tests go on meanwhile.
   func hasPlayed(_ count: Int) async -> Bool {
