@@ -162,10 +162,10 @@ final class PartFile {
         headHash: head, tailHash: tail, partialName: Self.name(path), createdAt: System.secondsSince1970()
       ).encoded()
     else { return false }
-    // In one step, so that there is always a whole one.
+    // In one step, so that there is always a whole one; for its owner alone, as the query of the URL may be signed.
     let fresh = Self.freshRecordPath(path)
     FileSystem.remove(fresh)
-    try OutputFile(creating: fresh).write(bytes, at: 0)
+    try OutputFile(creating: fresh, mode: 0o600).write(bytes, at: 0)
     try FileSystem.rename(fresh, to: recordPath)
     return true
   }

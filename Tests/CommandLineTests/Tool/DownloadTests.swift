@@ -26,6 +26,9 @@ import Testing
     let broken = try await Tool.run(["-d", "-o", "f", server.url("/bytes?n=300000&cut=100000")], in: folder)
     #expect(broken.status == 5 && broken.error.contains("--continue goes on from there"))
     #expect(try folder.bytes("f.part") == PatternBody.bytes(100_000) && !folder.exists("f"))
+    // The query of a URL may be a secret.
+    let record = try FileManager.default.attributesOfItem(atPath: folder.url("f.part.resume").path)
+    #expect((record[.posixPermissions] as? NSNumber)?.intValue == 0o600)
     let whole = try await Tool.run(["-d", "--continue", "-o", "f", server.url("/bytes?n=300000")], in: folder)
     #expect(whole.status == 0)
     #expect(try folder.bytes("f") == PatternBody.bytes(300_000))
