@@ -9,7 +9,7 @@ struct HeadPrinter: Sendable {
   /// Before each line: ">" and "<" in verbose output, nothing otherwise.
   var marks = true
 
-  private static let secrets: Set<String> = ["authorization", "proxy-authorization", "cookie", "set-cookie"]
+  private static let mark = "[hidden; --show-secrets shows it]"
 
   /// A request head as it was sent, without the empty line at its end.
   func request(_ bytes: [UInt8]) -> String {
@@ -55,7 +55,11 @@ struct HeadPrinter: Sendable {
       shown = value
     } else {
       shown =
-        Self.secrets.contains(name.lowercased()) ? Self.hidden(value) : SecretText.redacted(field: name, value: value)
+        switch name.lowercased() {
+        case "authorization", "proxy-authorization": Self.hidden(credentials: value)
+        case "cookie", "set-cookie": Self.mark
+        default: SecretText.redacted(field: name, value: value)
+        }
     }
     return line(mark, style.paint(TerminalText.escaped(name), .cyan) + ": " + TerminalText.escaped(shown))
   }
@@ -67,12 +71,12 @@ struct HeadPrinter: Sendable {
     return "\(words[0]) \(SecretText.redacted(url: String(words[1]))) \(words[2])"
   }
 
-  /// The scheme of credentials, and the name of a cookie, may be seen.
-  private static func hidden(_ value: String) -> String {
-    if let space = value.firstIndex(of: " "), !value[..<space].contains("="), !value[..<space].contains(";") {
-      return "\(value[..<space]) [hidden; --show-secrets shows it]"
+  /// The scheme may be seen.
+  private static func hidden(credentials value: String) -> String {
+    guard let space = value.firstIndex(of: " "), !value[..<space].contains("="), !value[..<space].contains(";") else {
+      return mark
     }
-    return "[hidden; --show-secrets shows it]"
+    return "\(value[..<space]) \(mark)"
   }
 
   private func line(_ mark: String, _ text: String) -> String {

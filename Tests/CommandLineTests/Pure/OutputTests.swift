@@ -51,6 +51,20 @@ import Testing
     #expect(shown.contains("Authorization: Basic c2VjcmV0\n") && shown.contains("cookie: session=secret\n"))
   }
 
+  /// A cookie without a name is nothing but a value.
+  @Test(arguments: [
+    "Cookie: s3cret ; a=b", "Cookie: s3cret token", "Set-Cookie: s3cret ; Path=/", "set-cookie2: s3cret ;",
+  ])
+  func cookiesWithoutNamesAreHidden(_ field: String) throws {
+    let printer = HeadPrinter(style: .plain, showsSecrets: false)
+    let text = printer.request(Array("GET / HTTP/1.1\r\nHost: h\r\n\(field)\r\n\r\n".utf8))
+    #expect(text.contains("ookie") && !text.contains("s3cret"))
+    let colon = try #require(field.firstIndex(of: ":"))
+    let value = String(field[field.index(colon, offsetBy: 2)...])
+    let head = try ResponseHead(status: 200, fields: [(String(field[..<colon]), value)])
+    #expect(!printer.response(head).contains("s3cret"))
+  }
+
   /// In the absolute form too, as proxies get it, and in fields that have a URL.
   @Test func secretsOfURLsAreHidden() {
     let line = "GET http://u:pa55@h/x?a=1&access_token=t0ken HTTP/1.1"
