@@ -86,11 +86,21 @@ package final class StoredResponse: Sendable {
   /// brought.
   package func isDenied(byHead answer: ResponseHead) -> Bool {
     guard answer.status == 200 else { return false }
-    return hasTag(of: answer) == false
-      || ["last-modified", "content-length"].contains { name in
-        let values = answer.fields.values(named: name)
-        return !values.isEmpty && values != head.fields.values(named: name)
-      }
+    let dates = answer.fields.values(named: "last-modified")
+    return hasTag(of: answer) == false || !dates.isEmpty && dates != head.fields.values(named: "last-modified")
+      || hasLength(of: answer) == false
+  }
+
+  /// Whether the length that another answer tells is that of our body; nil if it tells none, or not that of what is stored: the body may be decoded, and
+  /// came without a length of its own in chunks.
+  private func hasLength(of answer: ResponseHead) -> Bool? {
+    let lengths = answer.fields.values(named: "content-length")
+    let own = head.fields.values(named: "content-length")
+    guard own.isEmpty else { return lengths.isEmpty ? nil : lengths == own }
+    guard let length = lengths.first, head.fields.firstIndex(named: "content-encoding") == nil,
+      answer.fields.firstIndex(named: "content-encoding") == nil
+    else { return nil }
+    return length == "\(body.count)"
   }
 
   /// Whether the entity tag of another answer is ours, weak or not; nil if it says nothing.

@@ -88,6 +88,33 @@ import Testing
     #expect(response.isConfirmed(by: response.head))
   }
 
+  private func response(
+    _ fields: [(name: String, value: String)], body: [UInt8] = []
+  ) throws -> StoredResponse {
+    let head = try ResponseHead(status: 200, fields: fields)
+    return try #require(
+      StoredResponse(key: "k", head: head, body: body, requestTime: 5, responseTime: 6, authorization: nil))
+  }
+
+  /// A body that came in chunks has no length of its own but the one that it has; with a coding, that is not the one it came with.
+  @Test(arguments: [
+    (["Transfer-Encoding: chunked"], ["Content-Length: 5"], false), (["X: y"], ["Content-Length: 4"], true),
+    (["X: y"], ["Content-Length: five"], true), (["Content-Encoding: gzip"], ["Content-Length: 4"], false),
+    (["X: y"], ["Content-Length: 4", "Content-Encoding: gzip"], false), (["X: y"], ["X: y"], false),
+    (["Content-Length: 4", "Content-Encoding: gzip"], ["Content-Length: 4"], false),
+    (["Content-Length: 4", "Content-Encoding: gzip"], ["Content-Length: 5"], true),
+  ]) func headsTellOfTheLengthOfBodies(_ stored: [String], _ answer: [String], _ isDenied: Bool) throws {
+    func fields(_ lines: [String]) -> [(name: String, value: String)] {
+      lines.map { line in
+        let parts = line.split(separator: ": ").map(String.init)
+        return (parts[0], parts[1])
+      }
+    }
+    let kept = try response(fields(stored), body: Array("hello".utf8))
+    let head = try ResponseHead(status: 200, fields: fields(answer))
+    #expect(kept.isDenied(byHead: head) == isDenied)
+  }
+
   @Test func namesReadBack() throws {
     let record = CacheRecord.variants(key: "k", names: ["a", "b"], generation: .max)
     let bytes = try #require(record.encoded)
