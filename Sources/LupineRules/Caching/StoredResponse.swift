@@ -78,7 +78,9 @@ package final class StoredResponse: Sendable {
   /// validator does not count as long as it stays what it was.
   package func isConfirmed(by answer: ResponseHead) -> Bool {
     if let isSame = hasTag(of: answer) { return isSame }
-    if let date = answer.fields.first(named: "last-modified"), let own = terms.lastModified { return date == own }
+    if let date = answer.fields.first(named: "last-modified"), let own = terms.lastModified {
+      return date.isSame(as: own)
+    }
     return true
   }
 
@@ -87,7 +89,8 @@ package final class StoredResponse: Sendable {
   package func isDenied(byHead answer: ResponseHead) -> Bool {
     guard answer.status == 200 else { return false }
     let dates = answer.fields.values(named: "last-modified")
-    return hasTag(of: answer) == false || !dates.isEmpty && dates != head.fields.values(named: "last-modified")
+    return hasTag(of: answer) == false
+      || !dates.isEmpty && !dates.isSame(as: head.fields.values(named: "last-modified"))
       || hasLength(of: answer) == false
   }
 
@@ -96,21 +99,21 @@ package final class StoredResponse: Sendable {
   private func hasLength(of answer: ResponseHead) -> Bool? {
     let lengths = answer.fields.values(named: "content-length")
     let own = head.fields.values(named: "content-length")
-    guard own.isEmpty else { return lengths.isEmpty ? nil : lengths == own }
+    guard own.isEmpty else { return lengths.isEmpty ? nil : lengths.isSame(as: own) }
     guard let length = lengths.first, head.fields.firstIndex(named: "content-encoding") == nil,
       answer.fields.firstIndex(named: "content-encoding") == nil
     else { return nil }
-    return length == "\(body.count)"
+    return length.isSame(as: "\(body.count)")
   }
 
   /// Whether the entity tag of another answer is ours, weak or not; nil if it says nothing.
   private func hasTag(of answer: ResponseHead) -> Bool? {
     func opaque(_ tag: String) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...] }
     if let tag = CacheTerms.entityTag(answer.fields) {
-      return terms.entityTag.map { opaque($0) == opaque(tag) } ?? false
+      return terms.entityTag.map { opaque($0).isSame(as: opaque(tag)) } ?? false
     }
     let tags = answer.fields.values(named: "etag")
-    let isSilent = tags.isEmpty || terms.entityTag == nil && tags == head.fields.values(named: "etag")
+    let isSilent = tags.isEmpty || terms.entityTag == nil && tags.isSame(as: head.fields.values(named: "etag"))
     return isSilent ? nil : false
   }
 
@@ -131,6 +134,18 @@ package final class StoredResponse: Sendable {
     return StoredResponse(
       key: key, headBytes: bytes, head: head, body: body, requestTime: requestTime, responseTime: responseTime,
       authorization: authorization)
+  }
+}
+
+extension StringProtocol {
+  /// Byte by byte. By `==` what a server sends is the same in other bytes too, and many combining marks in a row take long to bring into order.
+  fileprivate func isSame(as other: Self) -> Bool { utf8.elementsEqual(other.utf8) }
+}
+
+extension [String] {
+  /// One by one, byte by byte.
+  fileprivate func isSame(as others: [String]) -> Bool {
+    count == others.count && zip(self, others).allSatisfy { $0.isSame(as: $1) }
   }
 }
 

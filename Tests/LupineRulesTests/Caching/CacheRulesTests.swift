@@ -115,6 +115,17 @@ import Testing
     #expect(kept.isDenied(byHead: head) == isDenied)
   }
 
+  /// Validators are bytes: what looks the same, and means the same as text, is another one.
+  @Test(arguments: [("ETag", "\"\u{E9}\"", "\"e\u{301}\""), ("ETag", "\u{E9}", "e\u{301}")])
+  func validatorsAreBytes(_ name: String, _ own: String, _ other: String) throws {
+    let kept = try response([(name, own)])
+    let (same, another) = (
+      try ResponseHead(status: 200, fields: [(name, own)]), try ResponseHead(status: 200, fields: [(name, other)])
+    )
+    #expect(!kept.isDenied(byHead: same) && kept.isConfirmed(by: same))
+    #expect(kept.isDenied(byHead: another) && !kept.isConfirmed(by: another))
+  }
+
   @Test func namesReadBack() throws {
     let record = CacheRecord.variants(key: "k", names: ["a", "b"], generation: .max)
     let bytes = try #require(record.encoded)
