@@ -12,7 +12,8 @@ public struct SessionConfiguration: Sendable {
   /// The defaults; the same as `init()`.
   public static var `default`: SessionConfiguration { SessionConfiguration() }
 
-  /// The defaults, but everything that a session learns stays with it and goes with it.
+  /// The defaults, but everything that a session learns stays with it and goes with it, save what the engine of the process learns of hosts: addresses, for
+  /// at most 30 s, and of which family those are that answer. With an engine of its own (`engine = .own`) a session shares that with nobody either.
   public static var ephemeral: SessionConfiguration {
     var configuration = SessionConfiguration()
     configuration.cookieStorage = CookieStorage()
