@@ -20,6 +20,16 @@ extension URLReader {
     return (Origin(scheme: scheme, host: host, port: port), userinfo)
   }
 
+  /// Reads "host:port" as it stands in the authority of a URL, by the same rules. Both have to be there.
+  package static func readEndpoint(_ text: String) throws(URLRefusal) -> (host: URLHost, port: UInt16) {
+    let bytes = text.utf8.span
+    try checkLength(bytes.count)
+    let whole = 0..<bytes.count
+    let hostEnd = try endOfHost(bytes, whole)
+    guard let port = try readPort(bytes, hostEnd..<bytes.count) else { throw URLRefusal.invalidPort }
+    return (try readAuthority(bytes, whole, .http).0.host, port)
+  }
+
   private static func readUserinfo(_ bytes: Span<UInt8>, _ range: Range<Int>) throws(URLRefusal) -> String? {
     for index in range {
       let kind = URLByteClass.of(bytes[index])

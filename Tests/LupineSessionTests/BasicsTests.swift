@@ -224,9 +224,27 @@ import Testing
     }
   }
 
-  @Test func badOverrideIsRefusedAtOnce() throws {
+  /// Names mean the host that a URL means by them, however it is spelt.
+  @Test(arguments: [
+    ("bücher.example", "xn--bcher-kva.example"), ("XN--Bcher-KVA.example", "b\u{FC}cher.example"),
+    ("[2001:DB8:0::1]", "[2001:db8::1]"), ("[2001:db8::0.0.0.1]", "[2001:db8:0:0::1]"),
+  ]) func overridesAreReadAsURLsAre(_ name: String, _ host: String) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let port = server.port
+    try await withSession(ports: [port], configure: { $0.nameOverrides = ["\(name):\(port)": "127.0.0.1:\(port)"] }) {
+      session in try await session.expect("Hello, world!", from: "http://\(host):\(port)/hello")
+    }
+  }
+
+  @Test(arguments: [
+    ("a:80", "not an address"), ("a", "127.0.0.1:80"), ("a:", "127.0.0.1:80"), ("a:0", "127.0.0.1:80"),
+    ("", "127.0.0.1:80"), (":80", "127.0.0.1:80"), ("u@a:80", "127.0.0.1:80"), ("a:80/", "127.0.0.1:80"),
+    ("a b:80", "127.0.0.1:80"), ("2001:db8::1:80", "127.0.0.1:80"), ("[::1]", "127.0.0.1:80"),
+    ("[fe80::1%25eth0]:80", "127.0.0.1:80"), ("*:80", "127.0.0.1:80"), ("http://a:80", "127.0.0.1:80"),
+  ]) func badOverrideIsRefusedAtOnce(_ name: String, _ address: String) throws {
     var configuration = SessionConfiguration()
-    configuration.nameOverrides = ["a:80": "not an address"]
+    configuration.nameOverrides = [name: address]
     let error = #expect(throws: SessionError.self) { try Session(configuration) }
     #expect(error?.code == .badRequest)
   }

@@ -280,7 +280,9 @@ struct CurlCommand {
         add("--unix-socket", path)
       }
     }
-    for (name, address) in configuration.nameOverrides.sorted(by: { $0.key < $1.key }) {
+    for (key, address) in configuration.nameOverrides.sorted(by: { $0.key < $1.key }) {
+      // curl looks for the spelling that it brings the URL's host into.
+      let name = (try? URLReader.readEndpoint(key)).map { "\($0.host.bracketed):\($0.port)" } ?? key
       let (port, target) = (Self.port(name), Self.port(address))
       if let port, port == target {
         // The address of --resolve has no port.

@@ -138,15 +138,21 @@ final class EngineTransport: Transport {
     return pool
   }
 
+  /// By the one spelling that a host has, without the zone of an address, as `identity(of:_:)` looks for it.
   private static func read(_ overrides: [String: String]) throws(SessionError) -> [String: SocketAddress] {
     var read: [String: SocketAddress] = [:]
     for (name, text) in overrides {
+      guard let endpoint = try? URLReader.readEndpoint(name), endpoint.host.zone == nil else {
+        throw SessionError(
+          .badRequest, phase: .prepare,
+          message: "an override is for no \"host:port\" (IPv6 in brackets, without zone): \(name)")
+      }
       guard let address = SocketAddress(endpoint: text) else {
         throw SessionError(
           .badRequest, phase: .prepare,
           message: "the override for \(name) is no \"address:port\" (IPv6 in brackets): \(text)")
       }
-      read[name.lowercased()] = address
+      read["\(endpoint.host.bracketed):\(endpoint.port)"] = address
     }
     return read
   }
@@ -334,7 +340,7 @@ final class EngineTransport: Transport {
       tls: origin.scheme == .https ? policy : nil)
     if let path = configuration.unixSocketPath { identity.route = .unixSocket(path: path) }
     identity.trustDomain = trustDomain
-    identity.addressOverride = overrides["\(origin.host.bracketed):\(origin.port)".lowercased()]
+    identity.addressOverride = overrides["\(origin.host.bracketed):\(origin.port)"]
     return identity
   }
 }

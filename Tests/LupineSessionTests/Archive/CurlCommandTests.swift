@@ -28,6 +28,7 @@ import Testing
     configuration.userAgent = nil
     configuration.connectTimeout = .seconds(3)
     configuration.nameOverrides = ["a.example:443": "127.0.0.1:8443", "b.example:80": "[::1]:80"]
+    configuration.nameOverrides["Bücher.example:81"] = "[::1]:81"
     configuration.tls.roots = .file("/etc/my ca.pem")
     configuration.tls.verifiesServer = false
     configuration.tls.minimumVersion = .tls13
@@ -37,7 +38,8 @@ import Testing
     for part in [
       "--request PUT", "--header 'Authorization: Bearer [redacted]'", "--header User-Agent:", "--header Content-Type:",
       "--data-binary ''", "--max-time 1.500", "--speed-limit 1 --speed-time 3", "--connect-timeout 3",
-      "--connect-to a.example:443:127.0.0.1:8443", "--resolve 'b.example:80:[::1]'", "--cacert '/etc/my ca.pem'",
+      "--connect-to a.example:443:127.0.0.1:8443", "--resolve 'b.example:80:[::1]'",
+      "--resolve 'xn--bcher-kva.example:81:[::1]'", "--cacert '/etc/my ca.pem'",
       "--insecure", "--tlsv1.3", #"--cert 'c\:1.pem'"#, "--key k.pem", "--pass '[redacted]'",
       "--pinnedpubkey sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
     ] {
