@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import Foundation
+internal import HTTPTypes
 internal import LupineBase
 internal import LupineRules
 internal import LupineSession
@@ -13,6 +14,8 @@ struct ImageTransport: Sendable {
   var makeTask: @Sendable (Request, @escaping Completion) -> DataTask
   /// Called when the downloader is gone.
   var shutDown: @Sendable () -> Void
+  /// What the session says of cookies and of secrets.
+  private let configuration: SessionConfiguration
 
   /// Tasks of a manager, which posts their notifications.
   init(_ manager: SessionManager, _ serializer: ImageResponseSerializer, shutDown: @escaping @Sendable () -> Void) {
@@ -23,6 +26,26 @@ struct ImageTransport: Sendable {
       }
     }
     self.shutDown = shutDown
+    configuration = manager.sessionConfiguration
+  }
+
+  /// Whether a field of a request names a user by itself. The cookies of a jar do not: they are the session's, whoever asks.
+  func namesUser(_ name: HTTPField.Name, in request: Request) -> Bool {
+    name == .authorization || name == .cookie || request.sensitiveFields.contains(name)
+      || configuration.sensitiveFields.contains(name)
+  }
+
+  /// Whether a request names a user in its head as it was sent.
+  ///
+  /// - Parameter request: as it was sent last, after what led there.
+  func namesUser(_ requestHead: [UInt8], of request: Request) -> Bool {
+    let hasJar = configuration.cookieStorage != nil && configuration.setsCookies && request.handlesCookies
+    return requestHead.split(separator: UInt8(ascii: "\n")).contains { line in
+      guard let colon = line.firstIndex(of: UInt8(ascii: ":")),
+        let name = HTTPField.Name(String(decoding: line[..<colon], as: UTF8.self))
+      else { return false }
+      return namesUser(name, in: request) && !(name == .cookie && hasJar)
+    }
   }
 }
 
@@ -89,7 +112,7 @@ final class ImageDownloadCore: Sendable {
     let request = handler.request
     let key = Self.key(request, policy)
     if let receipt = join(key, handler, receiptID) { return receipt }
-    if policy != .reload, Self.mayComeFromMemory(request),
+    if policy != .reload, mayComeFromMemory(request),
       let image = cache?.image(for: request, additionalIdentifier: nil)
     {
       handler.deliver(.success(DownloadedImage(request: request, response: nil, image: image)))
@@ -143,25 +166,26 @@ final class ImageDownloadCore: Sendable {
     return receipt
   }
 
-  /// What makes two requests one: URL, method, fields, and what may be taken from caches. Nil for requests with a body or a user of their own, which are
-  /// always apart, and for those of the memory alone: they wait for no download.
+  /// What makes two requests one: URL, method, fields, whether the jar is used, and what may be taken from caches. Nil for requests with a body or a user
+  /// of their own, which are always apart, and for those of the memory alone: they wait for no download.
   static func key(_ request: Request, _ policy: ImageCachePolicy) -> String? {
     guard policy != .onlyCache, case .none = request.body, request.credential == nil, request.parsedURL.userinfo == nil
     else { return nil }
     let fields = request.fields.map { "\($0.name.canonicalName): \($0.value)" }.sorted()
-    let caching = "\(policy == .reload) \(request.cachePolicy?.rawValue ?? "")"
-    return ([request.method.rawValue, request.parsedURL.identity, caching] + fields).joined(separator: "\n")
+    let stores = "\(request.handlesCookies) \(policy == .reload) \(request.cachePolicy?.rawValue ?? "")"
+    return ([request.method.rawValue, request.parsedURL.identity, stores] + fields).joined(separator: "\n")
   }
 
-  /// Whether the image is for one user, named by a credential, by the URL or by `Authorization`: such a one is neither taken from memory, which knows
-  /// URLs alone, nor kept there, not even if an interceptor names the user.
-  static func isPersonal(_ request: Request) -> Bool {
-    request.credential != nil || request.parsedURL.userinfo != nil || request.fields.contains(.authorization)
+  /// Whether the image is for one user, named by a credential, by the URL, by `Authorization`, by a `Cookie` of the request's own or by a field that is
+  /// marked as a secret: such a one is neither taken from memory, which knows URLs alone, nor kept there, not even if an interceptor names the user.
+  func isPersonal(_ request: Request) -> Bool {
+    request.credential != nil || request.parsedURL.userinfo != nil
+      || request.fields.contains { transport.namesUser($0.name, in: request) }
   }
 
   /// Whether an image in memory will do: for everybody, and not one that the request wants anew. Source: `-[AFImageDownloader
   /// downloadImageForURLRequest:…]`, which asks the request's cache policy.
-  static func mayComeFromMemory(_ request: Request) -> Bool { !isReload(request) && !isPersonal(request) }
+  func mayComeFromMemory(_ request: Request) -> Bool { !Self.isReload(request) && !isPersonal(request) }
 
   /// Whether the request itself wants what is stored nowhere.
   static func isReload(_ request: Request) -> Bool {
@@ -196,19 +220,12 @@ final class ImageDownloadCore: Sendable {
     guard let cache, let task = state.withLock({ $0.tasks[number] }) else { return }
     let request = task.originalRequest
     // Interceptors may have said who asks; redirects may have led to where nobody is told.
-    guard !Self.isPersonal(request), !Self.isPersonal(task.currentRequest),
-      !response.redirects.contains(where: { Self.isAuthorized($0.requestHead) }),
+    let current = task.currentRequest
+    guard !isPersonal(request), !isPersonal(current),
+      !response.redirects.contains(where: { transport.namesUser($0.requestHead, of: current) }),
       cache.shouldCache(image, for: request, additionalIdentifier: nil)
     else { return }
     cache.add(image, for: request, additionalIdentifier: nil)
-  }
-
-  /// Whether a request was sent with `Authorization`.
-  private static func isAuthorized(_ requestHead: [UInt8]) -> Bool {
-    let name = "authorization:"
-    return requestHead.split(separator: UInt8(ascii: "\n")).contains { line in
-      String(decoding: line.prefix(name.utf8.count), as: UTF8.self).lowercased() == name
-    }
   }
 
   func cancel(_ receipt: ImageDownloadReceipt) {

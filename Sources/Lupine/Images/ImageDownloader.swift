@@ -38,7 +38,7 @@ public final class ImageDownloader: Sendable {
   public let maximumActiveDownloads: Int
   /// Where completion handlers are called.
   public let completionQueue: DispatchQueue
-  private let core: ImageDownloadCore
+  let core: ImageDownloadCore
 
   /// Makes a downloader with a session of its own.
   ///

@@ -80,7 +80,7 @@ public final class ImageRequestSlot: Sendable {
   ) {
     let key = ImageDownloadCore.key(request, cachePolicy)
     let url = request.parsedURL.identity
-    let mayComeFromMemory = cachePolicy != .reload && ImageDownloadCore.mayComeFromMemory(request)
+    let mayComeFromMemory = cachePolicy != .reload && downloader.core.mayComeFromMemory(request)
     let mayJoinReload = mayComeFromMemory && request.cachePolicy != .returnCacheDataDontLoad
     if let key, joined(key, mayJoinReload ? url : nil, completion) { return }
     cancel()
@@ -91,7 +91,7 @@ public final class ImageRequestSlot: Sendable {
     }
     if let placeholder { receive(placeholder) }
     let isReload = cachePolicy == .reload || ImageDownloadCore.isReload(request)
-    let reloadedURL = isReload && key != nil && !ImageDownloadCore.isPersonal(request) ? url : nil
+    let reloadedURL = isReload && key != nil && !downloader.core.isPersonal(request) ? url : nil
     let (number, former) = state.withLock { state -> (UInt64, Active?) in
       state.lastNumber += 1
       let former = state.active

@@ -32,6 +32,19 @@ import Testing
     }
   }
 
+  /// Who sends no cookies does not get what those of the jar have brought.
+  @Test func cookiesOfTheJarAreApart() async throws {
+    try await withService { service, downloader in
+      let request = try service.request("/held?w=5&h=5")
+      var plain = request
+      plain.handlesCookies = false
+      let first = try #require(downloader.download(request) { _ in })
+      let second = try #require(downloader.download(plain) { _ in })
+      #expect(first.task != second.task)
+      for receipt in [first, second] { downloader.cancel(receipt) }
+    }
+  }
+
   /// Who takes an image from memory alone waits for no download.
   @Test func theMemoryAloneIsNotWaitedFor() async throws {
     try await withService { service, downloader in

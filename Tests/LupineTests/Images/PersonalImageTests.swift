@@ -45,4 +45,56 @@ import Testing
     }
     try manager.invalidateSession(cancellingTasks: true)
   }
+
+  /// A `Cookie` of the request's own and a field that is marked say who asks as `Authorization` does: such an image is neither kept for others nor taken
+  /// from what others have. That the jar has cookies says nothing.
+  @Test(arguments: ["Cookie", "X-Api-Key", "X-Session-Key", "X-Plain"])
+  func whatNamesTheUserIsPersonal(_ field: String) async throws {
+    let server = try LoopbackServer(routes: routes(""))
+    defer { server.shutdown() }
+    let (own, shared) = (try #require(HTTPField.Name("X-Api-Key")), try #require(HTTPField.Name("X-Session-Key")))
+    var configuration = SessionConfiguration.ephemeral
+    configuration.sensitiveFields = [shared]
+    try configuration.cookieStorage?.setCookies(["a=1; Path=/"], from: server.url())
+    let downloader = try ImageDownloader(
+      configuration: configuration, completionQueue: DispatchQueue(label: "images"))
+    var request = try Request(server.url("/me"))
+    request.sensitiveFields = [own]
+    request.fields[try #require(HTTPField.Name(field))] = "alice"
+    _ = try await downloader.image(for: request)
+    let isKept = downloader.imageCache?.image(for: request, additionalIdentifier: nil) != nil
+    #expect(isKept == (field == "X-Plain"))
+    _ = try await downloader.image(from: server.url("/me"))
+    _ = try await downloader.image(for: request)
+    #expect(server.requestCount == (field == "X-Plain" ? 1 : 3))
+  }
+
+  /// What an interceptor marks, and a redirect leaves behind, is the user's all the same; so is a `Cookie` that no jar has sent.
+  @Test(arguments: ["X-Api-Key", "Cookie"]) func whatInterceptorsMarkIsNotKept(_ field: String) async throws {
+    let other = try LoopbackServer(routes: routes(""))
+    defer { other.shutdown() }
+    let server = try LoopbackServer(routes: routes(other.url("/public")))
+    defer { server.shutdown() }
+    let name = try #require(HTTPField.Name(field))
+    var configuration = SessionConfiguration.ephemeral
+    configuration.cookieStorage = nil
+    let manager = try SessionManager(configuration: configuration)
+    manager.completionQueue = DispatchQueue(label: "responses")
+    manager.interceptors = [
+      ClosureInterceptor(adapt: { request, _ in
+        var request = request
+        request.fields[name] = "alice"
+        if field != "Cookie" { request.sensitiveFields = [name] }
+        return request
+      })
+    ]
+    let downloader = ImageDownloader(sessionManager: manager, completionQueue: DispatchQueue(label: "images"))
+    for path in ["/me", "/moved", "/near"] {
+      let request = try Request(server.url(path))
+      _ = try await downloader.image(for: request)
+      #expect(downloader.imageCache?.image(for: request, additionalIdentifier: nil) == nil, "\(path)")
+    }
+    #expect(other.recordedRequests.map { $0.fields.first(field) } == [nil])
+    try manager.invalidateSession(cancellingTasks: true)
+  }
 }
