@@ -12,7 +12,8 @@ package enum SecretText {
     case "cookie", "cookie2": value.split(separator: ";").map { cookie($0) }.joined(separator: "; ")
     case "set-cookie", "set-cookie2": setCookie(value)
     case _ where isSensitive: mark
-    case "location", "content-location", "referer", "refresh", "link", "origin": redacted(url: value)
+    case "link": redacted(links: value)
+    case "location", "content-location", "referer", "refresh", "origin": redacted(url: value)
     default: value
     }
   }
@@ -39,24 +40,58 @@ package enum SecretText {
     return cookie(parts[0]) + (parts.count > 1 ? ";\(parts[1])" : "")
   }
 
-  /// A URL or reference without userinfo, and without the values of query parameters that carry credentials (RFC 6750 section 2.3,
-  /// signed URLs of storage services).
-  package static func redacted(url: String) -> String {
-    var text = withoutUserinfo(url)
-    guard let mark = text.firstIndex(of: "?") else { return text }
-    let start = text.index(after: mark)
-    let end = text[start...].firstIndex(of: "#") ?? text.endIndex
-    let query = text[start..<end]
-    guard query.contains("=") else { return text }
-    var changed = false
-    let parts = query.split(separator: "&", omittingEmptySubsequences: false).map { part -> String in
-      guard let equals = part.firstIndex(of: "="), isSecret(part[..<equals]), part.index(after: equals) != part.endIndex
-      else { return String(part) }
-      changed = true
-      return "\(part[..<equals])=REDACTED"
+  /// Each URL of a `Link` field on its own (RFC 8288 section 3): in angle brackets, and in the quotes of parameters such as `anchor`.
+  private static func redacted(links value: String) -> String {
+    let text = value.utf8
+    var redacted = ""
+    var start = text.startIndex
+    /// What ends the part that begins at `start`; nil between URLs.
+    var closing: UInt8?
+    var index = text.startIndex
+    func part(_ end: String.Index) -> String { Self.redacted(url: String(value[start..<end])) }
+    while index < text.endIndex {
+      let byte = text[index]
+      let opened: UInt8? =
+        switch byte {
+        case UInt8(ascii: "<"): UInt8(ascii: ">")
+        case UInt8(ascii: "\""): byte
+        default: nil
+        }
+      if closing == nil ? opened != nil : closing == byte {
+        redacted += part(index)
+        start = index
+        closing = closing == nil ? opened : nil
+      }
+      index = text.index(after: index)
     }
-    if changed { text.replaceSubrange(start..<end, with: parts.joined(separator: "&")) }
-    return text
+    return redacted + part(text.endIndex)
+  }
+
+  /// A URL or reference without userinfo, and without the values of parameters that carry credentials, in its query (RFC 6750 section 2.3,
+  /// signed URLs of storage services) and in its fragment, by which answers of OAuth come (RFC 6749 section 4.2.2).
+  package static func redacted(url: String) -> String {
+    let text = withoutUserinfo(url)
+    let bytes = text.utf8
+    guard let start = bytes.firstIndex(where: { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }) else {
+      return text
+    }
+    let fragment = bytes[start...].firstIndex(of: UInt8(ascii: "#")) ?? bytes.endIndex
+    return
+      "\(text[..<start])\(redacted(parameters: bytes[start..<fragment]))\(redacted(parameters: bytes[fragment...]))"
+  }
+
+  /// - Parameter text: with the mark that begins it; empty if there is none.
+  private static func redacted(parameters text: Substring.UTF8View) -> String {
+    let parts = text.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false).map { part -> Substring in
+      guard let equals = part.firstIndex(of: UInt8(ascii: "=")), part.index(after: equals) != part.endIndex else {
+        return Substring(part)
+      }
+      // A fragment may be a path of its own, with a query.
+      let mark = part[..<equals].lastIndex { "?#/!".utf8.contains($0) }
+      let name = Substring(part[(mark.map { part.index(after: $0) } ?? part.startIndex)..<equals])
+      return isSecret(name) ? "\(Substring(part[..<equals]))=REDACTED" : Substring(part)
+    }
+    return parts.joined(separator: "&")
   }
 
   private static func isSecret(_ name: Substring) -> Bool {

@@ -26,6 +26,15 @@ import Testing
     ("Set-Cookie", "a=1; Path=/; Secure", false, "a=[redacted]; Path=/; Secure"), ("X-A", "1", true, "[redacted]"),
     ("X-A", "1", false, "1"), ("Location", "http://u:p@h/", false, "http://h/"), ("Cookie", "", false, ""),
     ("Set-Cookie", "", false, "[redacted]"), ("Authorization", "", false, "[redacted]"),
+    (
+      "Link",
+      "<https://u:p@h/?sig=S&x=1>; rel=\"next\"; anchor=\"/?sig=S\", <http://v:q@h/a,b?x=2&sig=S#sig=S>;rel=last",
+      false,
+      "<https://h/?sig=REDACTED&x=1>; rel=\"next\"; anchor=\"/?sig=REDACTED\", <http://h/a,b?x=2&sig=REDACTED#sig=REDACTED>;rel=last"
+    ),
+    ("link", "</a?sig=S", false, "</a?sig=REDACTED"), ("Link", "<\">?sig=S\"", false, "<\">?sig=REDACTED\""),
+    ("Link", "", false, ""), ("Link", "https://u:p@h/?sig=S", false, "https://h/?sig=REDACTED"),
+    ("Location", "https://h/cb#access_token=S&state=1", false, "https://h/cb#access_token=REDACTED&state=1"),
   ]) func fieldsLoseTheirSecrets(_ name: String, _ value: String, _ isSensitive: Bool, _ redacted: String) {
     #expect(SecretText.redacted(field: name, value: value, isSensitive: isSensitive) == redacted)
   }

@@ -206,7 +206,9 @@ import Testing
     ("http://h/?sig=1&x=2", "http://h/?sig=REDACTED&x=2"),
     ("http://h/?Access_Token=#a=b", "http://h/?Access_Token=#a=b"),
     ("http://h/?a&b=1", "http://h/?a&b=1"), ("http://h\\@evil/", "http://h\\@evil/"), ("", ""),
-    ("?sig=x", "?sig=REDACTED"),
+    ("?sig=x", "?sig=REDACTED"), ("#sig=x&a=?&id_token=y#z", "#sig=REDACTED&a=?&id_token=REDACTED"),
+    ("http://h/?sig=1#sig=2&b", "http://h/?sig=REDACTED#sig=REDACTED&b"), ("/#/a?sig=1&b=2", "/#/a?sig=REDACTED&b=2"),
+    ("?\u{301}sig=\u{301}x", "?\u{301}sig=\u{301}x"), ("?sig=\u{301}x", "?sig=REDACTED"), ("/a#b", "/a#b"),
   ]) func urlsLoseTheirSecrets(_ url: String, _ redacted: String) {
     #expect(SecretText.redacted(url: url) == redacted)
   }
