@@ -31,9 +31,12 @@ package enum StorageRule {
     ["authorization", "cookie", "proxy-authorization"].contains(name)
   }
 
-  /// - Parameter isMarkedSensitive: whether the caller says that a request field, in lower case, holds a secret.
+  /// - Parameters:
+  ///   - fields: of the request, all of them; see `varyingNames`.
+  ///   - isMarkedSensitive: whether the caller says that a request field, in lower case, holds a secret.
   package static func decide(
-    _ request: CacheRequest, _ head: ResponseHead, isMarkedSensitive: (String) -> Bool = { _ in false }
+    _ request: CacheRequest, _ head: ResponseHead, fields: () -> [(name: String, value: String)] = { [] },
+    isMarkedSensitive: (String) -> Bool = { _ in false }
   ) -> StorageDecision {
     guard request.mayBeStored else { return .refuse(.request) }
     switch head.status {
@@ -47,9 +50,27 @@ package enum StorageRule {
       return .refuse(.noStore)
     }
     guard isAllowed(head, directives) else { return .refuse(.notAllowed) }
-    guard let names = VaryRule.names(head.fields) else { return .refuse(.variesByAnything) }
+    guard let names = varyingNames(head, of: fields, isMarkedSensitive: isMarkedSensitive) else {
+      return .refuse(.variesByAnything)
+    }
     if names.contains(where: { isSecret($0) || isMarkedSensitive($0) }) { return .storeInMemory }
     return isBound(request, directives) ? .storeInMemory : .store
+  }
+
+  /// The names of the request fields that a response varies by, as `VaryRule.names` has them. What is `private` is for a single user (RFC 9111
+  /// section 5.2.2.7), and one process may speak for several: it varies by whatever of the request tells users apart, also where no `Vary` says so.
+  /// `Authorization` needs none; see `isBound`.
+  ///
+  /// - Parameters:
+  ///   - fields: of the request, all of them; asked for only if the response is `private`.
+  ///   - isMarkedSensitive: whether the caller says that a request field, in lower case, holds a secret.
+  package static func varyingNames(
+    _ head: ResponseHead, of fields: () -> [(name: String, value: String)], isMarkedSensitive: (String) -> Bool
+  ) -> [String]? {
+    guard let names = VaryRule.names(head.fields) else { return nil }
+    guard CacheDirectives(head.fields.values(named: "cache-control")).isPrivate else { return names }
+    let telling = fields().map { $0.name.lowercased() }.filter { $0 == "cookie" || isMarkedSensitive($0) }
+    return telling.isEmpty ? names : Set(names).union(telling).sorted()
   }
 
   private static func isAllowed(_ head: ResponseHead, _ directives: CacheDirectives) -> Bool {

@@ -68,7 +68,7 @@ extension CacheExchange {
   private func limit(_ head: ResponseHead, _ framing: BodyFraming, _ outcome: Outcome) -> Int? {
     guard case .forward = outcome, facts.mayBeStored else { return nil }
     let limit: Int
-    switch StorageRule.decide(facts, head, isMarkedSensitive: isSensitive) {
+    switch StorageRule.decide(facts, head, fields: query.fields, isMarkedSensitive: isSensitive) {
     case .store: limit = owner.cache.largestBody(isInMemoryOnly: place.isInMemoryOnly)
     case .storeInMemory: limit = owner.cache.largestBody(isInMemoryOnly: true)
     case .refuse(.noStore), .refuse(.notUnderstood):

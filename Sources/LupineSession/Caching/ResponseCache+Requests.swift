@@ -94,9 +94,10 @@ extension ResponseCache {
     _ head: ResponseHead, _ body: [UInt8], _ query: Query, requestTime: Int64, responseTime: Int64,
     since epoch: UInt64, isMarkedSensitive: (String) -> Bool
   ) -> Bool {
-    let decision = StorageRule.decide(query.request, head, isMarkedSensitive: isMarkedSensitive)
+    let decision = StorageRule.decide(
+      query.request, head, fields: query.fields, isMarkedSensitive: isMarkedSensitive)
     guard decision == .store || decision == .storeInMemory, body.count <= maximumEntrySize,
-      let varying = VaryRule.names(head.fields)
+      let varying = StorageRule.varyingNames(head, of: query.fields, isMarkedSensitive: isMarkedSensitive)
     else { return false }
     let names = CacheKey.names(varying, isDecoded: query.isDecoded)
     let generation = names.isEmpty ? 0 : generation(first: query.first, names: names)

@@ -34,6 +34,51 @@ import Testing
     }
   }
 
+  /// What is `private` is for who asked, by whatever of the request says who that is, though no `Vary` names it: another session with the same cache is
+  /// not answered with it, and no file has it. What is not private is for all.
+  @Test(arguments: ["jar", "Cookie", "X-Api-Key"]) func whatIsPrivateIsForWhoAsked(_ means: String) async throws {
+    let server = try LoopbackServer { request, connection in
+      let user = request.fields.first("Cookie") ?? request.fields.first("X-Api-Key") ?? "nobody"
+      let directives = request.path == "/page" ? "private, max-age=1000" : "max-age=1000"
+      try connection.respond(fields: ["Cache-Control": directives], text: "\(request.path) of \(user)")
+    }
+    defer { server.shutdown() }
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    let cache = try ResponseCache(directory: path)
+    let key = try #require(HTTPField.Name("X-Api-Key"))
+    for user in ["u=alice", "u=bob"] {
+      try await withSession(
+        ports: [server.port],
+        configure: {
+          $0.responseCache = cache
+          $0.sensitiveFields = [key]
+        },
+        { session in
+          var request = try Request(server.url("/page"))
+          switch means {
+          case "jar": try session.configuration.cookieStorage?.setCookies(["\(user); Path=/"], from: server.url())
+          case "Cookie": request.fields[.cookie] = user
+          default: request.fields[key] = user
+          }
+          for _ in 0..<2 { try await session.expect("/page of \(user)", from: request) }
+        })
+    }
+    #expect(server.requestCount == 2)
+    await cache.flush()
+    #expect(try CacheFolder.files(path) == [])
+    try await withSession(ports: [server.port], configure: { $0.responseCache = cache }) { session in
+      for user in ["u=alice", "u=bob"] {
+        var request = try Request(server.url("/public"))
+        request.fields[.cookie] = user
+        try await session.expect("/public of u=alice", from: request)
+      }
+    }
+    await cache.flush()
+    #expect(try CacheFolder.files(path).count == 1)
+    try CacheFolder.remove(path)
+  }
+
   /// Answers the same to everybody.
   private final class Decider: SessionDelegate {
     let handledCallbacks: CallbackSet = .sessionChallenge
