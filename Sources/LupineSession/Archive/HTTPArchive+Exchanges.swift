@@ -82,14 +82,15 @@ extension HTTPArchive {
   /// - Parameters:
   ///   - request: as the task was given it; of its body only bytes in memory are kept.
   ///   - body: the body of the response; nil leaves it out.
-  ///   - configuration: of the session, for the fields that it marks sensitive. Default: one that marks none.
+  ///   - configuration: of the session, for the fields that it marks sensitive, besides those that the request marks, and those that others which were sent
+  ///     in its place do. Default: one that marks none.
   public mutating func append(
     _ request: LupineSession.Request, response: LupineSession.Response, body: Data? = nil,
     configuration: SessionConfiguration = SessionConfiguration()
   ) {
     append(
       request, response, body.map { [UInt8]($0) }, nil, response.metrics, response.requestHead,
-      request.sensitiveFields.union(configuration.sensitiveFields))
+      request.sensitiveFields.union(configuration.sensitiveFields).union(response.sensitiveFields))
   }
 
   /// Adds the exchanges of a task that failed, the last of them with the error; see `append(_:response:body:configuration:)`.
@@ -98,7 +99,8 @@ extension HTTPArchive {
   ) {
     append(
       request, error.response, error.partialBody, error, error.metrics ?? TaskMetrics(), error.requestHead,
-      request.sensitiveFields.union(configuration.sensitiveFields))
+      request.sensitiveFields.union(configuration.sensitiveFields).union(error.sensitiveFields)
+        .union(error.response?.sensitiveFields ?? []))
   }
 
   private mutating func append(

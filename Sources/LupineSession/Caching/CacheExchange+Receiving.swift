@@ -86,7 +86,7 @@ extension CacheExchange {
   }
 
   private func isSensitive(_ name: String) -> Bool {
-    HTTPField.Name(name).map { request.composition.run.isSensitive($0) } ?? false
+    HTTPField.Name(name).map { request.composition.isSensitive($0) } ?? false
   }
 
   private func invalidate(_ head: ResponseHead) {

@@ -109,6 +109,7 @@ extension DownloadConsumer.State {
       failure.response = error.response ?? failure.response
       failure.metrics = error.metrics
       failure.requestHead = error.requestHead
+      failure.sensitiveFields = error.sensitiveFields
     }
     failure.requestBytesSent = true
     failure.failingURL = failure.response?.urlString ?? failure.failingURL

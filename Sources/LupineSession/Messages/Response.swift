@@ -30,10 +30,12 @@ public struct Response: Sendable {
   private final class Past: Sendable {
     let informational: [ResponseHead]
     let redirects: [Redirect]
+    let sensitiveFields: Set<HTTPField.Name>
 
-    init(_ informational: [ResponseHead], _ redirects: [Redirect]) {
+    init(_ informational: [ResponseHead], _ redirects: [Redirect], _ sensitiveFields: Set<HTTPField.Name> = []) {
       self.informational = informational
       self.redirects = redirects
+      self.sensitiveFields = sensitiveFields
     }
   }
 
@@ -54,6 +56,9 @@ public struct Response: Sendable {
   /// When what happened, for every request of the task. Empty until the body has ended.
   public var metrics: TaskMetrics { storage.metrics }
 
+  /// What the requests of the task have marked as secrets, where others than its own were sent: by an interceptor, by a delegate.
+  var sensitiveFields: Set<HTTPField.Name> { storage.past?.sensitiveFields ?? [] }
+
   /// A redirect that was followed.
   public struct Redirect: Sendable {
     package var url: ParsedURL
@@ -71,6 +76,13 @@ public struct Response: Sendable {
   ) {
     let past = informational.isEmpty && redirects.isEmpty ? nil : Past(informational, redirects)
     storage = Storage(head: head, url: url, requestHead: requestHead, past: past)
+  }
+
+  /// See `sensitiveFields`.
+  mutating func mark(_ sensitiveFields: Set<HTTPField.Name>) {
+    guard !sensitiveFields.isEmpty else { return }
+    storage = Storage(
+      head: head, url: parsedURL, requestHead: requestHead, past: Past(informational, redirects, sensitiveFields))
   }
 
   /// Makes the response complete, in place if nobody else has it.

@@ -1,3 +1,4 @@
+internal import HTTPTypes
 internal import LupineRules
 
 /// Why a request failed: what happened, to which URL, in which phase, and whether the server may have seen the request.
@@ -140,6 +141,7 @@ public struct SessionError: Error, Sendable {
     var partialBody: [UInt8]?
     var metrics: TaskMetrics?
     var requestHead: [UInt8] = []
+    var sensitiveFields: Set<HTTPField.Name> = []
     var resumeData: ResumeData?
     var underlying: (any Error)?
   }
@@ -207,6 +209,11 @@ public struct SessionError: Error, Sendable {
   public var requestHead: [UInt8] {
     get { self[\.requestHead] }
     set { self[\.requestHead] = newValue }
+  }
+  /// See `Response.sensitiveFields`.
+  var sensitiveFields: Set<HTTPField.Name> {
+    get { self[\.sensitiveFields] }
+    set { self[\.sensitiveFields] = newValue }
   }
   /// What a download that failed or was cancelled can go on from; nil if it has to start again.
   public var resumeData: ResumeData? {

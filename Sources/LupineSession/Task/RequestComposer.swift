@@ -181,7 +181,7 @@ struct ComposedFields: Sendable {
   }
 
   /// Whether a request of the task, its own or one that took its place, or the session says that a field is a secret.
-  private func isSensitive(_ name: HTTPField.Name) -> Bool {
+  func isSensitive(_ name: HTTPField.Name) -> Bool {
     run.isSensitive(name) || hop?.chain.sensitiveFields.contains(name) ?? false
   }
 

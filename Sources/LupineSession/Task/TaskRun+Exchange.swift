@@ -241,9 +241,11 @@ extension TaskRun {
       return Response(
         head: head, url: request.parsedURL, requestHead: exchange.requestHead, informational: state.informational)
     }
-    return Response(
+    var response = Response(
       head: head, url: box.value.url, requestHead: exchange.requestHead, informational: state.informational,
       redirects: box.value.redirects)
+    response.mark(box.value.sensitiveFields)
+    return response
   }
 
   func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {

@@ -366,7 +366,9 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
       return .success(response)
     }
     taken?.end(trailers: state.trailers, metrics: metrics)
-    return .failure(completed(failure, taken, metrics, state.hasLeft, state.lastRequestHead))
+    var error = completed(failure, taken, metrics, state.hasLeft, state.lastRequestHead)
+    if let marked = state.chainBox?.value.sensitiveFields, !marked.isEmpty { error.sensitiveFields = marked }
+    return .failure(error)
   }
 
   /// The response; where nobody else can see it, it is taken, and thus completed where it is.

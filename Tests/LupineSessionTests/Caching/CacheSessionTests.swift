@@ -257,4 +257,53 @@ import Testing
     }
     try CacheFolder.remove(path)
   }
+
+  /// A request that takes the place of the task's own has marks of its own, for the cache and for archives.
+  @Test func secretsOfADelegatesRequestLeaveNoTrace() async throws {
+    final class Delegate: SessionTaskDelegate {
+      let key: HTTPField.Name
+
+      init(_ key: HTTPField.Name) { self.key = key }
+
+      func session(
+        _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response,
+        newRequest request: Request, completionHandler: @escaping @Sendable (Request?) -> Void
+      ) {
+        var answer = request
+        answer.fields[key] = "hidden"
+        answer.sensitiveFields = [key]
+        completionHandler(answer)
+      }
+    }
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    let cache = try ResponseCache(directory: path)
+    let delegate = Delegate(try #require(HTTPField.Name("X-Key")))
+    try await withCache(cache) { request, connection in
+      let next = request.path == "/lost" ? "/cut" : "/vary"
+      switch request.path {
+      case "/vary":
+        try connection.respond(fields: ["Cache-Control": "max-age=100", "Vary": "X-Key"], text: "x")
+      case "/cut": connection.abort(reset: true)
+      default: try connection.respond(302, fields: ["Location": next, "Cache-Control": "no-store"])
+      }
+    } _: { session, server, _ in
+      var archive = HTTPArchive()
+      let request = try Request(server.url("/start"))
+      let (body, response) = try await session.data(for: request, delegate: delegate)
+      archive.append(request, response: response, body: body)
+      let lost = try Request(server.url("/lost"))
+      let error = try await failure { try await session.data(for: lost, delegate: delegate) }
+      archive.append(lost, error: error)
+      let secrets = server.recordedRequests.filter { $0.fields.first("X-Key") == "hidden" }
+      #expect(secrets.map(\.path).prefix(2) == ["/vary", "/cut"])
+      let text = String(decoding: archive.json(), as: UTF8.self)
+      #expect(text.contains("X-Key") && !text.contains("hidden"))
+      await cache.flush()
+      for file in try CacheFolder.files(path) {
+        #expect(!String(decoding: TextFile.bytes(file), as: UTF8.self).contains("hidden"))
+      }
+    }
+    try CacheFolder.remove(path)
+  }
 }
