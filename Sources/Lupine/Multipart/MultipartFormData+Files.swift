@@ -26,7 +26,8 @@ extension MultipartFormData {
       throw SerializationError(
         .notFileURL, message: "Expected URL to be a file URL", failingURL: fileURL.scheme.map { "\($0):" })
     }
-    let path = fileURL.path(percentEncoded: false)
+    // Not decoded: a separator in a name that was escaped as one component would lead elsewhere.
+    let path = fileURL.path
     let size = try Self.size(of: path, fileURL)
     append(
       MultipartPartHead(name: name, fileName: fileName, mediaType: mimeType),

@@ -47,6 +47,15 @@ import Testing
       #expect(error?.code == .fileFailed)
       let end = await ended { manager.uploadTask(with: request, fromFile: other, completion: $0) }
       #expect((end.error as? SessionError)?.code == .fileFailed && server.requestCount == 0)
+      // A name that was escaped as one component stays one.
+      let name = try #require(URL(string: "\(folder.file("up").absoluteString)/..%2Fsecret"))
+      try FileManager.default.createDirectory(at: folder.file("up"), withIntermediateDirectories: false)
+      let escape = await #expect(throws: SessionError.self) {
+        try await manager.upload(for: request, fromFile: name, serializer: serializer)
+      }
+      #expect(escape?.code == .fileFailed && server.requestCount == 0)
+      var form = MultipartFormData()
+      #expect(throws: SerializationError.self) { try form.append(fileURL: name, name: "file") }
     }
   }
 
