@@ -82,16 +82,26 @@ package enum SecretText {
 
   /// - Parameter text: with the mark that begins it; empty if there is none.
   private static func redacted(parameters text: Substring.UTF8View) -> String {
-    let parts = text.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false).map { part -> Substring in
-      guard let equals = part.firstIndex(of: UInt8(ascii: "=")), part.index(after: equals) != part.endIndex else {
-        return Substring(part)
-      }
+    var redacted = ""
+    var rest = text
+    while !rest.isEmpty {
       // A fragment may be a path of its own, with a query.
-      let mark = part[..<equals].lastIndex { "?#/!".utf8.contains($0) }
-      let name = Substring(part[(mark.map { part.index(after: $0) } ?? part.startIndex)..<equals])
-      return isSecret(name) ? "\(Substring(part[..<equals]))=REDACTED" : Substring(part)
+      let next = rest.dropFirst().firstIndex { $0 == UInt8(ascii: "&") || $0 == UInt8(ascii: "?") }
+      let end = next ?? rest.endIndex
+      redacted += Self.redacted(parameter: rest[..<end])
+      rest = rest[end...]
     }
-    return parts.joined(separator: "&")
+    return redacted
+  }
+
+  /// - Parameter text: with the mark that begins it.
+  private static func redacted(parameter text: Substring.UTF8View) -> Substring {
+    guard let equals = text.firstIndex(of: UInt8(ascii: "=")), text.index(after: equals) != text.endIndex else {
+      return Substring(text)
+    }
+    let mark = text[..<equals].lastIndex { "?#&/!;".utf8.contains($0) }
+    let name = Substring(text[(mark.map { text.index(after: $0) } ?? text.startIndex)..<equals])
+    return isSecret(name) ? "\(Substring(text[..<equals]))=REDACTED" : Substring(text)
   }
 
   private static func isSecret(_ name: Substring) -> Bool {
