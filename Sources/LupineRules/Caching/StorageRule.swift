@@ -50,16 +50,15 @@ package enum StorageRule {
       return .refuse(.noStore)
     }
     guard isAllowed(head, directives) else { return .refuse(.notAllowed) }
-    guard let names = varyingNames(head, of: fields, isMarkedSensitive: isMarkedSensitive) else {
-      return .refuse(.variesByAnything)
-    }
+    guard let names = VaryRule.names(head.fields) else { return .refuse(.variesByAnything) }
     if names.contains(where: { isSecret($0) || isMarkedSensitive($0) }) { return .storeInMemory }
+    if directives.isPrivate, !telling(fields(), isMarkedSensitive).isEmpty { return .storeInMemory }
     return isBound(request, directives) ? .storeInMemory : .store
   }
 
   /// The names of the request fields that a response varies by, as `VaryRule.names` has them. What is `private` is for a single user (RFC 9111
-  /// section 5.2.2.7), and one process may speak for several: it varies by whatever of the request tells users apart, also where no `Vary` says so.
-  /// `Authorization` needs none; see `isBound`.
+  /// section 5.2.2.7), and one process may speak for several: it varies by whatever of the request tells users apart, also where no `Vary` says so,
+  /// and by cookies also where the request has none, as that tells somebody apart too. `Authorization` needs none; see `isBound`.
   ///
   /// - Parameters:
   ///   - fields: of the request, all of them; asked for only if the response is `private`.
@@ -69,8 +68,14 @@ package enum StorageRule {
   ) -> [String]? {
     guard let names = VaryRule.names(head.fields) else { return nil }
     guard CacheDirectives(head.fields.values(named: "cache-control")).isPrivate else { return names }
-    let telling = fields().map { $0.name.lowercased() }.filter { $0 == "cookie" || isMarkedSensitive($0) }
-    return telling.isEmpty ? names : Set(names).union(telling).sorted()
+    return Set(names).union(telling(fields(), isMarkedSensitive)).union(["cookie"]).sorted()
+  }
+
+  /// The names of fields that tell users apart, in lower case.
+  private static func telling(
+    _ fields: [(name: String, value: String)], _ isMarkedSensitive: (String) -> Bool
+  ) -> [String] {
+    fields.map { $0.name.lowercased() }.filter { $0 == "cookie" || isMarkedSensitive($0) }
   }
 
   private static func isAllowed(_ head: ResponseHead, _ directives: CacheDirectives) -> Bool {
