@@ -42,9 +42,12 @@ struct ImageTransport: Sendable {
     let hasJar = configuration.cookieStorage != nil && configuration.setsCookies && request.handlesCookies
     return requestHead.split(separator: UInt8(ascii: "\n")).contains { line in
       guard let colon = line.firstIndex(of: UInt8(ascii: ":")),
-        let name = HTTPField.Name(String(decoding: line[..<colon], as: UTF8.self))
+        let name = HTTPField.Name(String(decoding: line[..<colon], as: UTF8.self)), namesUser(name, in: request),
+        !(name == .cookie && hasJar)
       else { return false }
-      return namesUser(name, in: request) && !(name == .cookie && hasJar)
+      // What the session says to everybody tells nobody apart.
+      let value = String(decoding: line[(colon + 1)...], as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+      return !configuration.additionalFields[values: name].contains(value)
     }
   }
 }
