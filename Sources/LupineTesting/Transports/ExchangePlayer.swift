@@ -145,7 +145,8 @@ final class ExchangePlayer: TransportExchange {
       state.limitsIdleTime = limitsIdleTime
       state.lastActivity = now
     }
-    armDeadline()
+    // By the player's thread alone: of two that arm at a time the later deadline might take the place of the sooner.
+    thread.submit { [weak self] in self?.armDeadline() }
   }
 
   // MARK: Commands, from any thread

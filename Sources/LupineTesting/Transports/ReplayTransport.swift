@@ -92,7 +92,13 @@ public final class ReplayTransport: Transport {
     let found = state.withLock { find(request, [], &$0) }
     if case .none = request.body { return play(found, player) }
     let task = Task.detached { [self] in
-      if await read(player) != nil { play(found, player) }
+      if await read(player) != nil { return play(found, player) }
+      guard case .success(let index) = found else { return }
+      // A request that failed has used nothing up.
+      state.withLock { state in
+        state.isPlayed[index] = false
+        state.next = min(state.next, index)
+      }
     }
     player.onEnd { task.cancel() }
   }
@@ -102,15 +108,17 @@ public final class ReplayTransport: Transport {
     let request = player.request
     let line = order == .recorded ? "" : "\(request.method) \(request.urlString)"
     let turn = state.withLock { $0.turns.enter(line) }
+    func arrive(_ body: [UInt8]) {
+      // From now on it waits for others, which have limits of their own.
+      player.limitIdleTime(false)
+      changeTurns { $0.arrive(turn, Arrival(player: player, body: body)) }
+    }
     if case .none = request.body {
       player.onEnd { [self] in changeTurns { $0.leave(turn) } }
-      return changeTurns { $0.arrive(turn, Arrival(player: player, body: [])) }
+      return arrive([])
     }
     let task = Task.detached { [self] in
-      let body = await read(player)
-      changeTurns { turns in
-        if let body { turns.arrive(turn, Arrival(player: player, body: body)) } else { turns.leave(turn) }
-      }
+      if let body = await read(player) { arrive(body) } else { changeTurns { $0.leave(turn) } }
     }
     player.onEnd { [self] in
       // First of all: a body that is cut then is not matched.
@@ -144,7 +152,10 @@ public final class ReplayTransport: Transport {
       }
       return found
     }
-    for (player, found) in found { play(found, player) }
+    for (player, found) in found {
+      player.limitIdleTime(true)
+      play(found, player)
+    }
   }
 
   private func play(_ found: Result<Int, NoAnswer>, _ player: ExchangePlayer) {

@@ -85,6 +85,39 @@ import Testing
     continuation.finish()
   }
 
+  /// Who waits for its turn waits for nobody's bytes; those before it have deadlines of their own.
+  @Test func aTurnIsWaitedForBeyondTheIdleTime() async throws {
+    let clock = ManualClock()
+    let replay = ReplayTransport(
+      archive([("POST", "http://a.example/"), ("GET", "http://a.example/2")]), matching: .strict, order: .recorded,
+      clock: .manual(clock))
+    let transport = CountingTransport(replay)
+    let session = try Session(over: transport)
+    let (post, continuation) = try openPost()
+    let first = Task { try await session.data(for: post).0 }
+    #expect(await eventually { transport.count == 1 })
+    var request = try Request("http://a.example/2")
+    request.timeoutInterval = .seconds(10)
+    let second = Task { [request] in try await session.data(for: request).0 }
+    #expect(await eventually { transport.count == 2 })
+    clock.advance(by: .seconds(30))
+    continuation.finish()
+    #expect(try await first.value == Data("0".utf8))
+    #expect(try await second.value == Data("1".utf8))
+  }
+
+  /// A request that fails takes nothing, however early it was matched.
+  @Test(arguments: matchings) func aBodyThatFailsTakesNothing(_ matching: ReplayTransport.Matching) async throws {
+    let replay = ReplayTransport(archive([("POST", "http://a.example/")]), matching: matching)
+    let session = try Session(over: replay)
+    let chunks = AsyncThrowingStream<[UInt8], any Error> { $0.finish(throwing: CancellationError()) }
+    let broken = try Request("http://a.example/", method: .post, body: .sequence(chunks))
+    #expect(try await failure { try await session.data(for: broken) }.code == .requestBodyFailed)
+    #expect(await eventually { replay.remaining == ["POST http://a.example/"] })
+    let whole = try Request("http://a.example/", method: .post, body: .bytes([1]))
+    #expect(try await session.data(for: whole).0 == Data("0".utf8))
+  }
+
   @Test func turnsAreTakenInOrder() {
     var turns = ReplayTurns<String>()
     let numbers = ["a", "a", "b", "a"].map { turns.enter($0) }
