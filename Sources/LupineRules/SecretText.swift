@@ -82,26 +82,24 @@ package enum SecretText {
 
   /// - Parameter text: with the mark that begins it; empty if there is none.
   private static func redacted(parameters text: Substring.UTF8View) -> String {
-    var redacted = ""
-    var rest = text
-    while !rest.isEmpty {
-      // A fragment may be a path of its own, with a query.
-      let next = rest.dropFirst().firstIndex { $0 == UInt8(ascii: "&") || $0 == UInt8(ascii: "?") }
-      let end = next ?? rest.endIndex
-      redacted += Self.redacted(parameter: rest[..<end])
-      rest = rest[end...]
-    }
-    return redacted
+    let isFragment = text.first == UInt8(ascii: "#")
+    let parts = text.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false)
+    return parts.map { redacted(parameter: $0, isFragment) }.joined(separator: "&")
   }
 
-  /// - Parameter text: with the mark that begins it.
-  private static func redacted(parameter text: Substring.UTF8View) -> Substring {
-    guard let equals = text.firstIndex(of: UInt8(ascii: "=")), text.index(after: equals) != text.endIndex else {
-      return Substring(text)
+  /// All behind the name of a secret is its value, with whatever marks are in it.
+  ///
+  /// - Parameter isFragment: it may be a path of its own, with a query.
+  private static func redacted(parameter text: Substring.UTF8View, _ isFragment: Bool) -> Substring {
+    var rest = text
+    while let equals = rest.firstIndex(of: UInt8(ascii: "=")), rest.index(after: equals) != rest.endIndex {
+      let mark = rest[..<equals].lastIndex { "?#/!;".utf8.contains($0) }
+      let name = Substring(rest[(mark.map { rest.index(after: $0) } ?? rest.startIndex)..<equals])
+      if isSecret(name) { return "\(Substring(text[..<equals]))=REDACTED" }
+      guard isFragment, let query = rest[equals...].firstIndex(of: UInt8(ascii: "?")) else { break }
+      rest = rest[query...]
     }
-    let mark = text[..<equals].lastIndex { "?#&/!;".utf8.contains($0) }
-    let name = Substring(text[(mark.map { text.index(after: $0) } ?? text.startIndex)..<equals])
-    return isSecret(name) ? "\(Substring(text[..<equals]))=REDACTED" : Substring(text)
+    return Substring(text)
   }
 
   private static func isSecret(_ name: Substring) -> Bool {

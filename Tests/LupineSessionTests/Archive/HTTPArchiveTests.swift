@@ -208,7 +208,8 @@ import Testing
     ("http://h/?a&b=1", "http://h/?a&b=1"), ("http://h\\@evil/", "http://h\\@evil/"), ("", ""),
     ("?sig=x", "?sig=REDACTED"), ("#sig=x&a=?&id_token=y#z", "#sig=REDACTED&a=?&id_token=REDACTED"),
     ("http://h/?sig=1#sig=2&b", "http://h/?sig=REDACTED#sig=REDACTED&b"), ("/#/a?sig=1&b=2", "/#/a?sig=REDACTED&b=2"),
-    ("/#/a;id=5?access_token=1&b=2", "/#/a;id=5?access_token=REDACTED&b=2"), ("/?a=1?sig=2", "/?a=1?sig=REDACTED"),
+    ("/#/a;id=5?access_token=1&b=2", "/#/a;id=5?access_token=REDACTED&b=2"),
+    ("/?sig=1?2#/?sig=3?4", "/?sig=REDACTED#/?sig=REDACTED"),
     ("?\u{301}sig=\u{301}x", "?\u{301}sig=\u{301}x"), ("?sig=\u{301}x", "?sig=REDACTED"), ("/a#b", "/a#b"),
   ]) func urlsLoseTheirSecrets(_ url: String, _ redacted: String) {
     #expect(SecretText.redacted(url: url) == redacted)
