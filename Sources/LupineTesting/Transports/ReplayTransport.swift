@@ -12,7 +12,7 @@ public final class ReplayTransport: Transport {
     /// session adds from its storages (`Cookie`, `Authorization`, `If-None-Match`, `If-Modified-Since`) is compared where both requests have
     /// it: what the storages hold when a recording begins is no part of it.
     case strict
-    /// Equal method and URL, query parameters in any order.
+    /// Equal method and URL, query parameters in any order. A request takes its exchange when it begins, whatever becomes of its body.
     case loose
   }
 
@@ -92,13 +92,7 @@ public final class ReplayTransport: Transport {
     let found = state.withLock { find(request, [], &$0) }
     if case .none = request.body { return play(found, player) }
     let task = Task.detached { [self] in
-      if await read(player) != nil { return play(found, player) }
-      guard case .success(let index) = found else { return }
-      // A request that failed has used nothing up.
-      state.withLock { state in
-        state.isPlayed[index] = false
-        state.next = min(state.next, index)
-      }
+      if await read(player) != nil { play(found, player) }
     }
     player.onEnd { task.cancel() }
   }
@@ -109,7 +103,7 @@ public final class ReplayTransport: Transport {
     let line = order == .recorded ? "" : "\(request.method) \(request.urlString)"
     let turn = state.withLock { $0.turns.enter(line) }
     func arrive(_ body: [UInt8]) {
-      // From now on it waits for others, which have limits of their own.
+      // From now on it waits for others, which have limits of their own; if such a one is paused, its total time still counts.
       player.limitIdleTime(false)
       changeTurns { $0.arrive(turn, Arrival(player: player, body: body)) }
     }

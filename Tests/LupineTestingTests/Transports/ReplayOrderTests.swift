@@ -106,18 +106,6 @@ import Testing
     #expect(try await second.value == Data("1".utf8))
   }
 
-  /// A request that fails takes nothing, however early it was matched.
-  @Test(arguments: matchings) func aBodyThatFailsTakesNothing(_ matching: ReplayTransport.Matching) async throws {
-    let replay = ReplayTransport(archive([("POST", "http://a.example/")]), matching: matching)
-    let session = try Session(over: replay)
-    let chunks = AsyncThrowingStream<[UInt8], any Error> { $0.finish(throwing: CancellationError()) }
-    let broken = try Request("http://a.example/", method: .post, body: .sequence(chunks))
-    #expect(try await failure { try await session.data(for: broken) }.code == .requestBodyFailed)
-    #expect(await eventually { replay.remaining == ["POST http://a.example/"] })
-    let whole = try Request("http://a.example/", method: .post, body: .bytes([1]))
-    #expect(try await session.data(for: whole).0 == Data("0".utf8))
-  }
-
   @Test func turnsAreTakenInOrder() {
     var turns = ReplayTurns<String>()
     let numbers = ["a", "a", "b", "a"].map { turns.enter($0) }
