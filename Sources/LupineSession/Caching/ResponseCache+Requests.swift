@@ -60,7 +60,8 @@ extension ResponseCache {
   }
 
   /// Stores a response for a request, as if it had come just now, if it may be stored at all (RFC 9111 section 3): nothing but a GET has an answer that is;
-  /// false if not.
+  /// false if not. Of cookies those count that stand in the request itself: what is `private` (RFC 9111 section 5.2.2.7), or varies by `Cookie`, is not found
+  /// by a session that sends others from its storage.
   ///
   /// - Parameter session: who is answered with it; see above.
   @discardableResult
