@@ -48,6 +48,23 @@ import Testing
     return try LoopbackServer(routes: [route])
   }
 
+  /// How an operation ends that is paused once something is so, and resumed after something else.
+  private func interrupted(
+    _ operation: HTTPRequestOperation, once isSo: @escaping @Sendable () -> Bool, _ meanwhile: () -> Void
+  ) async throws -> OperationOutcome {
+    operation.completionQueue = DispatchQueue(label: "resumption")
+    let outcomes = Calls<OperationOutcome>()
+    operation.setCompletion(
+      success: { _, value in outcomes.note(.success(value as? Data)) },
+      failure: { _, error in outcomes.note(.failure(error)) })
+    operation.start()
+    #expect(await until { isSo() })
+    operation.pause()
+    meanwhile()
+    operation.resume()
+    return try await outcomes.first(1)[0]
+  }
+
   /// 416 with the length of what is there: the operation is over, however the body of that answer ends.
   @Test func howAnAnswerEndsThatAllWasThereChangesNothing() async throws {
     let latch = try Latch()
@@ -69,19 +86,13 @@ import Testing
     let session = try Session(SessionConfiguration())
     defer { session.invalidateAndCancel() }
     let operation = HTTPRequestOperation(request: try Request(server.url("/all")), session: session)
-    operation.completionQueue = DispatchQueue(label: "all")
     let steps = Calls<Int64>()
     operation.setDownloadProgress { _, total, _ in steps.note(total) }
-    let outcomes = Calls<OperationOutcome>()
-    operation.setCompletion(
-      success: { _, value in outcomes.note(.success(value as? Data)) },
-      failure: { _, error in outcomes.note(.failure(error)) })
-    operation.start()
-    #expect(await until { steps.all.last == 1000 })
-    operation.pause()
-    latch.release()
-    operation.resume()
-    let outcome = try await outcomes.first(1)[0]
+    let outcome = try await interrupted(operation) {
+      steps.all.last == 1000
+    } _: {
+      latch.release()
+    }
     #expect(outcome.error == nil && operation.responseData == Data(PatternBody.bytes(1000)))
   }
 
@@ -94,21 +105,15 @@ import Testing
     let (chunks, producer) = AsyncStream<[UInt8]>.makeStream()
     let request = try Request(server.url("/echo"), method: .post, body: .sequence(chunks))
     let operation = HTTPRequestOperation(request: request, session: session)
-    operation.completionQueue = DispatchQueue(label: "once")
     let steps = Calls<Int64>()
     operation.setUploadProgress { _, total, _ in steps.note(total) }
-    let outcomes = Calls<OperationOutcome>()
-    operation.setCompletion(
-      success: { _, value in outcomes.note(.success(value as? Data)) },
-      failure: { _, error in outcomes.note(.failure(error)) })
-    operation.start()
     producer.yield(Array("first".utf8))
-    #expect(await until { steps.all.last == 5 })
-    operation.pause()
-    producer.yield(Array("second".utf8))
-    producer.finish()
-    operation.resume()
-    let outcome = try await outcomes.first(1)[0]
+    let outcome = try await interrupted(operation) {
+      steps.all.last == 5
+    } _: {
+      producer.yield(Array("second".utf8))
+      producer.finish()
+    }
     #expect((outcome.error as? SessionError)?.code == .bodyNotReplayable)
     #expect(operation.isFinished && server.recordedRequests.allSatisfy { $0.text != "second" })
   }
@@ -136,17 +141,11 @@ import Testing
     var request = try Request(server.url("/late"), method: .post, body: .sequence(chunks))
     request.expectsContinue = true
     let operation = HTTPRequestOperation(request: request, session: session)
-    operation.completionQueue = DispatchQueue(label: "late")
-    let outcomes = Calls<OperationOutcome>()
-    operation.setCompletion(
-      success: { _, value in outcomes.note(.success(value as? Data)) },
-      failure: { _, error in outcomes.note(.failure(error)) })
-    operation.start()
-    #expect(await until { count.all.count == 1 })
-    operation.pause()
-    latch.release()
-    operation.resume()
-    let outcome = try await outcomes.first(1)[0]
+    let outcome = try await interrupted(operation) {
+      count.all.count == 1
+    } _: {
+      latch.release()
+    }
     #expect(outcome.error == nil && operation.responseData == Data("whole".utf8))
   }
 
@@ -162,20 +161,14 @@ import Testing
     let path = folder.file("body").path
     let request = try Request(server.url("/rest?rest=\(rest.rawValue)"))
     let operation = HTTPRequestOperation(request: request, session: session)
-    operation.completionQueue = DispatchQueue(label: "rest")
     if toFile { operation.output = .file(path: path) }
     let steps = Calls<Int64>()
     operation.setDownloadProgress { _, total, _ in steps.note(total) }
-    let outcomes = Calls<OperationOutcome>()
-    operation.setCompletion(
-      success: { _, value in outcomes.note(.success(value as? Data)) },
-      failure: { _, error in outcomes.note(.failure(error)) })
-    operation.start()
-    #expect(await until { steps.all.last == 100 })
-    operation.pause()
-    latch.release()
-    operation.resume()
-    let outcome = try await outcomes.first(1)[0]
+    let outcome = try await interrupted(operation) {
+      steps.all.last == 100
+    } _: {
+      latch.release()
+    }
     let body = toFile ? try Data(contentsOf: URL(filePath: path)) : operation.responseData ?? Data()
     #expect(PatternBody.matches(body, from: 0))
     if rest == .whole {
