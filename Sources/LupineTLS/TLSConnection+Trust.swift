@@ -42,8 +42,14 @@ extension TLSConnection {
     let sent = unsafe lupine_certificates_count(X509_STORE_CTX_get0_untrusted(store))
     // The leaf, the intermediates, a root. More would only be work for us.
     guard sent <= Verifier.maximumDepth + 2 else {
+      // Whoever goes on in spite of it is told of the leaf what there is to know.
       var report = TrustReport(isVerified: true)
       report.path = .chainTooLong(limit: Int(Verifier.maximumDepth))
+      if let leaf = unsafe X509_STORE_CTX_get0_cert(store) {
+        if let host = options?.serverName { report.host = unsafe Verifier.hostProblem(leaf: leaf, host: host) }
+        if isDeferred { report.chainSent = [unsafe CertificateReader.der(leaf)] }
+      }
+      report.pins = unsafe leafPinProblem(store)
       return report
     }
     return unsafe Verifier.verify(
@@ -54,14 +60,16 @@ extension TLSConnection {
   private func unverifiedReport(_ store: OpaquePointer, wantsChains: Bool) -> TrustReport {
     var report = TrustReport(isVerified: false)
     if wantsChains { report.chainSent = unsafe CertificateReader.der(of: X509_STORE_CTX_get0_untrusted(store)) }
-    guard !context.policy.pins.isEmpty else { return report }
-    guard let leaf = unsafe X509_STORE_CTX_get0_cert(store) else {
-      report.pins = .missing
-      return report
-    }
-    let digest = unsafe CertificateReader.publicKeyDigest(leaf)
-    report.pins = context.policy.pins.contains(digest) ? nil : .pinMismatch(found: [digest])
+    report.pins = unsafe leafPinProblem(store)
     return report
+  }
+
+  /// Of what is sent above it nothing was looked at.
+  private func leafPinProblem(_ store: OpaquePointer) -> TrustProblem? {
+    guard !context.policy.pins.isEmpty else { return nil }
+    guard let leaf = unsafe X509_STORE_CTX_get0_cert(store) else { return .missing }
+    let digest = unsafe CertificateReader.publicKeyDigest(leaf)
+    return context.policy.pins.contains(digest) ? nil : .pinMismatch(found: [digest])
   }
 
   /// Called by OpenSSL with a session to keep.

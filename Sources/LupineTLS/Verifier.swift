@@ -33,7 +33,10 @@ final class Verifier {
     let leaf = unsafe X509_STORE_CTX_get0_cert(store)
     if let leaf = unsafe leaf, let host { report.host = unsafe hostProblem(leaf: leaf, host: host) }
     let built = unsafe X509_STORE_CTX_get0_chain(store)
-    if !pins.isEmpty { report.pins = unsafe pinProblem(chain: built, pins: pins) }
+    if !pins.isEmpty {
+      report.pins = unsafe pinProblem(
+        chain: built, pins: pins, isValid: report.path == nil, isSound: verifier.codes.allSatisfy(lacksTrustAlone))
+    }
     if wantsChains {
       report.chainSent = unsafe CertificateReader.der(of: X509_STORE_CTX_get0_untrusted(store))
       if let leaf = unsafe leaf {
@@ -97,15 +100,41 @@ final class Verifier {
     return .hostMismatch(host: host.host, names: names.prefix(16).map(\.readable))
   }
 
-  static func pinProblem(chain: OpaquePointer?, pins: Set<[UInt8]>) -> TrustProblem? {
+  /// Whether a pin is among the keys that count. The server has proved that it holds the key of the leaf. OpenSSL picks issuers by name and goes on after
+  /// every error, so that of a path that is not valid the keys above count only as far as signatures of authorities lead up to them.
+  ///
+  /// - Parameters:
+  ///   - isValid: the path leads to an anchor.
+  ///   - isSound: nothing is wrong with it but that it does not, and with the time.
+  private static func pinProblem(
+    chain: OpaquePointer?, pins: Set<[UInt8]>, isValid: Bool, isSound: Bool
+  ) -> TrustProblem? {
     var found: [[UInt8]] = []
+    var isProved = true
+    var below: OpaquePointer?
     for index in 0..<max(0, unsafe lupine_certificates_count(chain)) {
       guard let certificate = unsafe lupine_certificates_at(chain, index) else { continue }
+      if let signed = unsafe below, !isValid { isProved = unsafe isProved && isSound && signs(certificate, signed) }
+      unsafe below = certificate
       let digest = unsafe CertificateReader.publicKeyDigest(certificate)
-      if pins.contains(digest) { return nil }
+      if isProved, pins.contains(digest) { return nil }
       found.append(digest)
     }
     return .pinMismatch(found: found)
+  }
+
+  /// Whether a certificate is that of an authority whose key has signed another one.
+  private static func signs(_ authority: OpaquePointer, _ certificate: OpaquePointer) -> Bool {
+    guard unsafe X509_check_ca(authority) > 0, let key = unsafe X509_get0_pubkey(authority) else { return false }
+    return unsafe X509_verify(certificate, key) == 1
+  }
+
+  /// Whether an error says no more than that the path leads to no anchor, or is not of this time.
+  private static func lacksTrustAlone(_ code: Int32) -> Bool {
+    switch problem(for: code) {
+    case .unknownIssuer, .selfSigned, .expired, .notYetValid: true
+    default: false
+    }
   }
 
   static func problem(for code: Int32) -> TrustProblem {

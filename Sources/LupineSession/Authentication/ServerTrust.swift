@@ -5,7 +5,7 @@ internal import LupineTLS
 ///
 /// A value. Checking takes about 100 µs for each certificate and, if the roots come from a file, the time to read it.
 public struct ServerTrust: Sendable {
-  /// DER certificates as they were sent, the server's own first. Empty if there were more than are looked at (12).
+  /// DER certificates as they were sent, the server's own first. That one alone if there were more than are looked at (12).
   public let certificateChain: [[UInt8]]
   /// DER certificates of the path that was built towards a root, as far as it goes; empty if nothing was checked.
   public let builtChain: [[UInt8]]
