@@ -61,10 +61,15 @@ enum PEMReader {
   static func certificates(in text: Data) -> [[UInt8]]? {
     var found: [[UInt8]] = []
     var encoded: [UInt8]?
+    // Editors put a byte order mark first.
+    let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+    let text = text.starts(with: mark) ? text.dropFirst(mark.count) : text
     for line in text.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) {
       let line = String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespaces)
       switch line {
-      case "-----BEGIN CERTIFICATE-----", "-----BEGIN X509 CERTIFICATE-----": encoded = []
+      case "-----BEGIN CERTIFICATE-----", "-----BEGIN X509 CERTIFICATE-----":
+        if encoded != nil { found.append([]) }
+        encoded = []
       case "-----END CERTIFICATE-----", "-----END X509 CERTIFICATE-----":
         if let lines = encoded { found.append(Data(base64Encoded: Data(lines)).map { [UInt8]($0) } ?? []) }
         encoded = nil

@@ -115,12 +115,15 @@ import Testing
     let mixed = try files.add(
       leaf.privateKeyPEM + "comment\r\n" + leaf.chainPEM.replacing("\n", with: "\r\n"), name: "mixed")
     #expect(try SecurityPolicy.certificates(inFile: mixed) == leaf.chainDER)
+    let marked = try files.add("\u{FEFF}" + leaf.chainPEM, name: "marked")
+    #expect(try SecurityPolicy.certificates(inFile: marked) == leaf.chainDER)
     let der = files.directory + "/one.cer"
     try Data(root.rootDER).write(to: URL(filePath: der))
     #expect(try SecurityPolicy.certificates(inFile: der) == [root.rootDER])
     for (name, text) in [
       ("empty", ""), ("key.only", leaf.privateKeyPEM), ("cut", String(leaf.certificatePEM.dropLast(40))),
       ("bent", leaf.certificatePEM.replacing("MII", with: "NII")),
+      ("unended", leaf.certificatePEM.replacing("-----END CERTIFICATE-----\n", with: "") + root.rootPEM),
     ] {
       let path = try files.add(text, name: name)
       let error = #expect(throws: SecurityPolicyError.self) { try SecurityPolicy.certificates(inFile: path) }
