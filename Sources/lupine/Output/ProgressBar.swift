@@ -52,11 +52,12 @@ final class ProgressBar: Sendable {
   static func line(
     done: Int64, total: Int64?, rate: Double, width: Int, style: Style, unit: (Int64) -> String = Units.bytes
   ) -> String {
-    let speed = unit(Int64(rate)) + "/s"
+    let speed = unit(Int64(min(rate, 1e18))) + "/s"
     guard let total, total > 0 else { return "\(unit(done))  \(speed)" }
     let fraction = min(1, max(0, Double(done) / Double(total)))
-    let remaining = rate > 0 ? Int64(Double(total - done) / rate * 1e9) : 0
-    let left = fraction < 1 && rate > 0 ? "  \(Units.nanoseconds(max(0, remaining))) left" : ""
+    // A server may announce what takes centuries, which is more than a number of nanoseconds holds.
+    let remaining = rate > 0 ? max(0, Double(total - done) / rate * 1e9) : .infinity
+    let left = fraction < 1 && remaining < 1e17 ? "  \(Units.nanoseconds(Int64(remaining))) left" : ""
     let text = "\(Units.right("\(Int(fraction * 100))", 3))%  \(unit(done)) of \(unit(total))  \(speed)\(left)"
     let room = min(40, width - text.count - 4)
     guard room >= 8 else { return text }
