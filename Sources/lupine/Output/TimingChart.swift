@@ -41,21 +41,9 @@ struct TimingChart {
 
   /// The phases of an exchange that happened, on the axis of the whole task.
   static func rows(_ metrics: TransactionMetrics, origin: Int64) -> [Row] {
-    func row(_ name: String, _ start: Int64?, _ end: Int64?) -> Row? {
-      guard let start, let end, end >= start else { return nil }
-      return Row(name: name, start: start - origin, end: end - origin)
+    metrics.phases.filter { $0.name != "total" }.map {
+      Row(name: $0.name, start: $0.start - origin, end: $0.end - origin)
     }
-    let begun = metrics.resolveStart ?? metrics.connectStart ?? metrics.requestStart
-    return [
-      row("wait", metrics.fetchStart, begun),
-      row("resolve", metrics.resolveStart, metrics.resolveEnd),
-      row("connect", metrics.connectStart, metrics.connectEnd),
-      row("proxy", metrics.proxyStart, metrics.proxyEnd),
-      row("tls", metrics.secureConnectionStart, metrics.secureConnectionEnd),
-      row("send", metrics.requestStart, metrics.requestEnd),
-      row("firstByte", metrics.requestEnd, metrics.responseStart),
-      row("receive", metrics.responseStart, metrics.responseEnd),
-    ].compactMap { $0 }
   }
 
   private func line(_ row: Row, total: Int64) -> String {

@@ -107,6 +107,22 @@ import Testing
     #expect(ProgressBar.line(done: 2048, total: nil, rate: 1024, width: 80, style: .plain) == "2.00 KiB  1.00 KiB/s")
   }
 
+  /// More time than a number of nanoseconds holds: what a server announces is no more than its word.
+  @Test(arguments: [0, 1e-9, 1, 1e300]) func progressOfWhatTakesCenturies(_ rate: Double) {
+    let line = ProgressBar.line(done: 1, total: .max, rate: rate, width: 80, style: .plain)
+    #expect(line.contains("  0%  1 B of ") && line.contains("left") == (rate == 1e300))
+  }
+
+  /// The phase that failed is the one to look at.
+  @Test func waterfallShowsWhatDidNotComeToItsEnd() {
+    var times = TransactionMetrics.Times()
+    times.fetchStart = 1_000
+    times.connectStart = 2_000
+    times.responseEnd = 9_000
+    let rows = TimingChart.rows(TransactionMetrics(method: "GET", times: times), origin: 1_000)
+    #expect(rows.map(\.name) == ["wait", "connect"] && rows.last?.end == 8_000)
+  }
+
   @Test func waterfallPlacesPhasesOnOneAxis() {
     var times = TransactionMetrics.Times()
     times.fetchStart = 1_000
