@@ -34,11 +34,7 @@ struct Download {
     case .complete:
       guard let partial else { break }
       try partial.file.goOn()
-      do {
-        for try await _ in answer.body.chunks {}
-      } catch let error as SessionError where error.code != .cancelled {
-        // How an answer ends that says so changes nothing.
-      }
+      try await answer.body.drain()
       return try finish(answer, partial.file, path ?? nameOfURL, note: "was complete already")
     case .append(_, let total):
       guard let partial else { break }

@@ -21,7 +21,9 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
   init(_ error: SessionError) {
     self =
       switch error.code {
-      case .badURL, .badRequest, .badProxy: .misuse
+      case .badURL where !error.hasSentRequest, .badRequest where !error.hasSentRequest,
+        .badProxy where !error.hasSentRequest, .cannotAuthenticate where !error.hasSentRequest:
+        .misuse
       case .cannotFindHost, .cannotConnect, .notConnected, .proxyFailed, .proxyRefused, .proxyAuthenticationRequired:
         .cannotConnect
       case .secureConnectionFailed, .serverCertificateUntrusted: .tls
@@ -30,7 +32,6 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
       case .connectionLost, .truncatedResponse, .badResponse, .cannotDecodeContent, .tooManyRedirects, .redirectRefused:
         .protocolError
       case .timedOut: .timeout
-      case .cannotAuthenticate where !error.hasSentRequest: .misuse
       default: .failure
       }
   }

@@ -72,8 +72,10 @@ import Testing
     defer { server.shutdown() }
     let folder = try Folder()
     try Data(PatternBody.bytes(4_000)).write(to: folder.url("f"))
-    let outcome = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
-    #expect(outcome.status == 0 && outcome.error.contains("complete already"))
+    for options in [["-dc"], ["--fail", "-dc"]] {
+      let outcome = try await Tool.run(options + ["-o", "f", server.url("/f")], in: folder)
+      #expect(outcome.status == 0 && outcome.error.contains("complete already"))
+    }
     #expect(try folder.bytes("f") == PatternBody.bytes(4_000) && !folder.exists("f.part"))
   }
 

@@ -1,4 +1,5 @@
 import Foundation
+import LupineSession
 import LupineTesting
 import Testing
 
@@ -85,6 +86,20 @@ import Testing
     #expect(failed.status == 22 && failed.text == "" && failed.error.contains("404"))
     let shown = try await Tool.run([url])
     #expect(shown.status == 0 && shown.text == "gone")
+    // How the body of a failure ends changes nothing.
+    let script = ScriptBytes("HTTP/1.1 502 Bad\r\nContent-Length: 10\r\n\r\nhalf")
+    let broken = try ScriptedServer([[.readHead, .sendAndFinish(script), .waitForClose]])
+    defer { broken.shutdown() }
+    let cut = try await Tool.run(["http://127.0.0.1:\(broken.port)/", "--fail"])
+    #expect(cut.status == 22 && cut.error.contains("502"))
+  }
+
+  /// 2 says that nothing was sent.
+  @Test(arguments: [SessionError.Code.badURL, .badRequest, .badProxy]) func misuseSendsNothing(
+    _ code: SessionError.Code
+  ) {
+    #expect(ExitStatus(SessionError(code, phase: .prepare, message: "")) == .misuse)
+    #expect(ExitStatus(SessionError(code, phase: .prepare, message: "", requestBytesSent: true)) == .failure)
   }
 
   @Test func unwritableFileIsOne() async throws {
