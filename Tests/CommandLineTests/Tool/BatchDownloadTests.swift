@@ -1,4 +1,5 @@
 import Foundation
+import LupineBase
 import LupineRules
 import LupineTesting
 import Synchronization
@@ -49,7 +50,7 @@ import Testing
 
 /// True once.
 final class LockedFlag: Sendable {
-  private let isSet = Mutex(true)
+  private let isSet = LockedStorage(true)
 
   func take() -> Bool {
     isSet.withLock { isSet in

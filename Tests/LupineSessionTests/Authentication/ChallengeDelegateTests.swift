@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPTypes
+import LupineBase
 import LupineSession
 import LupineTesting
 import Synchronization
@@ -13,13 +14,13 @@ private final class ChallengeDelegate: SessionTaskDelegate {
     var drops = false
   }
 
-  private let state: Mutex<State>
+  private let state: LockedStorage<State>
   let handledCallbacks: CallbackSet = [.taskChallenge, .needNewBodyStream]
   private let body: BodyStream?
   private let drops: Bool
 
   init(_ answers: [ChallengeDisposition], body: BodyStream? = nil, drops: Bool = false) {
-    state = Mutex(State(answers: answers))
+    state = LockedStorage(State(answers: answers))
     self.body = body
     self.drops = drops
   }

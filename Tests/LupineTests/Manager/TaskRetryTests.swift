@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import LupineBase
 import LupineTesting
 import Synchronization
 import Testing
