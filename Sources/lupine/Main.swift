@@ -20,6 +20,7 @@ struct LupineCommand: AsyncParsableCommand {
 @main
 enum Main {
   static func main() async {
+    System.ignoreBrokenPipes()
     let status: ExitStatus
     do throws(CommandFailure) {
       status = await run(try System.arguments())
@@ -75,6 +76,7 @@ enum Main {
       let advice = error.advice.isEmpty ? "" : "\n        \(error.advice)"
       System.tell("lupine: \(TerminalText.escaped(error.forTool.description))\(advice)\n")
       return ExitStatus(error)
+    case let failure as System.Failure where failure.isReaderGone: return .failure
     case let failure as System.Failure:
       System.tell("lupine: \(TerminalText.escaped(failure.description))\n")
       return .failure

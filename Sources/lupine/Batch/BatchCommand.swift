@@ -58,8 +58,8 @@ struct BatchRun: Sendable {
   private let concurrency: Int
   private let lines: LineReader
   private let sessions: BatchSessions
-  /// Held while a line is written, so that lines never mix.
-  private let output = Locked(())
+  /// Held while a line is written, so that lines never mix. Why no more can be written, once that is so: half a line may be there.
+  private let output = Locked<System.Failure?>(nil)
 
   init(concurrency: Int, archive: ArchiveFile? = nil) {
     self.concurrency = concurrency
@@ -68,22 +68,41 @@ struct BatchRun: Sendable {
   }
 
   func run() async throws {
+    do {
+      try await work()
+    } catch {
+      // What the servers have set so far is kept too.
+      await sessions.flushCaches()
+      try? sessions.saveCookies()
+      throw error
+    }
+    await sessions.flushCaches()
+    try sessions.saveCookies()
+  }
+
+  /// Ends with the lines, or with the first failure of a stream: nothing is begun then, and nothing waited for, whose result nobody could be told.
+  private func work() async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for _ in 0..<concurrency {
         group.addTask {
           while let line = try await lines.next() { try write(await result(of: line)) }
         }
       }
-      try await group.waitForAll()
+      defer { lines.stop() }
+      while try await group.next() != nil {}
     }
-    await sessions.flushCaches()
-    try sessions.saveCookies()
   }
 
   private func write(_ result: BatchResult) throws(System.Failure) {
     let line = JSONWriter.line(result.json) + [UInt8(ascii: "\n")]
-    try output.withLock { _ throws(System.Failure) in
-      try System.write(line, to: System.Stream.output.rawValue, name: "standard output")
+    try output.withLock { failure throws(System.Failure) in
+      if let failure { throw failure }
+      do throws(System.Failure) {
+        try System.write(line, to: System.Stream.output.rawValue, name: "standard output")
+      } catch {
+        failure = error
+        throw error
+      }
     }
   }
 

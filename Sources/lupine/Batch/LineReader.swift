@@ -19,6 +19,8 @@ final class LineReader: Sendable {
     var isAtEnd = false
   }
 
+  private typealias Waiter = CheckedContinuation<Line?, any Error>
+
   private static let blockSize = 64 * 1024
 
   private let descriptor: Int32
@@ -26,22 +28,43 @@ final class LineReader: Sendable {
   private let queue = DispatchQueue(label: "lupine.lines")
   /// Touched on the queue only, one call at a time.
   private let state = Locked(State())
+  /// Who waits for a line, the first to ask first; nil when nobody is to have another one.
+  private let waiters = Locked<[Waiter]?>([])
 
   init(_ descriptor: Int32, limit: Int = 64 << 20) {
     self.descriptor = descriptor
     self.limit = limit
   }
 
-  /// The next line that is not empty; nil at the end. May be called by many at once.
+  /// The next line that is not empty; nil at the end, and after `stop`. May be called by many at once.
   func next() async throws -> Line? {
-    try await withCheckedThrowingContinuation { continuation in
-      queue.async {
-        continuation.resume(
-          with: Result { () throws(System.Failure) in
-            try self.state.withLock { state throws(System.Failure) in try self.read(&state) }
-          })
+    try await withCheckedThrowingContinuation { (waiter: Waiter) in
+      let waits = waiters.withLock { waiters in
+        waiters?.append(waiter)
+        return waiters != nil
       }
+      guard waits else { return waiter.resume(returning: nil) }
+      queue.async { self.serve() }
     }
+  }
+
+  /// Ends the lines here, also for those who wait for one that may never come.
+  func stop() {
+    let waiting = waiters.withLock { waiters in
+      defer { waiters = nil }
+      return waiters ?? []
+    }
+    for waiter in waiting { waiter.resume(returning: nil) }
+  }
+
+  /// Reads one line, for who has waited longest.
+  private func serve() {
+    guard waiters.withLock({ $0 != nil }) else { return }
+    let line = Result { () throws(System.Failure) in
+      try state.withLock { state throws(System.Failure) in try read(&state) }
+    }
+    let waiter = waiters.withLock { $0?.removeFirst() }
+    waiter?.resume(with: line.mapError { $0 })
   }
 
   private func read(_ state: inout State) throws(System.Failure) -> Line? {

@@ -20,6 +20,9 @@ enum System {
     var operation: String
     var code: Int32
 
+    /// Whoever read what was written has gone, as `head` does when it has its lines.
+    var isReaderGone: Bool { code == EPIPE }
+
     var description: String {
       let reason = unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"
       return "\(operation): \(reason)"
@@ -27,6 +30,21 @@ enum System {
   }
 
   // MARK: Writing
+
+  /// Makes the end of a reader the failure of a write, which ends a command in good order, and not of the process, which would lose what is kept
+  /// for the next one.
+  static func ignoreBrokenPipes() {
+    signal(SIGPIPE, SIG_IGN)
+  }
+
+  /// After a call that failed: whether it is to be made again, because a signal came in between, or because a descriptor that blocks nobody, as those
+  /// that a parent shares with its event loop, has become ready.
+  private static func canRepeat(_ descriptor: Int32, _ event: Int32) -> Bool {
+    if errno == EINTR { return true }
+    guard errno == EAGAIN else { return false }
+    var entry = pollfd(fd: descriptor, events: Int16(event), revents: 0)
+    return unsafe poll(&entry, 1, -1) >= 0 || errno == EINTR
+  }
 
   /// Writes everything, however long it takes.
   static func write(_ bytes: [UInt8], to descriptor: Int32, name: String) throws(Failure) {
@@ -36,7 +54,7 @@ enum System {
         unsafe Glibc.write(descriptor, buffer.baseAddress.map { unsafe $0 + offset }, buffer.count - offset)
       }
       if count < 0 {
-        if errno == EINTR { continue }
+        if canRepeat(descriptor, POLLOUT) { continue }
         throw Failure(operation: "cannot write to \(name)", code: errno)
       }
       offset += count
@@ -63,7 +81,7 @@ enum System {
         initialized = max(0, count)
       }
       if count >= 0 { return bytes }
-      if errno != EINTR { throw Failure(operation: "cannot read \(name)", code: errno) }
+      if !canRepeat(descriptor, POLLIN) { throw Failure(operation: "cannot read \(name)", code: errno) }
     }
   }
 
