@@ -156,6 +156,29 @@ import Testing
     }
   }
 
+  /// Of what a proxy forwards, the proxy's TLS says where it ends: what is accepted of it is the proxy's own setting, where it has one.
+  @Test(arguments: [false, true]) func forwardedBodiesNeedTheProxysCloseNotify(_ allowsTruncation: Bool) async throws {
+    let body: ScriptBytes = "HTTP/1.1 200 OK\r\n\r\nhello"
+    let server = try ScriptedServer(
+      [[.readHead, .sendAndFinishWithoutNotify(body), .waitForClose]], tls: try TestIdentity.server())
+    defer { server.shutdown() }
+    var proxy = try Proxy("https://localhost:\(server.port)")
+    proxy.tls = TLSConfiguration()
+    proxy.tls?.roots = .certificates([try TestIdentity.authority.get().rootDER])
+    proxy.tls?.allowsTruncation = allowsTruncation
+    let chosen = proxy
+    try await withSession(ports: [server.port]) {
+      $0.proxy = .proxy(chosen)
+      $0.tls.allowsTruncation = !allowsTruncation
+    } _: { session in
+      if allowsTruncation {
+        try await session.expect("hello", from: "http://a.example/")
+      } else {
+        try await expectFailure(.truncatedResponse) { try await session.text("http://a.example/") }
+      }
+    }
+  }
+
   /// A body with a length is complete when its bytes are there, however the connection ends after it.
   @Test func completeBodyNeedsNoCloseNotify() async throws {
     try await withScript([[.readHead, .sendAndFinishWithoutNotify(reply("hello")), .waitForClose]], isSecure: true) {

@@ -24,6 +24,28 @@ import Testing
     #expect(resumed == [false, allowsResumption, allowsResumption, allowsResumption])
   }
 
+  /// What is said of the proxy's TLS counts there, whatever the session says of its own.
+  @Test(arguments: [true, false]) func proxiesAreResumedWhenAllowed(_ allowsResumption: Bool) async throws {
+    let server = try ScriptedServer(
+      [[.readHead, .send(reply("hi", "Connection: close\r\n")), .waitForClose]], surplus: .repeatLast,
+      tls: try TestIdentity.server())
+    defer { server.shutdown() }
+    var proxy = try Proxy("https://localhost:\(server.port)")
+    proxy.tls = TLSConfiguration()
+    proxy.tls?.roots = .certificates([try TestIdentity.authority.get().rootDER])
+    proxy.tls?.allowsResumption = allowsResumption
+    let chosen = proxy
+    try await withSession(ports: [server.port]) {
+      $0.proxy = .proxy(chosen)
+      $0.tls.allowsResumption = !allowsResumption
+    } _: { session in
+      for _ in 0..<3 { try await session.expect("hi", from: "http://a.example/") }
+    }
+    server.shutdown()
+    #expect(server.tlsSummaries.mapValues(\.resumed) == [1: false, 2: allowsResumption, 3: allowsResumption])
+    #expect(server.problems == [])
+  }
+
   enum HangUp: CaseIterable { case finish, reset, silence }
 
   /// A session of TLS 1.2 serves again and again: one that the server, or something before it, cannot bear would fail every connection.

@@ -125,9 +125,21 @@ extension Connection {
         peerClosed(cleanly: true)
       }
     } catch {
-      _ = flushTLS()
+      sendAlert()
       tlsFailed(error)
     }
+  }
+
+  /// Sends what TLS says to the peer about its own failure. During the handshake that may find nobody any more, and is no other reason then: what
+  /// was wrong with the peer is what the user has to know.
+  func sendAlert() {
+    guard state == .handshaking else {
+      _ = flushTLS()
+      return
+    }
+    if let outerTLS, let tls { _ = Self.wrap(tls, in: outerTLS) }
+    guard let socket, let layer = outerTLS ?? tls, layer.hasOutput else { return }
+    _ = try? Self.send(outputOf: layer, to: socket)
   }
 
   private func tlsFailed(_ error: TLSError) {
@@ -265,7 +277,7 @@ extension Connection {
           fail(.closedBeforeResponse, .receive)
           return
         }
-        guard cleanly || pool.configuration.allowsTLSTruncation else {
+        guard cleanly || allowsTruncation else {
           fail(.tls(.truncated), .receive)
           return
         }
@@ -277,6 +289,14 @@ extension Connection {
         fail(.wire(error), .receive)
       }
     }
+  }
+
+  /// Whether a body may end with a close that TLS did not announce; where there is the proxy's TLS alone, that is for its route to say.
+  private var allowsTruncation: Bool {
+    guard key.identity.tls == nil, case .proxy(let route) = key.identity.route else {
+      return pool.configuration.allowsTLSTruncation
+    }
+    return route.allowsTLSTruncation
   }
 
   /// Whether an idle connection may take a request: nobody has heard from it. If the loop has polled since it became idle, it has been

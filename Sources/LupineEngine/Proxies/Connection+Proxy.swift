@@ -43,7 +43,7 @@ extension Connection {
       }
     } catch {
       guard state != .closed else { return }
-      _ = flushTLS()
+      sendAlert()
       outerFailed(error)
     }
   }
@@ -68,7 +68,7 @@ extension Connection {
     return sendCiphertext(of: outer)
   }
 
-  private static func wrap(_ inner: TLSConnection, in outer: TLSConnection) -> TLSError? {
+  static func wrap(_ inner: TLSConnection, in outer: TLSConnection) -> TLSError? {
     guard inner.hasOutput else { return nil }
     var failure: TLSError?
     inner.drainOutput { bytes in

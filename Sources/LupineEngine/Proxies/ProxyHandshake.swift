@@ -164,7 +164,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
       do throws(TLSError) {
         let tls = try self.core.proxyTLSConnection(
           try result.get(), serverName: serverName, port: port, trustDomain: connection.key.identity.trustDomain,
-          resumes: connection.pool.configuration.resumesTLS)
+          resumes: self.route.resumesTLS)
         self.tls = tls
         self.isSecuring = true
         _ = try tls.handshake()

@@ -21,6 +21,10 @@ package struct ProxyRoute: Hashable, Sendable {
   package var credentials: ProxyCredentials?
   /// How the proxy itself is trusted; for `https` alone.
   package var tls: TLSPolicy?
+  /// Keep sessions of the proxy's TLS, and resume them.
+  package var resumesTLS = true
+  /// Accept that what the proxy forwards ends, without a length, with a TCP close that its TLS did not announce.
+  package var allowsTLSTruncation = false
   /// Through CONNECT or SOCKS; else requests go to the proxy in absolute form (RFC 9112 3.2.2), and its connections serve all origins.
   package var tunnels: Bool
   /// Sent with CONNECT besides `Host` and `Proxy-Authorization`.

@@ -78,7 +78,12 @@ final class ProxySelector: Sendable {
   private static func ways(_ proxy: Proxy, _ session: SessionConfiguration) throws(SessionError) -> Ways {
     let server = proxy.server
     var route = ProxyRoute(kind: server.kind, endpoint: server.endpoint, tunnels: true)
-    if server.kind == .https { route.tls = try policy(proxy, session) }
+    if server.kind == .https {
+      let tls = proxy.tls ?? session.tls.forProxies
+      route.tls = try tls.policy()
+      route.resumesTLS = tls.allowsResumption
+      route.allowsTLSTruncation = tls.allowsTruncation
+    }
     route.credentials = try credentials(proxy, session)
     var forward: ProxyRoute?
     if !server.kind.isSOCKS {
@@ -89,10 +94,6 @@ final class ProxySelector: Sendable {
       route.connectFields = proxy.connectFields.map { ProxyRoute.Field(name: $0.name.rawName, value: $0.value) }
     }
     return Ways(tunnel: route, forward: forward)
-  }
-
-  private static func policy(_ proxy: Proxy, _ session: SessionConfiguration) throws(SessionError) -> TLSPolicy {
-    try (proxy.tls ?? session.tls.forProxies).policy()
   }
 
   private static func credentials(

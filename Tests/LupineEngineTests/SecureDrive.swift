@@ -1,0 +1,77 @@
+import LupineBase
+import LupineEngine
+import LupineIO
+import LupineSimulation
+import LupineTLS
+import LupineTesting
+import LupineWire
+import Testing
+
+/// A driven engine and a server with TLS.
+final class SecureDrive {
+  private static let second: Int64 = 1_000_000_000
+
+  let drive: Drive
+  let server: TLSConnection
+  private(set) var request: [UInt8] = []
+
+  /// Starts a GET for a server whose certificate is trusted or not.
+  init(isTrusted: Bool, _ deadlines: Deadlines = Deadlines()) throws {
+    let authority = try CertificateAuthority()
+    let leaf = try authority.issue()
+    var policy = TLSPolicy()
+    policy.roots = .certificates([isTrusted ? authority.rootDER : try CertificateAuthority().rootDER])
+    let identity = TLSIdentity(.der(chain: leaf.chainDER, privateKey: leaf.privateKeyDER))
+    server = try TLSConnection(
+      server: try TLSContext(server: identity, policy: policy, clientAuthentication: .none))
+    drive = try Drive()
+    let plain = try LupineEngineTests.request(host: "h", port: 443)
+    drive.start(
+      TransferRequest(
+        key: PoolKey(ConnectionIdentity(host: "h", serverName: "localhost", port: 443, tls: policy)), method: "GET",
+        head: plain.head, context: RequestContext(), deadlines: deadlines))
+  }
+
+  /// Both have shaken hands; the request has arrived, and what the server says next is held back.
+  convenience init(_ change: (inout Deadlines) -> Void) throws {
+    var deadlines = Deadlines()
+    change(&deadlines)
+    try self.init(isTrusted: true, deadlines)
+    try exchange { !request.isEmpty }
+    #expect(String(decoding: request, as: UTF8.self).hasPrefix("GET / HTTP/1.1\r\n"), "\(drive.outcomes)")
+  }
+
+  /// Carries to and fro what both say, until something is so. The policy is read on a file thread, which takes its time.
+  func exchange(until isDone: () -> Bool) throws {
+    let end = EventLoop.monotonicNow().advanced(byNanoseconds: 30 * Self.second)
+    while drive.outcomes.isEmpty, EventLoop.monotonicNow() < end {
+      drive.settle()
+      if isDone() { break }
+      deliver(takeOutput()[...])
+      let bytes = drive.receive(0)
+      _ = try server.receive(bytes.span) { plaintext in request += [UInt8](plaintext) }
+      if isDone() { break }
+    }
+  }
+
+  /// The ciphertext that the server has to send.
+  func takeOutput() -> [UInt8] {
+    var output: [UInt8] = []
+    server.drainOutput { bytes in
+      output += [UInt8](bytes)
+      return bytes.count
+    }
+    return output
+  }
+
+  func deliver(_ bytes: ArraySlice<UInt8>) {
+    guard !bytes.isEmpty else { return }
+    let bytes = Array(bytes)
+    #expect(drive.servers[0].send(bytes.span) == bytes.count)
+  }
+
+  func pass(_ nanoseconds: Int64) {
+    drive.engine.world.now = drive.engine.world.now.advanced(byNanoseconds: nanoseconds)
+    drive.settle()
+  }
+}
