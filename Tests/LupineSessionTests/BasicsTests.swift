@@ -248,4 +248,14 @@ import Testing
     let error = #expect(throws: SessionError.self) { try Session(configuration) }
     #expect(error?.code == .badRequest)
   }
+
+  /// Which of two a dictionary shows last is nobody's choice.
+  @Test func overridesOfOneHostAreAlike() throws {
+    var configuration = SessionConfiguration()
+    configuration.nameOverrides = ["a.example:80": "127.0.0.1:80", "A.example:80": "127.0.0.2:80"]
+    let error = #expect(throws: SessionError.self) { try Session(configuration) }
+    #expect(error?.code == .badRequest)
+    configuration.nameOverrides = ["a.example:80": "127.0.0.1:80", "A.example:80": "127.0.0.1:80"]
+    _ = try Session(configuration)
+  }
 }

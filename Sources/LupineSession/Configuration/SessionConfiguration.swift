@@ -133,8 +133,8 @@ public struct SessionConfiguration: Sendable {
   /// Trust, versions and client identity of TLS connections.
   public var tls = TLSConfiguration()
   /// Addresses to use instead of resolving, as `curl --resolve`: from "host:port" to "address:port" (IPv6 in brackets). Hosts may be spelt in every way that
-  /// a URL may, both ports are needed, and a session is not made (`.badRequest`) with what cannot be read. The URL's host still decides `Host`, SNI and the
-  /// certificate check. Default none.
+  /// a URL may, both ports are needed, and a session is not made (`.badRequest`) with what cannot be read, or with two addresses for one host that is spelt
+  /// in two ways. The URL's host still decides `Host`, SNI and the certificate check. Default none.
   public var nameOverrides: [String: String] = [:]
   /// Which requests go through which proxy. Default what the environment says; a request may say otherwise. Without effect with
   /// `unixSocketPath`.

@@ -152,7 +152,12 @@ final class EngineTransport: Transport {
           .badRequest, phase: .prepare,
           message: "the override for \(name) is no \"address:port\" (IPv6 in brackets): \(text)")
       }
-      read["\(endpoint.host.bracketed):\(endpoint.port)"] = address
+      let old = read.updateValue(address, forKey: "\(endpoint.host.bracketed):\(endpoint.port)")
+      guard old == nil || old == address else {
+        throw SessionError(
+          .badRequest, phase: .prepare,
+          message: "two overrides that differ are for one host: \(name) is spelt in another way as well")
+      }
     }
     return read
   }
