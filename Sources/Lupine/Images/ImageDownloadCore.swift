@@ -78,6 +78,8 @@ final class ImageDownloadCore: Sendable {
   private struct State {
     var machine: ImageDownloadMachine<Handler>
     var tasks: [UInt64: DataTask] = [:]
+    /// The delegates of these, which the tasks themselves let go of at their end.
+    var delegates: [UInt64: ManagedTask] = [:]
     var lastNumber: UInt64 = 0
     var cache: (any ImageRequestCache)?
   }
@@ -159,6 +161,7 @@ final class ImageDownloadCore: Sendable {
         return (ImageDownloadReceipt(receiptID: receiptID, task: shared, download: other, number: number), false)
       }
       state.tasks[number] = task
+      state.delegates[number] = task.delegate as? ManagedTask
       return (receipt, state.machine.add(number, key: key, receipt: number, handler: handler))
     }
     if begins {
@@ -204,10 +207,13 @@ final class ImageDownloadCore: Sendable {
     let (isWanted, cache) = state.withLock { ($0.machine.isWanted(number), $0.cache) }
     // Kept before the download is over, so that nobody asks again in between. What was cancelled is not kept.
     if let image, isWanted, let response { keep(image, of: response, number, cache) }
-    let (handlers, next) = state.withLock { state in
+    // The delegate goes outside the lock: what it holds may be somebody else's.
+    let (handlers, next, _) = state.withLock { state in
       state.tasks[number] = nil
       let ending = state.machine.finish(number)
-      return (ending.handlers, ending.next.flatMap { state.tasks[$0] })
+      return (
+        ending.handlers, ending.next.flatMap { state.tasks[$0] }, state.delegates.removeValue(forKey: number)
+      )
     }
     for handler in handlers {
       handler.deliver(
@@ -220,11 +226,13 @@ final class ImageDownloadCore: Sendable {
   private func keep(
     _ image: EncodedImage, of response: Response, _ number: UInt64, _ cache: (any ImageRequestCache)?
   ) {
-    guard let cache, let task = state.withLock({ $0.tasks[number] }) else { return }
+    let (found, delegate) = state.withLock { ($0.tasks[number], $0.delegates[number]) }
+    guard let cache, let task = found else { return }
     let request = task.originalRequest
     // Interceptors may have said who asks; redirects may have led to where nobody is told.
     let current = task.currentRequest
-    guard !isPersonal(request), !isPersonal(current),
+    let adapted = delegate?.attempts.withLock { $0.sent } ?? request
+    guard !isPersonal(request), !isPersonal(adapted), !isPersonal(current),
       !response.redirects.contains(where: { transport.namesUser($0.requestHead, of: current) }),
       cache.shouldCache(image, for: request, additionalIdentifier: nil)
     else { return }
@@ -249,9 +257,12 @@ final class ImageDownloadCore: Sendable {
 
   /// Fails what is under way and frees the session.
   func close() {
-    let (handlers, tasks) = state.withLock { state in
-      defer { state.tasks = [:] }
-      return (state.machine.close(), Array(state.tasks.values))
+    let (handlers, tasks, _) = state.withLock { state in
+      defer {
+        state.tasks = [:]
+        state.delegates = [:]
+      }
+      return (state.machine.close(), Array(state.tasks.values), state.delegates)
     }
     for handler in handlers { handler.deliver(.failure(Self.cancellation(handler.request))) }
     for task in tasks { task.cancel() }

@@ -69,15 +69,17 @@ import Testing
     #expect(server.requestCount == (field == "X-Plain" ? 1 : 3))
   }
 
-  /// What an interceptor marks, and a redirect leaves behind, is the user's all the same; so is a `Cookie` that no jar has sent.
-  @Test(arguments: ["X-Api-Key", "Cookie"]) func whatInterceptorsMarkIsNotKept(_ field: String) async throws {
+  /// What an interceptor marks, and a redirect leaves behind, is the user's all the same; so is a `Cookie` that no jar has sent, also where
+  /// there is a jar.
+  @Test(arguments: [("X-Api-Key", false), ("Cookie", false), ("Cookie", true)])
+  func whatInterceptorsMarkIsNotKept(_ field: String, hasJar: Bool) async throws {
     let other = try LoopbackServer(routes: routes(""))
     defer { other.shutdown() }
     let server = try LoopbackServer(routes: routes(other.url("/public")))
     defer { server.shutdown() }
     let name = try #require(HTTPField.Name(field))
     var configuration = SessionConfiguration.ephemeral
-    configuration.cookieStorage = nil
+    if !hasJar { configuration.cookieStorage = nil }
     let manager = try SessionManager(configuration: configuration)
     manager.completionQueue = DispatchQueue(label: "responses")
     manager.interceptors = [
