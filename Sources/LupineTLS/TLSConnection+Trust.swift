@@ -50,6 +50,8 @@ extension TLSConnection {
         if isDeferred { report.chainSent = [unsafe CertificateReader.der(leaf)] }
       }
       report.pins = unsafe leafPinProblem(store)
+      // What could not be read of the leaf is no failure of the handshake, which goes on if somebody wants it to.
+      OpenSSLError.clear()
       return report
     }
     return unsafe Verifier.verify(

@@ -105,7 +105,7 @@ final class Verifier {
   ///
   /// - Parameters:
   ///   - isValid: the path leads to an anchor.
-  ///   - isSound: nothing is wrong with it but that it does not, and with the time.
+  ///   - isSound: nothing is wrong with it but that it does not, with the time, and that nobody knows whether it was revoked.
   private static func pinProblem(
     chain: OpaquePointer?, pins: Set<[UInt8]>, isValid: Bool, isSound: Bool
   ) -> TrustProblem? {
@@ -129,10 +129,10 @@ final class Verifier {
     return unsafe X509_verify(certificate, key) == 1
   }
 
-  /// Whether an error says no more than that the path leads to no anchor, or is not of this time.
+  /// Whether an error says no more than that the path leads to no anchor, is not of this time, or has no list that tells whether it was revoked.
   private static func lacksTrustAlone(_ code: Int32) -> Bool {
     switch problem(for: code) {
-    case .unknownIssuer, .selfSigned, .expired, .notYetValid: true
+    case .unknownIssuer, .selfSigned, .expired, .notYetValid, .revocationUnknown: true
     default: false
     }
   }

@@ -1,16 +1,19 @@
 import LupineTLS
-import LupineTesting
 import Testing
+
+@testable import LupineTesting
 
 @Suite("Pins where somebody else decides about trust: the path may be invalid, and yet no other key takes their place")
 struct PinnedPathTests {
   /// What is reported of a server to whoever decides.
   private func report(
-    _ leaf: MintedCertificate, roots: [[UInt8]], pin: CertificateAuthority, host: String = "localhost"
+    _ leaf: MintedCertificate, roots: [[UInt8]], pin: CertificateAuthority, host: String = "localhost",
+    lists: String? = nil
   ) throws -> TrustReport {
     var policy = TLSPolicy.trusting()
     policy.roots = .certificates(roots)
     policy.pins = [try pin.identity.publicKeySHA256()]
+    policy.revocationListPath = lists
     let pair = try makePair(client: policy, server: serverContext(leaf, .tls13), host: host, feeding: .whole) {
       $0.trustEvaluation = .deferred
     }
@@ -50,7 +53,21 @@ struct PinnedPathTests {
     #expect(other.path != nil && other.pins != nil)
   }
 
-  @Test("Of a server that sends too much its own certificate is looked at")
+  @Test("That nobody knows whether a path was revoked takes no pin away from it", arguments: [false, true])
+  func withoutLists(isPinned: Bool) throws {
+    let mint = Mint.shared
+    let files = try mint.root.writeRoot()
+    defer { files.remove() }
+    let lists = try files.add(mint.root.revocationListPEM(revoking: []), name: "lists.pem")
+    let pin = isPinned ? mint.middle : mint.otherRoot
+    let found = try report(mint.leaf, roots: [mint.root.rootDER], pin: pin, host: "a.test", lists: lists)
+    #expect(found.path == .revocationUnknown && (found.pins == nil) == isPinned)
+    // Somebody of that name, without its key, is who he was.
+    let impostor = try report(forged(mint.root, "Root"), roots: [mint.root.rootDER], pin: mint.root, lists: lists)
+    #expect(impostor.path != nil && impostor.pins != nil)
+  }
+
+  @Test("Of a server that sends too much its own certificate is looked at, or what can be read of it")
   func tooMany() throws {
     var leaf = Mint.shared.leaf
     leaf.intermediatesDER += Array(repeating: Mint.shared.otherRoot.certificateDER, count: 20)
@@ -60,5 +77,14 @@ struct PinnedPathTests {
     #expect(found.chainSent == [leaf.certificateDER])
     #expect(try report(leaf, roots: roots, pin: Mint.shared.middle).pins != nil)
     #expect(try report(leaf, roots: roots, pin: Mint.shared.middle).host == nil)
+    // A name that is longer than all names: to ask who is to decide, that is no obstacle.
+    var bytes = leaf.certificateDER
+    let name = Array("localhost".utf8)
+    let place = try #require(bytes.indices.first { bytes[$0...].starts(with: [0x82, UInt8(name.count)] + name) })
+    bytes[place + 1] = 0x7F
+    let unreadable = MintedCertificate(
+      certificateDER: bytes, privateKeyDER: leaf.privateKeyDER, intermediatesDER: leaf.intermediatesDER)
+    let told = try report(unreadable, roots: roots, pin: Mint.shared.middle)
+    #expect(told.path == .chainTooLong(limit: 10) && told.host != nil)
   }
 }
