@@ -100,8 +100,13 @@ package struct ServerName: Hashable, Sendable {
   /// No top-level domain is a number: such a host is a misspelt address (`127.1`), never a name.
   private static func endsInNumber(_ name: [UInt8]) -> Bool {
     let last = name.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).last ?? []
-    return last.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
-      || last.starts(with: Array("0x".utf8))
+    let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+    if last.starts(with: Array("0x".utf8)) {
+      return last.dropFirst(2).allSatisfy {
+        digits.contains($0) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0)
+      }
+    }
+    return last.allSatisfy { digits.contains($0) }
   }
 
   private static func lowercase(_ byte: UInt8) -> UInt8 {

@@ -101,7 +101,7 @@ struct ServerNameTests {
     arguments: [
       ("Example.COM", "example.com"), ("example.com.", "example.com"), ("127.0.0.1", nil), ("::1", nil), ("[::1]", nil),
       ("fe80::1%lo", nil), ("xn--bcher-kva.example", "xn--bcher-kva.example"),
-      ("A-.example", "a-.example"), ("-a.example", "-a.example"),
+      ("A-.example", "a-.example"), ("-a.example", "-a.example"), ("0xbox", "0xbox"), ("a.0xg1", "a.0xg1"),
     ] as [(String, String?)])
   func indication(host: String, expected: String?) throws {
     #expect(try ServerName(host).indication == expected)
@@ -110,7 +110,8 @@ struct ServerNameTests {
   @Test(
     "Neither a name nor an address",
     arguments: [
-      "", ".", "..", "a..b", "bücher.example", "a b", "a\0b", "127.1", "1.2.3.4.5", "0x7f.0x1", "256.1.1.1", "[::1",
+      "", ".", "..", "a..b", "bücher.example", "a b", "a\0b", "127.1", "1.2.3.4.5", "0x7f.0x1", "a.0x", "a.0XfF",
+      "256.1.1.1", "[::1",
       "[127.0.0.1]", "[example.com]", "*.example.com", String(repeating: "a", count: 64),
       String(repeating: "a.", count: 127) + "aa", "exa/mple", "host:443", "user@host", "::1\0",
     ])
