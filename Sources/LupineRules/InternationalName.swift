@@ -157,11 +157,11 @@ enum InternationalName {
   }
 
   /// Stricter than RFC 5893, which needs a table of directions: a label with a right-to-left letter has only those, digits, marks and
-  /// hyphens, and neither begins with a digit nor ends with a hyphen.
+  /// hyphens, and neither begins with a digit nor ends with a hyphen. Arabic-Indic digits stand with no others (section 2, rule 4).
   private static func checkDirections(_ label: [Unicode.Scalar]) throws(HostRefusal) {
     let arabic = label.contains { (0x660...0x669).contains($0.value) }
-    let extended = label.contains { (0x6F0...0x6F9).contains($0.value) }
-    guard !(arabic && extended) else { throw HostRefusal.mixedDirections }
+    let european = label.contains { (0x30...0x39).contains($0.value) || (0x6F0...0x6F9).contains($0.value) }
+    guard !(arabic && european) else { throw HostRefusal.mixedDirections }
     guard arabic || label.contains(where: isRightToLeft) else { return }
     guard let first = label.first, isRightToLeft(first), first.properties.generalCategory != .decimalNumber else {
       throw HostRefusal.mixedDirections

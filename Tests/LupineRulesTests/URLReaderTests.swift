@@ -226,6 +226,7 @@ import Testing
     .init("http://דa.de/", host: .mixedDirections),
     .init("http://aד.de/", host: .mixedDirections),
     .init("http://م٠۰.de/", host: .mixedDirections),
+    .init("http://א1٢.de/", host: .mixedDirections),
     // Rust idna CVE-2024-12224, Go CVE-2026-39821: a second spelling of `example`.
     .init("http://xn--.de/", host: .invalidPunycode),
     .init("http://xn--a.de/", host: .disallowedScalar(0x80)),
