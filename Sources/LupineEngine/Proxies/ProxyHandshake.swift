@@ -348,7 +348,8 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
     do throws(TunnelError) {
       follow(try tunnel.machine.receive(bytes, &offset), tunnel)
     } catch {
-      connection?.pool.proxies.forget(route)
+      // What was accepted once is wrong now. Any other refusal is about the origin.
+      if case .refused(let refusal) = error, refusal.status == 407 { connection?.pool.proxies.forget(route) }
       fail(.tunnel(error))
     }
   }

@@ -192,6 +192,22 @@ import Testing
     }
   }
 
+  /// That a tunnel is refused says nothing of who was asking: what was accepted goes along from then on.
+  @Test func aRefusedTunnelIsNoRefusalOfTheCredentials() async throws {
+    try await withProxy(
+      [
+        [.readHead, .send(Self.basic), .readHead, .send(reply("one")), .waitForClose],
+        [.readHead, .send("HTTP/1.1 502 No\r\nContent-Length: 0\r\n\r\n"), .waitForClose],
+        [.readHead, .send(Self.established), .waitForClose],
+      ], userinfo: "user:pass@"
+    ) { session, proxy in
+      try await session.expect("one", from: "http://a.example/")
+      for _ in 0..<2 { _ = try await failure { try await session.text("https://localhost/") } }
+      let fields = proxy.recordedRequests.map { $0.fields.first("proxy-authorization") != nil }
+      #expect(fields == [false, true, true, true])
+    }
+  }
+
   @Test func aProxyThatStallsIsLeft() async throws {
     try await withProxy([[.readHead, .stall(nil)]]) { configuration in
       configuration.proxyTimeout = .milliseconds(500)
