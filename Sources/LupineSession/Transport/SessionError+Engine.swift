@@ -122,6 +122,7 @@ extension SessionError {
     case .tunnel(.badRequest(let error)): (.badRequest, "CONNECT would break HTTP framing: \(error)")
     case .tunnel(.credentials(let text)), .credentials(let text):
       (.cannotAuthenticate, "the credentials cannot be sent to the proxy: \(text)")
+    case .target(.temporary): (.notConnected, "the name servers did not answer")
     case .target(let error): (.cannotFindHost, "the host \(describe(error))")
     case .socks(let error): translate(error)
     }
