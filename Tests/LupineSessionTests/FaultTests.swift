@@ -156,16 +156,19 @@ import Testing
     }
   }
 
-  /// Of what a proxy forwards, the proxy's TLS says where it ends: what is accepted of it is the proxy's own setting, where it has one.
-  @Test(arguments: [false, true]) func forwardedBodiesNeedTheProxysCloseNotify(_ allowsTruncation: Bool) async throws {
+  /// Of what a proxy forwards, the proxy's TLS says where it ends: that it need not is for the proxy's own setting to say, and no origin's.
+  @Test(arguments: [(false, true), (true, true), (false, false)])
+  func forwardedBodiesNeedTheProxysCloseNotify(_ allowsTruncation: Bool, _ hasOwn: Bool) async throws {
     let body: ScriptBytes = "HTTP/1.1 200 OK\r\n\r\nhello"
     let server = try ScriptedServer(
       [[.readHead, .sendAndFinishWithoutNotify(body), .waitForClose]], tls: try TestIdentity.server())
     defer { server.shutdown() }
     var proxy = try Proxy("https://localhost:\(server.port)")
-    proxy.tls = TLSConfiguration()
-    proxy.tls?.roots = .certificates([try TestIdentity.authority.get().rootDER])
-    proxy.tls?.allowsTruncation = allowsTruncation
+    if hasOwn {
+      proxy.tls = TLSConfiguration()
+      proxy.tls?.roots = .certificates([try TestIdentity.authority.get().rootDER])
+      proxy.tls?.allowsTruncation = allowsTruncation
+    }
     let chosen = proxy
     try await withSession(ports: [server.port]) {
       $0.proxy = .proxy(chosen)

@@ -16,9 +16,9 @@ public struct Proxy: Hashable, Sendable {
   public var tunnelsPlaintext = false
   /// Fields for CONNECT. They go to the proxy alone. Default none.
   public var connectFields = HTTPFields()
-  /// Trust in an `https` proxy, and what is shown to it. Default nil: the roots and versions of the session, the server always verified, and
-  /// neither its client identity nor its pins, which are meant for origins. `allowsResumption` and `allowsTruncation` of what is given here
-  /// count for the proxy alone. Delegates are not asked about proxies.
+  /// Trust in an `https` proxy, and what is shown to it. Default nil: the roots and versions of the session, the server always verified,
+  /// nothing of what it forwards cut short (`allowsTruncation`), and neither the session's client identity nor its pins, which are meant for
+  /// origins. Delegates are not asked about proxies.
   public var tls: TLSConfiguration?
 
   /// Reads the URL of a proxy: `http://`, `https://` (the proxy itself is spoken to over TLS), `socks5://` (names are resolved here), `socks5h://`

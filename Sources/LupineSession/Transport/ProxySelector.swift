@@ -119,6 +119,7 @@ extension TLSConfiguration {
     tls.clientIdentity = nil
     tls.publicKeyPins = []
     tls.verifiesServer = true
+    tls.allowsTruncation = false
     return tls
   }
 }
