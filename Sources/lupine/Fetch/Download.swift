@@ -10,6 +10,8 @@ struct Download {
   /// Nil: the name that the server or the URL suggests.
   let path: String?
   let continues: Bool
+  /// Whether a body that is of no interest is read to its end all the same.
+  let drainsWhole: Bool
   let console: Console
   let show: (Response) throws -> Void
 
@@ -21,7 +23,7 @@ struct Download {
 
   private typealias Answer = (body: ResponseBytes, response: Response)
 
-  func run() async throws -> Response {
+  func run() async throws -> (Response, TaskMetrics) {
     var partial = continues ? try findPartial() : nil
     var answer = try await ask(partial?.offer)
     if let offer = partial?.offer, case .askAgain = decide(answer.response, offer) {
@@ -34,8 +36,8 @@ struct Download {
     case .complete:
       guard let partial else { break }
       try partial.file.goOn()
-      try await answer.body.drain()
-      return try finish(answer, partial.file, path ?? nameOfURL, note: "was complete already")
+      let metrics = try await answer.body.drain(whole: drainsWhole)
+      return try finish(answer, partial.file, path ?? nameOfURL, metrics, note: "was complete already")
     case .append(_, let total):
       guard let partial else { break }
       try partial.file.goOn()
@@ -139,7 +141,7 @@ struct Download {
 
   private func receive(
     _ answer: Answer, into file: PartFile, _ final: String, total: Int64?
-  ) async throws -> Response {
+  ) async throws -> (Response, TaskMetrics) {
     let bar = console.progressBar
     defer { bar.clear() }
     let offset = file.size
@@ -161,17 +163,19 @@ struct Download {
     return try finish(answer, file, final, note: offset > 0 ? "continued" : nil)
   }
 
-  private func finish(_ answer: Answer, _ file: PartFile, _ final: String, note: String?) throws -> Response {
+  private func finish(
+    _ answer: Answer, _ file: PartFile, _ final: String, _ drained: TaskMetrics? = nil, note: String?
+  ) throws -> (Response, TaskMetrics) {
     let response = answer.body.finalResponse ?? answer.response
+    let metrics = drained ?? response.metrics
     let name = try file.finish(as: final, replacing: path != nil)
     let seconds =
-      Double(response.metrics.duration.components.attoseconds) / 1e18
-      + Double(response.metrics.duration.components.seconds)
+      Double(metrics.duration.components.attoseconds) / 1e18 + Double(metrics.duration.components.seconds)
     let notes = note.map { ", \($0)" } ?? ""
     System.tell(
       "\(console.errorStyle.paint("✓", .green)) \(TerminalText.escaped(name))  "
         + "\(Units.bytes(file.size)) in \(Units.significant(seconds)) s\(notes)\n")
-    return response
+    return (response, metrics)
   }
 
   // MARK: What goes wrong

@@ -143,6 +143,9 @@ struct OutputOptions: ParsableArguments {
   @Flag(help: "Exit with 22, and write no body, when the status is 400 or above.")
   var fail = false
 
+  /// What nobody is shown is not waited for, but who wants a record of the exchange wants all of it.
+  var wantsWholeBody: Bool { har != nil || timing || verbose }
+
   func validate() throws {
     if continues, !download { throw ValidationError("--continue needs --download.") }
   }

@@ -26,9 +26,9 @@ struct FetchRun {
     }
     let session = try Session(configuration)
     do {
-      let final = output.download ? try await download(session) : try await fetch(session)
+      let (final, metrics) = output.download ? try await download(session) : try await fetch(session)
       if output.verbose { tellEnd(final) }
-      if output.timing { tellTiming(final.metrics) }
+      if output.timing { tellTiming(metrics) }
       if let failure = plan.request.refusalToRepeat(after: final) { throw failure }
       // A download judges the status itself: 416 may say that all is there.
       if !output.download { try checkStatus(final) }
@@ -41,24 +41,27 @@ struct FetchRun {
 
   // MARK: The body
 
-  private func fetch(_ session: Session) async throws -> Response {
+  private func fetch(_ session: Session) async throws -> (Response, TaskMetrics) {
     let (body, response) = try await session.bytes(for: plan.request)
     try show(response)
     if output.fail, response.statusCode >= 400 {
-      try await body.drain()
-    } else if let path = output.output, path != "-" {
+      let metrics = try await body.drain(whole: output.wantsWholeBody)
+      return (body.finalResponse ?? response, metrics ?? response.metrics)
+    }
+    if let path = output.output, path != "-" {
       let file = try OutputFile(path)
       for try await chunk in body.chunks { try file.write(chunk) }
     } else {
       try await BodyPrinter(console: console).print(body, of: response)
     }
-    return body.finalResponse ?? response
+    let final = body.finalResponse ?? response
+    return (final, final.metrics)
   }
 
-  private func download(_ session: Session) async throws -> Response {
+  private func download(_ session: Session) async throws -> (Response, TaskMetrics) {
     let download = Download(
-      session: session, request: plan.request, path: output.output, continues: output.continues, console: console,
-      show: { try show($0) })
+      session: session, request: plan.request, path: output.output, continues: output.continues,
+      drainsWhole: output.wantsWholeBody, console: console, show: { try show($0) })
     return try await download.run()
   }
 
@@ -112,14 +115,20 @@ extension Request {
 }
 
 extension ResponseBytes {
-  /// Reads what is of no interest, so that its times are known. How it ends changes nothing, and much of it is not waited for.
-  func drain() async throws {
+  /// Reads what is of no interest, for its times and for who records it. How it ends changes nothing.
+  ///
+  /// - Parameter whole: else much of it is not waited for.
+  /// - Returns: the metrics, if it has ended.
+  func drain(whole: Bool) async throws -> TaskMetrics? {
     var count = 0
     do {
       for try await chunk in chunks {
         count += chunk.count
-        if count >= 64 << 10 { return }
+        if !whole, count >= 64 << 10 { return nil }
       }
-    } catch let error as SessionError where error.code != .cancelled {}
+      return finalResponse?.metrics
+    } catch let error as SessionError where error.code != .cancelled {
+      return error.metrics
+    }
   }
 }

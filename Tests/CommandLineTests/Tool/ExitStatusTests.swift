@@ -88,10 +88,25 @@ import Testing
     #expect(shown.status == 0 && shown.text == "gone")
     // How the body of a failure ends changes nothing.
     let script = ScriptBytes("HTTP/1.1 502 Bad\r\nContent-Length: 10\r\n\r\nhalf")
-    let broken = try ScriptedServer([[.readHead, .sendAndFinish(script), .waitForClose]])
+    let broken = try ScriptedServer([[.readHead, .sendAndFinish(script), .waitForClose]], surplus: .repeatLast)
     defer { broken.shutdown() }
     let cut = try await Tool.run(["http://127.0.0.1:\(broken.port)/", "--fail"])
     #expect(cut.status == 22 && cut.error.contains("502"))
+    let timed = try await Tool.run(["http://127.0.0.1:\(broken.port)/", "--fail", "--timing"])
+    #expect(timed.status == 22 && timed.error.contains("connect"), "\(timed.error)")
+  }
+
+  /// A record of the exchange has it whole, whether its body is shown or not.
+  @Test func failuresAreRecordedWhole() async throws {
+    let size = 1 << 20
+    let server = try LoopbackServer { _, connection in try connection.respond(500, body: PatternBody.bytes(size)) }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let outcome = try await Tool.run([server.url(), "--fail", "--har", "a.har"], in: folder)
+    #expect(outcome.status == 22)
+    let entry = try HTTPArchive(json: try folder.bytes("a.har")).entries.first
+    let isWhole = entry?.response?.body == PatternBody.bytes(size)
+    #expect(isWhole)
   }
 
   /// 2 says that nothing was sent.
