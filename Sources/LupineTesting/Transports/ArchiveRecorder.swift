@@ -52,6 +52,10 @@ public final class ArchiveRecorder: Sendable {
     }
   }
 
+  /// How many exchanges have begun and not ended: they are not in the archive yet. One that is cancelled ends soon, and not at once. May be read from any
+  /// thread.
+  public var unfinishedCount: Int { state.withLock { state in state.entries.count { $0 == nil } } }
+
   /// A place for an exchange that begins; nil: there is none left.
   func reserve() -> Int? {
     state.withLock { state in

@@ -80,17 +80,19 @@ struct BatchRun: Sendable {
     try sessions.saveCookies()
   }
 
-  /// Ends with the lines, or with the first failure of a stream: nothing is begun then, and nothing waited for, whose result nobody could be told.
+  /// Ends with the lines, where these fail when all that was read is told, or with the first failure of the output: nothing is begun then, and nothing
+  /// waited for, whose result nobody could be told.
   private func work() async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for _ in 0..<concurrency {
         group.addTask {
-          while let line = try await lines.next() { try write(await result(of: line)) }
+          while let line = await lines.next() { try write(await result(of: line)) }
         }
       }
       defer { lines.stop() }
       while try await group.next() != nil {}
     }
+    if let failure = lines.failure { throw failure }
   }
 
   private func write(_ result: BatchResult) throws(System.Failure) {

@@ -19,7 +19,7 @@ final class LineReader: Sendable {
     var isAtEnd = false
   }
 
-  private typealias Waiter = CheckedContinuation<Line?, any Error>
+  private typealias Waiter = CheckedContinuation<Line?, Never>
 
   private static let blockSize = 64 * 1024
 
@@ -30,15 +30,19 @@ final class LineReader: Sendable {
   private let state = Locked(State())
   /// Who waits for a line, the first to ask first; nil when nobody is to have another one.
   private let waiters = Locked<[Waiter]?>([])
+  private let failed = Locked<System.Failure?>(nil)
 
   init(_ descriptor: Int32, limit: Int = 64 << 20) {
     self.descriptor = descriptor
     self.limit = limit
   }
 
-  /// The next line that is not empty; nil at the end, and after `stop`. May be called by many at once.
-  func next() async throws -> Line? {
-    try await withCheckedThrowingContinuation { (waiter: Waiter) in
+  /// Why there are no more lines, if that is not their end.
+  var failure: System.Failure? { failed.withLock { $0 } }
+
+  /// The next line that is not empty; nil at the end, after a failure, and after `stop`. May be called by many at once.
+  func next() async -> Line? {
+    await withCheckedContinuation { (waiter: Waiter) in
       let waits = waiters.withLock { waiters in
         waiters?.append(waiter)
         return waiters != nil
@@ -60,11 +64,14 @@ final class LineReader: Sendable {
   /// Reads one line, for who has waited longest.
   private func serve() {
     guard waiters.withLock({ $0 != nil }) else { return }
-    let line = Result { () throws(System.Failure) in
-      try state.withLock { state throws(System.Failure) in try read(&state) }
+    do throws(System.Failure) {
+      let line = try state.withLock { state throws(System.Failure) in try read(&state) }
+      let waiter = waiters.withLock { $0?.removeFirst() }
+      waiter?.resume(returning: line)
+    } catch {
+      failed.withLock { $0 = error }
+      stop()
     }
-    let waiter = waiters.withLock { $0?.removeFirst() }
-    waiter?.resume(with: line.mapError { $0 })
   }
 
   private func read(_ state: inout State) throws(System.Failure) -> Line? {

@@ -21,6 +21,12 @@ struct Download {
     var offer: RangeOffer
   }
 
+  /// An answer that is not saved, and how it came if that was waited for.
+  struct Refusal: Error {
+    var failure: CommandFailure
+    var metrics: TaskMetrics?
+  }
+
   private typealias Answer = (body: ResponseBytes, response: Response)
 
   func run() async throws -> (Response, TaskMetrics) {
@@ -46,7 +52,8 @@ struct Download {
     case .replace, .fail, .askAgain: break
     }
     guard (200..<300).contains(answer.response.statusCode), answer.response.statusCode != 206 || isPart else {
-      throw statusFailure(answer.response)
+      let metrics = drainsWhole ? try await answer.body.drain(whole: true) : nil
+      throw Refusal(failure: statusFailure(answer.response), metrics: metrics)
     }
     // With its lock, which would be in the way of the new one's.
     partial = nil

@@ -1,5 +1,6 @@
 internal import LupineRules
 internal import LupineSession
+internal import LupineTesting
 internal import LupineWire
 
 /// Carries out a plan: sends the request and brings its answer to where it belongs.
@@ -34,7 +35,10 @@ struct FetchRun {
       if !output.download { try checkStatus(final) }
     } catch {
       transcript?.tell()
-      if output.timing, let metrics = (error as? SessionError)?.metrics { tellTiming(metrics) }
+      if output.timing, let metrics = (error as? SessionError)?.metrics ?? (error as? Download.Refusal)?.metrics {
+        tellTiming(metrics)
+      }
+      if let refusal = error as? Download.Refusal { throw refusal.failure }
       throw error
     }
   }
@@ -117,14 +121,15 @@ extension Request {
 extension ResponseBytes {
   /// Reads what is of no interest, for its times and for who records it. How it ends changes nothing.
   ///
-  /// - Parameter whole: else much of it is not waited for.
+  /// - Parameter whole: as much as an archive keeps; else little is waited for.
   /// - Returns: the metrics, if it has ended.
   func drain(whole: Bool) async throws -> TaskMetrics? {
+    let limit = whole ? ArchiveRecorder.Limits().bodyBytes : 64 << 10
     var count = 0
     do {
       for try await chunk in chunks {
         count += chunk.count
-        if !whole, count >= 64 << 10 { return nil }
+        if count >= limit { return nil }
       }
       return finalResponse?.metrics
     } catch let error as SessionError where error.code != .cancelled {

@@ -19,6 +19,8 @@ struct ArchiveFile: Sendable {
   }
 
   private func write() async throws {
+    // What was let go of ends soon, and not at once; a second is enough for all that is not stuck.
+    for _ in 0..<500 where recorder.unfinishedCount > 0 { try? await Task.sleep(for: .milliseconds(2)) }
     var archive = await recorder.archive()
     archive.creator = HTTPArchive.Creator(name: "lupine", version: "0.1")
     try file.write(archive.json(redactingSecrets: !showsSecrets))

@@ -72,14 +72,14 @@ import Testing
     let reader = LineReader(pipe.fileHandleForReading.fileDescriptor, limit: 10)
     let writer = pipe.fileHandleForWriting
     try writer.write(contentsOf: Data("one\r\n\n  \nfour\n".utf8))
-    #expect(try await reader.next() == .text(number: 1, Array("one".utf8)))
-    #expect(try await reader.next() == .text(number: 4, Array("four".utf8)))
+    #expect(await reader.next() == .text(number: 1, Array("one".utf8)))
+    #expect(await reader.next() == .text(number: 4, Array("four".utf8)))
     try writer.write(contentsOf: Data((String(repeating: "x", count: 200_00) + "\nlast").utf8))
     try writer.close()
-    #expect(try await reader.next() == .tooLong(number: 5))
-    #expect(try await reader.next() == .text(number: 6, Array("last".utf8)))
-    #expect(try await reader.next() == nil)
-    #expect(try await reader.next() == nil)
+    #expect(await reader.next() == .tooLong(number: 5))
+    #expect(await reader.next() == .text(number: 6, Array("last".utf8)))
+    #expect(await reader.next() == nil)
+    #expect(await reader.next() == nil)
   }
 
   @Test(

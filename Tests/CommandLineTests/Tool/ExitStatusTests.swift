@@ -97,13 +97,13 @@ import Testing
   }
 
   /// A record of the exchange has it whole, whether its body is shown or not.
-  @Test func failuresAreRecordedWhole() async throws {
+  @Test(arguments: ["--fail", "--download"]) func failuresAreRecordedWhole(_ option: String) async throws {
     let size = 1 << 20
     let server = try LoopbackServer { _, connection in try connection.respond(500, body: PatternBody.bytes(size)) }
     defer { server.shutdown() }
     let folder = try Folder()
-    let outcome = try await Tool.run([server.url(), "--fail", "--har", "a.har"], in: folder)
-    #expect(outcome.status == 22)
+    let outcome = try await Tool.run([server.url(), option, "--timing", "--har", "a.har"], in: folder)
+    #expect(outcome.status == 22 && outcome.error.contains("connect"), "\(outcome.error)")
     let entry = try HTTPArchive(json: try folder.bytes("a.har")).entries.first
     let isWhole = entry?.response?.body == PatternBody.bytes(size)
     #expect(isWhole)

@@ -1,5 +1,6 @@
 import Foundation
 import LupineBase
+import LupineSession
 import LupineTesting
 import Testing
 
@@ -65,6 +66,40 @@ import Testing
     #expect(String(decoding: try folder.bytes("jar"), as: UTF8.self).contains("\ta\tb"))
   }
 
+  /// What was asked for is told, whatever becomes of the lines. A socket whose other end goes with something unread is reset.
+  @Test func batchWhoseInputFails() async throws {
+    let latch = try Latch()
+    let server = try LoopbackServer { _, connection in
+      _ = try connection.stall(until: latch)
+      try connection.respond(text: "here")
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("", to: "results")
+    var ends: [Int32] = [0, 0]
+    try #require(unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+    for descriptor in ends { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+    let (near, far) = (
+      FileHandle(fileDescriptor: ends[0], closeOnDealloc: true),
+      FileHandle(fileDescriptor: ends[1], closeOnDealloc: true)
+    )
+    try near.write(contentsOf: Data("unread".utf8))
+    try far.write(contentsOf: Data((#"{"url":"\#(server.url("/"))"}"# + "\n").utf8))
+    let process = process(["batch"], in: folder)
+    process.standardInput = near
+    process.standardOutput = try FileHandle(forWritingTo: folder.url("results"))
+    try await Tool.finish(process) {
+      try process.run()
+      Thread.detachNewThread {
+        _ = try? server.waitForRequests(1)
+        try? far.close()
+        latch.release()
+      }
+    }
+    #expect(process.terminationStatus == 1 && said(folder).contains("cannot read standard input"), "\(said(folder))")
+    #expect(String(decoding: try folder.bytes("results"), as: UTF8.self).contains(#""status":200"#))
+  }
+
   /// What is under way is not waited for: nobody could be told of it.
   @Test func batchEndsWithItsOutput() async throws {
     let server = try LoopbackServer(routes: [
@@ -81,11 +116,11 @@ import Testing
   }
 
   /// As with `lupine URL | head`: what is kept for the next run is kept.
-  @Test func sessionOutlivesTheReader() async throws {
-    let server = try server()
+  @Test func recordsOutliveTheReader() async throws {
+    let server = try server(4 << 20)
     defer { server.shutdown() }
     let folder = try Folder()
-    let process = process([server.url("/"), "--session", "s.json"], in: folder)
+    let process = process([server.url("/"), "--session", "s.json", "--har", "a.har"], in: folder)
     let output = try Pipe()
     try output.reading.close()
     process.standardOutput = output.writing
@@ -93,6 +128,8 @@ import Testing
     #expect(process.terminationStatus == 1)
     #expect(said(folder).isEmpty)
     #expect(folder.exists("s.json"))
+    let archive = try HTTPArchive(json: try folder.bytes("a.har"))
+    #expect(archive.entries.count == 1)
   }
 
   /// A parent may have shared its streams with an event loop: they are not ready, and have not failed.

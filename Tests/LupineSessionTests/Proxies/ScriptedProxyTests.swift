@@ -198,7 +198,7 @@ import Testing
       [
         [.readHead, .send(Self.basic), .readHead, .send(reply("one")), .waitForClose],
         [.readHead, .send("HTTP/1.1 502 No\r\nContent-Length: 0\r\n\r\n"), .waitForClose],
-        [.readHead, .send(Self.established), .waitForClose],
+        [.readHead, .send(Self.established), .read(1), .close],
       ], userinfo: "user:pass@"
     ) { session, proxy in
       try await session.expect("one", from: "http://a.example/")
