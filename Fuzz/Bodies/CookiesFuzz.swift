@@ -26,7 +26,8 @@ package enum CookiesFuzz {
     "https://a.co.uk/x/",
     "https://127.0.0.1/", "https://[::1]/x/y/z", "https://localhost/", "https://a.b.www.ck/",
     "https://me.github.io/x?y/z",
-    "http://github.io/", "https://A.Com:8443/X", "https://b.com/x", "https://a.test.ck/", "https://[fe80::1%25eth0]/",
+    "http://github.io/", "https://A.Com:8443/X", "https://b.com/x;v=1/y", "https://a.test.ck/",
+    "https://[fe80::1%25eth0]/",
   ].compactMap { try? URLReader.read($0) }
 
   private static func runStore(_ bytes: [UInt8]) {

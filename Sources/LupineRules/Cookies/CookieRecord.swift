@@ -151,11 +151,14 @@ extension CookieRecord {
     }
     for text in [name, value, path] {
       for byte in text.utf8 where SetCookieReader.isControl(byte) { throw CookieRefusal.controlByte(byte) }
-      guard !text.utf8.contains(UInt8(ascii: ";")), text.utf8.first.map(FieldScanner.isBlank) != true,
-        text.utf8.last.map(FieldScanner.isBlank) != true
-      else { throw CookieRefusal.ambiguous }
+      guard text.utf8.first.map(FieldScanner.isBlank) != true, text.utf8.last.map(FieldScanner.isBlank) != true else {
+        throw CookieRefusal.ambiguous
+      }
     }
-    guard !name.utf8.contains(UInt8(ascii: "=")) else { throw CookieRefusal.ambiguous }
+    // A path is never sent, and that of a URL, which is the default, may have semicolons.
+    guard !name.utf8.contains(UInt8(ascii: "=")),
+      ![name, value].contains(where: { $0.utf8.contains(UInt8(ascii: ";")) })
+    else { throw CookieRefusal.ambiguous }
     guard path.utf8.first == UInt8(ascii: "/") else { throw CookieRefusal.invalidPath }
     let host = try CookieMatch.canonicalDomain(domain)
     record.domain = host.text

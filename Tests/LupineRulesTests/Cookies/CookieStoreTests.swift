@@ -188,6 +188,9 @@ struct CookieStoreCase: Sendable, CustomStringConvertible {
     Given(testDescription: "two cookies in one", refusal: .ambiguous) { $0.value = "a; b=c" },
     Given(testDescription: "equals in the name", refusal: .ambiguous) { $0.name = "a=b" },
     Given(testDescription: "space at the end", refusal: .ambiguous) { $0.value = "a " },
+    Given(testDescription: "space at the end of the path", refusal: .ambiguous) { $0.path = "/a " },
+    Given(testDescription: "semicolon in the name", refusal: .ambiguous) { $0.name = "a;b" },
+    Given(testDescription: "semicolon in the path", refusal: nil) { $0.path = "/a;v=1" },
     Given(testDescription: "relative path", refusal: .invalidPath) { $0.path = "x" },
     Given(testDescription: "no path", refusal: .invalidPath) { $0.path = "" },
     Given(testDescription: "long path", refusal: .pathTooLong(count: 1025, limit: 1024)) {

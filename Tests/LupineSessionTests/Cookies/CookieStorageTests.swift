@@ -120,6 +120,25 @@ import Testing
     }
   }
 
+  /// The directory of a URL may have a semicolon in it, which no `Path` could say: the default path has it.
+  @Test(arguments: [CookieFileFormat.netscape, .json]) func pathsWithSemicolonsReadBack(
+    _ format: CookieFileFormat
+  ) throws {
+    let storage = CookieStorage()
+    #expect(try storage.setCookies(["sid=1"], from: "https://www.example.com/app;v=1/login") == 1)
+    let cookie = try #require(storage.cookies.first)
+    #expect(cookie.path == "/app;v=1")
+    try CookieStorage().setCookie(cookie)
+    try withFolder { folder in
+      #expect(try storage.save(to: folder + "/jar", format: format) == 0)
+      let copy = CookieStorage()
+      let report = try copy.load(from: folder + "/jar", format: format)
+      #expect(report.read == 1 && report.problems.isEmpty)
+      #expect(copy.cookies.map(\.path) == ["/app;v=1"])
+      #expect(try copy.cookies(for: "https://www.example.com/app;v=1/").map(\.value) == ["1"])
+    }
+  }
+
   /// A file that others may read is replaced by one that they may not; a link is replaced, not followed.
   @Test func filesAreReplaced() throws {
     try withFolder { folder in
