@@ -24,8 +24,12 @@ package final class File: Sendable {
     File(try SystemCalls.open(path, O_RDWR | O_NOFOLLOW | O_NOCTTY))
   }
 
-  /// - Throws: `.alreadyExists`: at `path` is a device, a FIFO or a socket, or a link to one, which no file may replace.
-  package static func checkReplaceable(_ path: String) throws(IOError) { try SystemCalls.refuseSpecial(path) }
+  /// - Throws: `.alreadyExists`: at `path` is a device, a FIFO or a socket, or a link to one, which no file may replace, or a directory, which none
+  ///   can.
+  package static func checkReplaceable(_ path: String) throws(IOError) {
+    try SystemCalls.refuseSpecial(path)
+    try SystemCalls.refuseDirectory(path)
+  }
 
   /// The size in bytes; nil for what is no regular file, and for one that calls itself empty and is not, as those of `/proc`.
   package func size() throws(IOError) -> Int64? {

@@ -404,10 +404,22 @@ package enum SystemCalls {
   ///
   /// - Throws: `.alreadyExists`.
   static func refuseSpecial(_ path: String) throws(IOError) {
-    var status = stat()
-    guard unsafe fstatat(AT_FDCWD, path, &status, 0) == 0 else { return }
-    let kind = Int32(status.st_mode) & Int32(S_IFMT)
+    guard let kind = kind(of: path, 0) else { return }
     guard kind == Int32(S_IFREG) || kind == Int32(S_IFDIR) else { throw .alreadyExists }
+  }
+
+  /// No file can take the place of a directory; that of a link to one it can.
+  ///
+  /// - Throws: `.alreadyExists`.
+  static func refuseDirectory(_ path: String) throws(IOError) {
+    if kind(of: path, AT_SYMLINK_NOFOLLOW) == Int32(S_IFDIR) { throw .alreadyExists }
+  }
+
+  /// What `S_IFMT` covers of the mode; nil if nothing is there that could be asked.
+  private static func kind(of path: String, _ flags: Int32) -> Int32? {
+    var status = stat()
+    guard unsafe fstatat(AT_FDCWD, path, &status, flags) == 0 else { return nil }
+    return Int32(status.st_mode) & Int32(S_IFMT)
   }
 
   static func unlink(_ path: String) throws(IOError) {

@@ -5,8 +5,8 @@ internal import LupineIO
 public struct DownloadDestination: Sendable, Hashable {
   /// The path of the file; nil: a new file in the session's temporary folder, which is the caller's to remove.
   public var path: String?
-  /// Replace a file that is there, at the moment when the download is complete. Default false: `.fileFailed`. A device, a FIFO or a socket is never
-  /// replaced.
+  /// Replace a file that is there, at the moment when the download is complete. Default false: `.fileFailed`. A directory, a device, a FIFO or a socket
+  /// is never replaced.
   public var overwrites = false
 
   /// A new file in the session's temporary folder.
@@ -27,7 +27,7 @@ public struct DownloadDestination: Sendable, Hashable {
     do throws(IOError) {
       try File.checkReplaceable(path)
     } catch {
-      throw SessionError(error, "replace what is no regular file, such as a device,", path: path)
+      throw SessionError(error, "replace what is no regular file, such as a directory or a device,", path: path)
     }
     let directory = Self.directory(of: path)
     do throws(IOError) {

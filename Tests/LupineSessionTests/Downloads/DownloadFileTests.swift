@@ -135,14 +135,27 @@ import Testing
         let found = try fileFailure(error)
         #expect(found.reason == reason, "\(path): \(found)")
       }
-      #expect(server.requestCount == 0)
       // A directory is not overwritten even if files may be.
-      let error = try await failure {
-        try await session.download(
-          for: request, to: DownloadDestination(path: folder.parentPath, overwrites: true))
+      for path in [folder.parentPath, folder.parentPath + "/"] {
+        let error = try await failure {
+          try await session.download(for: request, to: DownloadDestination(path: path, overwrites: true))
+        }
+        #expect(try fileFailure(error).reason == .alreadyExists)
       }
-      #expect(try fileFailure(error).reason == .other)
-      #expect(folder.partials == [])
+      #expect(server.requestCount == 0 && folder.partials == [])
+    }
+  }
+
+  /// A link to a directory is a name like any other: it is replaced, not followed.
+  @Test func linksToDirectoriesAreReplaced() async throws {
+    let folder = try DownloadFolder()
+    let path = folder.target
+    #expect(unsafe symlink(folder.parentPath, path) == 0)
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      let destination = DownloadDestination(path: path, overwrites: true)
+      _ = try await session.download(for: Request(server.url("/hello")), to: destination)
+      var status = stat()
+      #expect(unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG)
     }
   }
 
