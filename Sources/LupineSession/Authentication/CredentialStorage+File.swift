@@ -10,13 +10,7 @@ extension CredentialStorage {
   ///
   /// - Throws: `SessionError` with `.fileFailed`: the file cannot be written, or would have more than the 1 MiB that `load` reads; what was there stays.
   public func save(to path: String) throws(SessionError) {
-    let bytes = try json()
-    guard bytes.count <= Self.sizeLimit else {
-      throw SessionError(
-        .fileFailed, phase: .file,
-        message: "the credentials take \(bytes.count) bytes, and \(Self.sizeLimit) are read again")
-    }
-    try SmallFile.replace(path, with: bytes)
+    try SmallFile.replace(path, with: json(), limit: Self.sizeLimit)
   }
 
   /// Adds the credentials of a file that `save` wrote. Blocks while the disk works.

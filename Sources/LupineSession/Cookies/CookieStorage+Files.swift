@@ -40,7 +40,8 @@ extension CookieStorage {
   ///
   /// - Parameter includesSessionCookies: also those without an expiry. Default true.
   /// - Returns: how many cookies have no place in the format.
-  /// - Throws: `SessionError` with `.fileFailed`.
+  /// - Throws: `SessionError` with `.fileFailed`: the file cannot be written, or would have more than the 16 MiB that `load` reads; what was there
+  ///   stays.
   @discardableResult
   public func save(
     to path: String, format: CookieFileFormat, includesSessionCookies: Bool = true
@@ -49,10 +50,10 @@ extension CookieStorage {
     switch format {
     case .netscape:
       let (text, omitted) = NetscapeCookieFile.write(records)
-      try SmallFile.replace(path, with: Array(text.utf8))
+      try SmallFile.replace(path, with: Array(text.utf8), limit: NetscapeCookieFile.sizeLimit)
       return omitted
     case .json:
-      try SmallFile.replace(path, with: Self.json(records))
+      try SmallFile.replace(path, with: Self.json(records), limit: NetscapeCookieFile.sizeLimit)
       return 0
     }
   }

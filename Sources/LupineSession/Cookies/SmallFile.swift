@@ -20,7 +20,14 @@ package enum SmallFile {
   }
 
   /// Puts a file that only its owner may read in the place of whatever is at `path`: a reader sees the old one or the new one, never half of it.
-  package static func replace(_ path: String, with bytes: [UInt8]) throws(SessionError) {
+  ///
+  /// - Parameter limit: that of `read`: of what would not be read again nothing is written.
+  package static func replace(_ path: String, with bytes: [UInt8], limit: Int) throws(SessionError) {
+    guard bytes.count <= limit else {
+      throw SessionError(
+        .fileFailed, phase: .file,
+        message: "cannot write \(path): it would have \(bytes.count) bytes, and \(limit) are read again")
+    }
     // What is no regular file, such as a device, must not lose its name to one.
     if let file = try? File.open(path), (try? file.size()) == nil {
       throw SessionError(.fileFailed, phase: .file, message: "\(path) is no regular file")

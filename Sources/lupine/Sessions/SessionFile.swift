@@ -39,6 +39,7 @@ struct SessionFile {
     var members = [JSONValue.Member("version", .integer(CookieJSON.version))]
     members += self.members.filter { $0.name != "version" && $0.name != "cookies" }
     members.append(JSONValue.Member("cookies", cookies.jsonValue))
-    try SmallFile.replace(path, with: Array((JSONWriter.pretty(.object(members)) + "\n").utf8))
+    try SmallFile.replace(
+      path, with: Array((JSONWriter.pretty(.object(members)) + "\n").utf8), limit: Self.sizeLimit)
   }
 }

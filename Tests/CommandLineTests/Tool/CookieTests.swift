@@ -1,5 +1,6 @@
 import Foundation
 import LupineRules
+import LupineSession
 import LupineTesting
 import Testing
 
@@ -48,6 +49,23 @@ import Testing
       #expect(server.requestCount == 0)
       #expect(String(decoding: try folder.bytes("s.json"), as: UTF8.self) == text)
     }
+  }
+
+  /// What a later run would refuse to read does not take the place of what it reads.
+  @Test func noMoreIsSavedThanIsRead() throws {
+    let folder = try Folder()
+    try folder.write(#"{"version": 1, "cookies": []}"#, to: "s.json")
+    let file = try SessionFile(folder.path("s.json"))
+    // Each of these bytes takes two in JSON.
+    let value = String(repeating: "\"", count: 4092)
+    for site in 0..<12 {
+      for first in stride(from: 100, to: 280, by: 45) {
+        let fields = (first..<first + 45).map { "c\($0)=\(value)" }
+        #expect(try file.cookies.setCookies(fields, from: "https://site\(site).com/") == 45)
+      }
+    }
+    #expect(throws: SessionError.self) { try file.save() }
+    #expect(try SessionFile(folder.path("s.json")).cookies.isEmpty)
   }
 
   @Test func cookiesOfAFailedRunAreKept() async throws {

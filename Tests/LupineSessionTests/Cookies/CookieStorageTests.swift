@@ -153,6 +153,30 @@ import Testing
     }
   }
 
+  /// What `load` would refuse does not take the place of what it reads.
+  @Test func noMoreIsSavedThanIsLoaded() throws {
+    let storage = CookieStorage()
+    // Each of these bytes takes two in JSON.
+    let value = String(repeating: "\"", count: 4092)
+    for site in 0..<12 {
+      for first in stride(from: 100, to: 280, by: 45) {
+        let fields = (first..<first + 45).map { "c\($0)=\(value)" }
+        #expect(try storage.setCookies(fields, from: "https://site\(site).com/") == 45)
+      }
+    }
+    try withFolder { folder in
+      let path = folder + "/jar"
+      try Data("old".utf8).write(to: URL(filePath: path))
+      let error = #expect(throws: SessionError.self) { try storage.save(to: path, format: .json) }
+      #expect(error?.code == .fileFailed)
+      #expect(try String(contentsOfFile: path, encoding: .utf8) == "old")
+      #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["jar"])
+      // There no byte takes two.
+      try storage.save(to: path, format: .netscape)
+      #expect(try CookieStorage().load(from: path, format: .netscape).read == 12 * 180)
+    }
+  }
+
   @Test func failuresAreErrors() throws {
     let storage = try filled()
     for work in [
