@@ -42,7 +42,15 @@ public struct DownloadDestination: Sendable, Hashable {
   }
 
   static func directory(of path: String) -> String {
-    guard let slash = path.lastIndex(of: "/") else { return "." }
+    guard let slash = slash(path) else { return "." }
     return slash == path.startIndex ? "/" : String(path[..<slash])
   }
+
+  /// The last component of a path.
+  static func name(of path: String) -> String {
+    slash(path).map { String(path[path.utf8.index(after: $0)...]) } ?? path
+  }
+
+  /// By bytes, as the system reads a path: a mark at the beginning of the name makes one character with the slash before it.
+  private static func slash(_ path: String) -> String.Index? { path.utf8.lastIndex(of: UInt8(ascii: "/")) }
 }

@@ -53,8 +53,9 @@ package enum FinishedFile {
   package static func move(_ path: String, to destination: String, overwriting: Bool) throws(SessionError) {
     do throws(IOError) {
       let directory = try Directory.open(DownloadDestination.directory(of: path))
-      let name = String(path[path.index(after: path.lastIndex(of: "/") ?? path.startIndex)...])
-      try move(name, try File.open(path), in: directory, to: destination, overwriting: overwriting)
+      try move(
+        DownloadDestination.name(of: path), try File.open(path), in: directory, to: destination,
+        overwriting: overwriting)
     } catch {
       throw SessionError(error, "move the download to", path: destination)
     }

@@ -159,6 +159,24 @@ import Testing
     }
   }
 
+  /// A combining mark at the beginning of the name makes one character with the slash before it.
+  @Test func namesThatBeginWithMarks() async throws {
+    let folder = try DownloadFolder()
+    let path = folder.parentPath + "/\u{301}x"
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      let nowhere = DownloadDestination(path: folder.parentPath + "/none/\u{301}x")
+      let error = try await failure { try await session.download(for: Request(server.url("/hello")), to: nowhere) }
+      #expect(try fileFailure(error).reason == .notFound)
+      #expect(server.requestCount == 0)
+      let file = try await session.download(for: Request(server.url("/hello")))
+      let other = folder.parentPath + "/\u{301}y"
+      try FinishedFile.move(file.path, to: other, overwriting: false)
+      try FinishedFile.move(other, to: path, overwriting: false)
+      #expect(unsafe access(other, F_OK) != 0)
+      #expect(TextFile.mode(path) == 0o600)
+    }
+  }
+
   /// Who writes `/dev/null` means the device: neither it nor what is like it is ever replaced, by a file that is moved or written.
   @Test func devicesAreNotReplaced() async throws {
     let folder = try DownloadFolder()
