@@ -9,9 +9,9 @@ internal import Synchronization
 ///
 /// It is ready, executing, paused or finished, as in AFNetworking 2. `pause()` ends the exchange; `resume()` begins another one, which asks for the
 /// rest if the server has named the version (a strong `ETag`, or a `Last-Modified` that counts as strong), and for the whole otherwise. A body that then
-/// does not end where the whole ends is a failure, `SessionError` with `.truncatedResponse`, however well its exchange ended. An operation that is
-/// cancelled finishes with `SessionError` and `.cancelled`. Settings are read when it starts, handlers when they are due: they may be set while it runs.
-/// Any thread.
+/// does not end where the whole ends is a failure, `SessionError` with `.truncatedResponse`, however well its exchange ended; one that goes on behind
+/// what its `Content-Range` announces is one with `.badResponse`. An operation that is cancelled finishes with `SessionError` and `.cancelled`. Settings
+/// are read when it starts, handlers when they are due: they may be set while it runs. Any thread.
 ///
 /// Source: `AFHTTPRequestOperation`, `AFURLConnectionOperation`. Changed: what was received is put together only if both parts are of one version.
 open class HTTPRequestOperation: Operation, @unchecked Sendable {

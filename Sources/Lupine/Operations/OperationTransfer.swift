@@ -22,6 +22,8 @@ struct OperationTransfer {
   var isComplete = false
   /// Where the body ends, if the current response goes on with it: the exchange knows its own part only.
   var promisedEnd: Int64?
+  /// Where the part of it ends that the current response announces: the body's end, or before.
+  var partEnd: Int64?
   /// Why the operation stopped its exchange itself.
   var failure: SessionError?
   /// Somebody has begun to read what can be read only once.
@@ -72,6 +74,7 @@ struct OperationTransfer {
     discards = false
     isComplete = false
     promisedEnd = nil
+    partEnd = nil
     if let offer {
       // Emptied meanwhile by the exchange that was paused.
       guard version != nil, offer.offset == body?.count else {
@@ -80,10 +83,11 @@ struct OperationTransfer {
         return .restart
       }
       switch ResumeRule.decide(answer, to: offer) {
-      case .append(_, let total):
+      case .append(let count, let total):
         self.response = response
         version?.total = total
         promisedEnd = total
+        partEnd = offer.offset + count
         return .receive
       case .complete:
         // Everything was there when it was paused: the response that brought it stays.
@@ -114,13 +118,23 @@ struct OperationTransfer {
   /// Why a body that was gone on with is not the whole, although its last exchange ended well: a server may give a part of the rest, and a body without a
   /// length may end where it likes.
   var deviation: SessionError? {
-    guard let promisedEnd, let count = body?.count, count != promisedEnd, let response = task?.response ?? response
-    else {
-      return nil
-    }
-    var error = SessionError(
-      .truncatedResponse, phase: .receive, message: "the body ended at byte \(count) instead of \(promisedEnd)",
-      failingURL: response.urlString, requestBytesSent: true, response: response)
+    guard let promisedEnd, let count = body?.count, count != promisedEnd else { return nil }
+    return contradiction(.truncatedResponse, "the body ended at byte \(count) instead of \(promisedEnd)")
+  }
+
+  /// Refuses a part that goes on behind what the current response announces. Nothing tells whether what came before belongs there, so nothing
+  /// is gone on from.
+  mutating func checkEnd(_ part: Data) throws(SessionError) {
+    guard let partEnd, let body, body.count + Int64(part.count) > partEnd else { return }
+    version = nil
+    throw contradiction(.badResponse, "the body of the range is longer than Content-Range says")
+  }
+
+  private func contradiction(_ code: SessionError.Code, _ message: String) -> SessionError {
+    var error = SessionError(code, phase: .receive, message: message, requestBytesSent: true)
+    guard let response = task?.response ?? response else { return error }
+    error.response = response
+    error.failingURL = response.urlString
     error.metrics = response.metrics
     error.requestHead = response.requestHead
     return error
@@ -201,7 +215,11 @@ extension HTTPRequestOperation {
   func receive(_ data: Data, _ attempt: UInt64) {
     do throws(SessionError) {
       // Not under the lock, as disks take their time. Paused meanwhile, the part does not count, and comes again.
-      let body = state.withLock { $0.isWanted(of: attempt) ? $0.transfer.bodyOnDisk : nil }
+      let body = try state.withLock { state throws(SessionError) -> OperationBody? in
+        guard state.isWanted(of: attempt) else { return nil }
+        try state.transfer.checkEnd(data)
+        return state.transfer.bodyOnDisk
+      }
       try body?.write(data)
       let report = try state.withLock { state throws(SessionError) -> Report? in
         guard state.isWanted(of: attempt) else { return nil }

@@ -44,11 +44,12 @@ struct Download {
       try partial.file.goOn()
       let metrics = try await answer.body.drain(whole: drainsWhole)
       return try finish(answer, partial.file, path ?? nameOfURL, metrics, note: "was complete already")
-    case .append(_, let total):
+    case .append(let count, let total):
       guard let partial else { break }
       try partial.file.goOn()
       note(answer.response, partial, total)
-      return try await receive(answer, into: partial.file, path ?? nameOfURL, total: total)
+      let end = partial.file.size + count
+      return try await receive(answer, into: partial.file, path ?? nameOfURL, total: total, end: end)
     case .replace, .fail, .askAgain: break
     }
     guard (200..<300).contains(answer.response.statusCode), answer.response.statusCode != 206 || isPart else {
@@ -146,19 +147,24 @@ struct Download {
         url: request.parsedURL, origin: response.parsedURL.origin, validator: validator, total: total))
   }
 
+  /// - Parameter end: where the part ends that goes on with a file; nil: the response is the whole.
   private func receive(
-    _ answer: Answer, into file: PartFile, _ final: String, total: Int64?
+    _ answer: Answer, into file: PartFile, _ final: String, total: Int64?, end: Int64? = nil
   ) async throws -> (Response, TaskMetrics) {
     let bar = console.progressBar
     defer { bar.clear() }
     let offset = file.size
     do {
       for try await chunk in answer.body.chunks {
-        if let total, offset > 0, file.size + Int64(chunk.count) > total { throw mismatch(total) }
+        if let end, file.size + Int64(chunk.count) > end {
+          // Nothing tells whether what came before belongs there.
+          try file.giveUp(to: offset)
+          throw mismatch(end)
+        }
         try file.append(chunk)
         bar.show(file.size, of: total, startingAt: offset)
       }
-      if let total, offset > 0, file.size < total { throw mismatch(total) }
+      if let total, end != nil, file.size < total { throw mismatch(total) }
     } catch {
       let advice =
         try file.checkpoint() || file.isAdopted

@@ -137,6 +137,14 @@ final class PartFile {
     try file.truncate(to: size)
   }
 
+  /// What came behind an offset is not what was announced: nothing goes on from it, and a file that something else began is what it was.
+  func giveUp(to offset: Int64) throws(System.Failure) {
+    begin(nil)
+    guard isAdopted else { return }
+    try file.truncate(to: offset)
+    size = offset
+  }
+
   func append(_ bytes: [UInt8]) throws(System.Failure) {
     try file.write(bytes, at: size)
     size += Int64(bytes.count)

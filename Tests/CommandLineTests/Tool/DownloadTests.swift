@@ -199,6 +199,59 @@ import Testing
     #expect(try folder.bytes("f") == PatternBody.bytes(9_000))
   }
 
+  /// A server that sends more than its `Content-Range` announces: nothing tells which of it belongs there, and nothing is gone on from.
+  @Test(arguments: [false, true]) func noMoreThanWasAnnounced(_ isWhole: Bool) async throws {
+    let folder = try Folder()
+    let (isFirst, isSecond) = (LockedFlag(), LockedFlag())
+    let total = isWhole ? 10 : 20
+    let server = try LoopbackServer { request, connection in
+      if isFirst.take() {
+        try connection.begin(fields: ["ETag": "\"a\""], framing: .length(total))
+        try connection.write(PatternBody.bytes(5))
+        try connection.flush()
+        return connection.abort()
+      }
+      guard isSecond.take() else { return try StandardFile.respond(request, connection, total) }
+      try connection.begin(206, fields: ["ETag": "\"a\"", "Content-Range": "bytes 5-9/\(total)"], framing: .chunked)
+      guard isWhole else {
+        try connection.write(PatternBody.bytes(20)[5...])
+        return try connection.finish()
+      }
+      // What was announced, and a byte more when that has arrived.
+      try connection.write(PatternBody.bytes(10)[5...])
+      try connection.flush()
+      while (try? folder.bytes("f.part").count) != 10 { sched_yield() }
+      try connection.write([0])
+      try connection.finish()
+    }
+    defer { server.shutdown() }
+    _ = try await Tool.run(["-d", "-o", "f", server.url("/f")], in: folder)
+    let outcome = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
+    #expect(outcome.status == 5 && outcome.error.contains("will start again"), "\(outcome.error)")
+    #expect(!folder.exists("f") && !folder.exists("f.part.resume"))
+    let again = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
+    #expect(again.status == 0 && server.recordedRequests.last?.fields.first("Range") == nil)
+    #expect(try folder.bytes("f") == PatternBody.bytes(total))
+  }
+
+  /// A file that another program began is what it was before such an answer.
+  @Test func foreignFilesGetNoMoreThanWasAnnounced() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.begin(206, fields: ["Content-Range": "bytes 5-9/20"], framing: .chunked)
+      for byte in PatternBody.bytes(20)[5...] {
+        try connection.write([byte])
+        try connection.flush()
+      }
+      try connection.finish()
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try Data(PatternBody.bytes(5)).write(to: folder.url("f"))
+    let outcome = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
+    #expect(outcome.status == 5 && outcome.error.contains("goes on from there"), "\(outcome.error)")
+    #expect(try folder.bytes("f") == PatternBody.bytes(5))
+  }
+
   @Test func errorPageMakesNoFile() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }

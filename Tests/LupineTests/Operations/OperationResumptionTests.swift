@@ -12,6 +12,8 @@ import Testing
     case part
     /// A part, in chunks.
     case partInChunks
+    /// Announced is a part; all of the rest comes.
+    case partThatEndsLate
     /// Announced is the rest; it ends early.
     case chunksThatEndEarly
     case endsEarly
@@ -32,14 +34,19 @@ import Testing
         return
       }
       let start = Int(range.dropFirst(6).dropLast()) ?? 0
-      let isPart = rest == .part || rest == .partInChunks
+      let isPart = [.part, .partInChunks, .partThatEndsLate].contains(rest)
       fields.append("Content-Range", "bytes \(start)-\(isPart ? start + 99 : 999)/1000")
-      let end = rest == .whole ? 1000 : rest == .chunksThatEndLate ? 1100 : start + 100
+      let end =
+        switch rest {
+        case .whole, .partThatEndsLate: 1000
+        case .chunksThatEndLate: 1100
+        default: start + 100
+        }
       let framing: ServerConnection.Framing =
         switch rest {
         case .part: .length(100)
         case .endsEarly: .untilClose
-        case .partInChunks, .chunksThatEndEarly, .chunksThatEndLate, .whole: .chunked
+        case .partInChunks, .partThatEndsLate, .chunksThatEndEarly, .chunksThatEndLate, .whole: .chunked
         }
       try connection.begin(206, fields: fields, framing: framing)
       try connection.write(bytes[start..<end])
@@ -175,8 +182,12 @@ import Testing
       #expect(outcome.error == nil && body.count == 1000)
     } else {
       let error = outcome.error as? SessionError
-      #expect(error?.code == .truncatedResponse && error?.response?.statusCode == 206 && error?.phase == .receive)
-      #expect(body.count == (rest == .chunksThatEndLate ? 1100 : 200))
+      #expect(error?.response?.statusCode == 206 && error?.phase == .receive)
+      switch rest {
+      case .chunksThatEndLate, .partThatEndsLate:
+        #expect(error?.code == .badResponse && body.count <= (rest == .partThatEndsLate ? 200 : 1000))
+      default: #expect(error?.code == .truncatedResponse && body.count == 200)
+      }
     }
   }
 }
