@@ -141,6 +141,10 @@ package enum DigestFuzz {
       count = used.count
       memory.learn(used, party: party, url: url)
     }
+    precondition(memory.nextCount(of: challenge.nonce, party: party) == count + 1, "a count twice")
+    if let used = memory.use(party: party, target: url.target, isUsable: { _ in true }) {
+      precondition(used.count == count + 2, "a count twice")
+    }
     if let nextNonce, nextNonce != challenge.nonce {
       memory.replaceNonce(of: accepted, by: nextNonce, party: party)
       let used = memory.use(party: party, target: url.target) { _ in true }

@@ -29,6 +29,7 @@ package struct ChallengeAnswer: Hashable, Sendable {
 }
 
 /// What a session has learned about who asks for credentials where: nonces with their counts, and paths that need not be asked for again.
+/// Of nonces that are not remembered it knows the counts: a server may name one again, and takes no count twice (RFC 7616 section 3.4).
 ///
 /// It decides what is sent without a challenge, but supplies no credentials: a request uses an entry only if it has the very secret that
 /// the entry was learned with. Bounded; the space that was not used for longest goes first.
@@ -36,6 +37,8 @@ package struct AuthenticationMemory: Sendable {
   package static let maximumSpaces = 256
   /// Paths remembered of one space.
   package static let maximumPrefixes = 32
+  /// Nonces whose counts are known; the one that was not used for longest goes first.
+  package static let maximumNonces = 256
 
   private struct Space: Sendable {
     var party: AuthenticationParty
@@ -44,7 +47,19 @@ package struct AuthenticationMemory: Sendable {
     var lastUse: UInt64
   }
 
+  private struct NonceKey: Hashable {
+    var party: AuthenticationParty
+    var nonce: String
+  }
+
+  private struct NonceUse: Sendable {
+    var count: UInt32
+    var lastUse: UInt64
+  }
+
   private var spaces: [AuthenticationParty: [Space]] = [:]
+  /// The last count of each nonce that was given out.
+  private var nonces: [NonceKey: NonceUse] = [:]
   private var count = 0
   private var clock: UInt64 = 0
 
@@ -100,19 +115,36 @@ package struct AuthenticationMemory: Sendable {
       }
     }
     guard let index = best?.index else { return nil }
-    clock += 1
-    if list[index].answer.nonce != nil {
-      guard list[index].answer.count < UInt32.max else {
+    if let nonce = list[index].answer.nonce {
+      let count = nextCount(of: nonce, party: party)
+      guard count > 0 else {
         forget(list[index].answer, party: party)
         return nil
       }
-      list[index].answer.count += 1
+      list[index].answer.count = count
     }
+    clock += 1
     list[index].lastUse = clock
     spaces[party] = list
     var answer = list[index].answer
     answer.isRemembered = true
     return answer
+  }
+
+  /// The count for the next use of a nonce, also in answer to a challenge: it is given to nobody else.
+  ///
+  /// - Returns: 0 if the nonce has no more.
+  package mutating func nextCount(of nonce: String, party: AuthenticationParty) -> UInt32 {
+    let key = NonceKey(party: party, nonce: nonce)
+    var last = nonces[key]?.count ?? 0
+    for space in spaces[party] ?? [] where space.answer.nonce == nonce { last = max(last, space.answer.count) }
+    guard last < UInt32.max else { return 0 }
+    clock += 1
+    nonces[key] = NonceUse(count: last + 1, lastUse: clock)
+    if nonces.count > Self.maximumNonces, let oldest = nonces.min(by: { $0.value.lastUse < $1.value.lastUse }) {
+      nonces[oldest.key] = nil
+    }
+    return last + 1
   }
 
   /// The answer was refused: it is sent no more unless asked for. An entry with another secret or nonce stays.

@@ -26,6 +26,11 @@ final class SessionAuthentication: Sendable {
     return memory.withLock { $0.use(party: party, target: target, isUsable: isUsable) }
   }
 
+  /// The count to answer a challenge with; 0 if the nonce has no more.
+  func nextCount(of nonce: String, _ party: AuthenticationParty) -> UInt32 {
+    memory.withLock { $0.nextCount(of: nonce, party: party) }
+  }
+
   func learn(_ answer: ChallengeAnswer, _ party: AuthenticationParty, url: ParsedURL) {
     change { $0.learn(answer, party: party, url: url) }
   }

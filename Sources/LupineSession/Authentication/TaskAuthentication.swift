@@ -253,9 +253,12 @@ final class TaskAuthentication: Sendable {
             requestBytesSent: true))
       }
       answer.clientNonce = nonce
+      // The server may have named this nonce before.
+      answer.count = session.nextCount(of: digest.nonce, hop.party)
       if digest.isSession {
         let request = DigestRequest(
-          method: hop.method, target: hop.url.target, user: user, password: password, clientNonce: nonce, count: 1)
+          method: hop.method, target: hop.url.target, user: user, password: password, clientNonce: nonce,
+          count: answer.count)
         do throws(DigestRefusal) {
           answer.sessionKey = try DigestRule.sessionKey(digest, request, hash: SessionAuthentication.hasher)
         } catch {

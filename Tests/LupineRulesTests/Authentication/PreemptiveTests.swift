@@ -98,6 +98,43 @@ import Testing
     #expect(next.nonce == "m" && next.count == 1 && next.clientNonce == "c")
   }
 
+  /// A challenge may name a nonce that was used already, whether it is remembered or not.
+  @Test func countsAnswersToChallengesToo() throws {
+    var memory = AuthenticationMemory()
+    let url = try URLReader.read("http://a/")
+    let party = try Self.party("http://a/")
+    func count(_ nonce: String) -> UInt32 { memory.nextCount(of: nonce, party: party) }
+    #expect([count("n"), count("n"), count("other")] == [1, 2, 1] && memory.isEmpty)
+    #expect(memory.nextCount(of: "n", party: try Self.party("http://b/")) == 1)
+    #expect(memory.nextCount(of: "n", party: try Self.party("http://a/", isProxy: true)) == 1)
+    // The first answer of two is accepted, and what is sent unasked comes after both.
+    let answer = ChallengeAnswer(challenge: try Self.digest("n"), secret: Self.alice, count: 1)
+    memory.learn(answer, party: party, url: url)
+    let used = try #require(memory.use(party: party, target: "/") { _ in true })
+    #expect(used.count == 3 && count("n") == 4)
+    memory.forget(used, party: party)
+    #expect(memory.isEmpty && count("n") == 5)
+    memory.learn(answer, party: party, url: url)
+    memory.replaceNonce(of: answer, by: "other", party: party)
+    let next = try #require(memory.use(party: party, target: "/") { _ in true })
+    #expect(next.nonce == "other" && next.count == 2)
+    memory.removeAll()
+    #expect(count("n") == 1)
+  }
+
+  @Test func theNonceThatIsUsedIsCountedLongest() throws {
+    var memory = AuthenticationMemory()
+    let party = try Self.party("http://a/")
+    let used = (0..<2 * AuthenticationMemory.maximumNonces).map { number in
+      _ = memory.nextCount(of: "\(number)", party: party)
+      return memory.nextCount(of: "used", party: party)
+    }
+    #expect(used == Array(1...UInt32(used.count)))
+    // Of the others only the latest are known.
+    #expect(memory.nextCount(of: "\(used.count - 1)", party: party) == 2)
+    #expect(memory.nextCount(of: "0", party: party) == 1)
+  }
+
   /// Requests that were challenged apart have nonces of their own, and end in any order.
   @Test func noLateAnswerTurnsBackACount() throws {
     var memory = AuthenticationMemory()
