@@ -15,7 +15,7 @@ extension ResumeRecord {
     var bytes = Self.magic
     bytes.append(Self.version)
     bytes.append(Self.identity)
-    try Self.append(.url, Array(url.requestString.utf8), to: &bytes)
+    try Self.append(.url, Array(url.identity.utf8), to: &bytes)
     try Self.append(.finalOrigin, Array(finalOrigin.serializedWithZone.utf8), to: &bytes)
     switch validator {
     case .entityTag(let text): try Self.append(.entityTag, Array(text.utf8), to: &bytes)
@@ -114,7 +114,7 @@ extension ResumeRecord {
     guard let url = try? URLReader.read(text) else { throw .badURL }
     guard url.userinfo == nil, url.fragment == nil else { throw .urlHoldsSecrets }
     // One form only, so that nobody can hide in another one.
-    guard url.requestString == text else { throw .badURL }
+    guard url.identity == text else { throw .badURL }
     return url
   }
 

@@ -50,6 +50,12 @@ package struct ResumeRecord: Hashable, Sendable {
     self.createdAt = createdAt
   }
 
+  /// Whether this is of the resource that a URL names. Older records have the zone of an address in the origin only.
+  package func isOf(_ other: ParsedURL) -> Bool {
+    if url.identity == other.identity { return true }
+    return url.host.zone == nil && finalOrigin == other.origin && url.requestString == other.requestString
+  }
+
   /// Whether a name is one component that leads nowhere else, and says so to people too.
   package static func isSafe(name: String) -> Bool {
     let bytes = name.utf8

@@ -92,7 +92,7 @@ struct DownloadPlan: Sendable {
   }
 
   private func check(_ resumeData: ResumeData) throws(SessionError) {
-    guard request.parsedURL.requestString == resumeData.urlString else {
+    guard resumeData.record.isOf(request.parsedURL) else {
       throw SessionError(
         .badResumeData, phase: .prepare,
         message: "the resume data is of another URL than the request",

@@ -142,6 +142,26 @@ import Testing
     #expect(request.fields.first("Range") == "bytes=\(record.offset)-" && request.fields.first("If-Range") == "\"a\"")
   }
 
+  /// The zone of a link-local address is a part of what is gone on with.
+  @Test func goesOnWithinAZone() throws {
+    let folder = try Folder()
+    let url = try URLReader.read("http://[fe80::1%25eth0]/f?signed=now")
+    let validator = try #require(
+      ResumeValidator(entityTags: ["\"a\""], lastModified: [], dates: [], now: HTTPDate(seconds: 0)))
+    do {
+      let file = try PartFile.create(folder.path("f.part"))
+      file.begin(PartFile.Version(url: url, origin: url.origin, validator: validator, total: 9))
+      try file.append(Array("bytes".utf8))
+      #expect(try file.checkpoint())
+    }
+    let record = try #require(
+      try PartFile.reopen(folder.path("f.part"), for: URLReader.read("http://[fe80::1%25eth0]/f"))?.1)
+    #expect(record.offset == 5 && record.url.identity == url.identity)
+    for other in ["http://[fe80::1]/f", "http://[fe80::1%25eth1]/f"] {
+      #expect(try PartFile.reopen(folder.path("f.part"), for: URLReader.read(other)) == nil)
+    }
+  }
+
   /// A partial file that was changed, a record that was, one of another file, and none: the download starts again.
   @Test(arguments: ["part", "record", "path", "none", "link"]) func startsAgainWhenInDoubt(_ what: String) async throws
   {

@@ -17,6 +17,7 @@ import Testing
 
   @Test(arguments: [
     "http://a/", "https://example.com:8443/a%20b?c=d&e", "http://[2001:db8::1]:8080/x", "https://127.0.0.1/",
+    "http://[fe80::1%25eth0]:8080/x?y",
     "https://example.com/" + String(repeating: "x", count: 60_000),
   ]) func roundTrip(_ url: String) throws {
     for total in [nil, 70_000, Int64.max] {
@@ -55,6 +56,20 @@ import Testing
     #expect(rest.dropFirst(74).prefix(3) == [10, 0, 8])
     #expect(rest.count == 74 + 11 + 8)
     #expect(Array(rest.suffix(8)) == Array(digest(Array(bytes.dropLast(8))).prefix(8)))
+  }
+
+  /// The zone of an address says whose it is; older records have it in the origin only.
+  @Test(arguments: ["http://[fe80::1%25eth0]/f?x", "http://[fe80::1]/f?x"]) func zones(_ url: String) throws {
+    let there = try URLReader.read("http://[fe80::1%25eth0]/f?x")
+    let known = try Self.record()
+    let record = try ResumeRecord(
+      url: URLReader.read(url), finalOrigin: there.origin, validator: known.validator, offset: known.offset,
+      total: known.total, headHash: known.headHash, tailHash: known.tailHash, partialName: "p", createdAt: 0)
+    let read = try ResumeRecord(decoding: record.encoded())
+    #expect(read == record && read.isOf(there))
+    for other in ["http://[fe80::1%25eth1]/f?x", "http://[fe80::1%25eth0]/f?y", "http://[fe80::2%25eth0]/f?x"] {
+      #expect(try !read.isOf(URLReader.read(other)))
+    }
   }
 
   @Test func secretsStayOut() throws {

@@ -125,6 +125,26 @@ import Testing
     }
   }
 
+  /// Of the same address in another zone, which is another machine.
+  @Test func noRequestToAnotherZone() async throws {
+    let url = try URLReader.read("http://[fe80::1%25lupine0]/file")
+    let validator = try #require(
+      ResumeValidator(entityTags: ["\"v1\""], lastModified: [], dates: [], now: HTTPDate(seconds: 0)))
+    let hash = ResumeHash.digest([UInt8]().span)
+    let record = try ResumeRecord(
+      url: url, finalOrigin: url.origin, validator: validator, offset: 1, total: nil, headHash: hash, tailHash: hash,
+      partialName: "x", createdAt: 0)
+    let data = try ResumeData(record.encoded())
+    try await withFileServer(FileServer(.init(size: Self.size))) { session, _, _ in
+      for other in ["http://[fe80::1%25lupine1]/file", "http://[fe80::1]/file"] {
+        let error = try await failure {
+          try await session.download(resumeFrom: data, request: Request(other), to: .temporary)
+        }
+        #expect(error.code == .badResumeData)
+      }
+    }
+  }
+
   /// Answers after which everything is there and right, how many requests it takes, and which status the last one has.
   static let surprises: [(FileServer.Answer, requests: Int, status: Int)] = [
     (.init(ignoresRange: true), 2, 200),
