@@ -64,8 +64,8 @@ public final class NetworkReachabilityManager: Sendable {
 
   /// Watches a host. It is resolved at every change of the network; nobody asks it anything. Source: `+managerForDomain:`.
   ///
-  /// - Parameter domain: a DNS name or an address. A name that has no address is not reachable. While the name servers do not answer the status stays as it
-  ///   is, and they are asked again after 1 s, 2 s and so on up to a minute; without a default route it is not reachable meanwhile.
+  /// - Parameter domain: a DNS name, in Unicode too, or an address. A name that has no address is not reachable. While the name servers do not answer the
+  ///   status stays as it is, and they are asked again after 1 s, 2 s and so on up to a minute; without a default route it is not reachable meanwhile.
   public convenience init(domain: String) {
     self.init(.domain(domain))
   }
@@ -196,8 +196,15 @@ public final class NetworkReachabilityManager: Sendable {
     guard isCurrent else { return }
     switch subject {
     case .target(let target): tell(status(table, [target]), since: start)
-    case .domain(let domain): resolve(domain, table, since: start)
+    case .domain(let domain): resolve(Self.lookupName(domain), table, since: start)
     }
+  }
+
+  /// What requests for the domain look up: an A-label for Unicode, which name services do not know. An address stays as it is: its zone is
+  /// written otherwise than in a URL. So does what is no host, for the resolver to refuse.
+  private static func lookupName(_ domain: String) -> String {
+    if SocketAddress(literal: domain, port: 0) != nil { return domain }
+    return (try? HostReader.read(domain))?.connectionText ?? domain
   }
 
   private func status(_ table: NetworkTable, _ targets: [ReachabilityTarget]) -> NetworkReachabilityStatus {

@@ -12,4 +12,13 @@ extension NetworkTable {
     _ = table.apply(.route(route, replaces: false))
     return table
   }
+
+  /// A network with a default route of both families.
+  static var withDefaultRoutes: NetworkTable {
+    var table = withDefaultRoute
+    let prefix = RoutePrefix(table: .main, destination: InternetAddress(v6: 0, 0), length: 0)
+    let route = NetworkRoute(prefix: prefix, service: 0, metric: 0, type: 2, hops: [RouteHop(link: 1, flags: 0)])
+    _ = table.apply(.route(route, replaces: false))
+    return table
+  }
 }
