@@ -131,33 +131,53 @@ package enum NetlinkDecoder {
       prefix: RoutePrefix(table: .main, destination: .zero(family), length: length), service: service, metric: 0,
       type: type, hops: [])
     var outgoing: UInt32?
+    var gateway: InternetAddress?
     for attribute in NetlinkAttributes(body.dropping(12)) {
       switch attribute.type {
       case 1: destination = InternetAddress(attribute.value.bytes, family: family)
       case 4: outgoing = attribute.value.uint32(at: 0) ?? outgoing
       case 6: route.metric = attribute.value.uint32(at: 0) ?? 0
-      case 9: route.hops += hops(attribute.value)
+      case 9: route.hops += hops(attribute.value, family)
       case 15: table = attribute.value.uint32(at: 0) ?? table
-      default: break
+      default: gateway = self.gateway(attribute, family) ?? gateway
       }
     }
     guard let destination, let table = RoutePrefix.Table(rawValue: table) else { return .some(nil) }
     route.prefix = RoutePrefix(table: table, destination: destination, length: length)
-    if let outgoing { route.hops.append(RouteHop(link: outgoing, flags: UInt8(truncatingIfNeeded: flags))) }
+    if let outgoing {
+      route.hops.append(RouteHop(link: outgoing, flags: UInt8(truncatingIfNeeded: flags), gateway: gateway))
+    }
     return route
   }
 
   /// rtnexthop: length, flags, weight, interface; attributes follow.
-  private static func hops(_ value: NetlinkBytes) -> [RouteHop] {
+  private static func hops(_ value: NetlinkBytes, _ family: InternetAddress.Family) -> [RouteHop] {
     var hops: [RouteHop] = []
     var rest = value
     while let length = rest.uint16(at: 0), length >= 8, let hop = rest.prefix(Int(length)),
       let flags = hop.uint8(at: 2), let link = hop.uint32(at: 4)
     {
-      hops.append(RouteHop(link: link, flags: flags))
+      var gateway: InternetAddress?
+      for attribute in NetlinkAttributes(hop.dropping(8)) { gateway = self.gateway(attribute, family) ?? gateway }
+      hops.append(RouteHop(link: link, flags: flags, gateway: gateway))
       rest = rest.dropping(NetlinkBytes.aligned(Int(length)))
     }
     return hops
+  }
+
+  /// RTA_GATEWAY, an address of the route's family, or RTA_VIA, which is rtvia: family, address. Nil: it says of none.
+  private static func gateway(
+    _ attribute: NetlinkAttributes.Attribute, _ family: InternetAddress.Family
+  ) -> InternetAddress? {
+    switch attribute.type {
+    case 5: return InternetAddress(attribute.value.bytes, family: family)
+    case 18:
+      guard let number = attribute.value.uint16(at: 0).flatMap(UInt8.init(exactly:)),
+        let family = InternetAddress.Family(rawValue: number)
+      else { return nil }
+      return InternetAddress(attribute.value.dropping(2).bytes, family: family)
+    default: return nil
+    }
   }
 }
 

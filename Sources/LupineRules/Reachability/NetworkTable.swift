@@ -62,6 +62,17 @@ package struct RouteHop: Hashable, Sendable {
   package var link: UInt32
   /// RTNH_F_….
   package var flags: UInt8
+  /// The next router; of IPv4 routes too it may have an IPv6 address. Nil: what is reached is on the link.
+  package var gateway: InternetAddress?
+
+  package init(link: UInt32, flags: UInt8, gateway: InternetAddress? = nil) {
+    self.link = link
+    self.flags = flags
+    self.gateway = gateway
+  }
+
+  /// What tells it apart from another one: flags come and go without a word.
+  var way: RouteWay { RouteWay(link: link, gateway: gateway) }
 
   /// Not RTNH_F_DEAD. RTNH_F_LINKDOWN comes and goes without a word; the link says the same.
   var isAlive: Bool { flags & 0x1 == 0 }
@@ -76,6 +87,15 @@ package struct NetworkRoute: Hashable, Sendable {
   /// RTN_…: 1 unicast, 2 local, 3 broadcast, 4 anycast, 5 multicast, 6 blackhole, 7 unreachable, 8 prohibit, 9 throw.
   package var type: UInt8
   package var hops: [RouteHop]
+
+  /// What tells it apart from others of one prefix, service and metric: their order is another in every message.
+  var ways: Set<RouteWay> { Set(hops.map(\.way)) }
+}
+
+/// A way without its state.
+struct RouteWay: Hashable {
+  var link: UInt32
+  var gateway: InternetAddress?
 }
 
 /// What the kernel knows of links, addresses and routes, as far as it was told.
@@ -92,7 +112,7 @@ package struct NetworkTable: Sendable, Equatable {
 
   /// A router's table may have a million routes; what is past this says nothing about whether there is a way out.
   package static let maximumRoutes = 100_000
-  /// Routes to one prefix differ in metric or interface.
+  /// Routes to one prefix differ in metric, interface or gateway.
   package static let maximumRoutesPerPrefix = 64
   package static let maximumLinks = 16_384
   package static let maximumAddresses = 65_536
@@ -104,7 +124,7 @@ package struct NetworkTable: Sendable, Equatable {
     case nothing
     case something
     /// The kernel changes more than it tells: IPv4 routes over a link that went down or from an address that went are removed, those over a
-    /// link that works again come to life. Ask for everything again.
+    /// link that works again come to life; or it speaks of a route that is not known. Ask for everything again.
     case more
   }
 
@@ -168,7 +188,9 @@ package struct NetworkTable: Sendable, Equatable {
     var known = routes[route.prefix] ?? []
     if known.contains(route) { return .nothing }
     let before = known.count
-    if replaces { known.removeAll { $0.service == route.service && $0.metric == route.metric } }
+    known.removeAll {
+      $0.service == route.service && $0.metric == route.metric && (replaces || Self.isNews(route, of: $0))
+    }
     let growth = known.count + 1 - before
     guard known.count < Self.maximumRoutesPerPrefix, growth <= 0 || routeCount < Self.maximumRoutes else {
       return .nothing
@@ -176,22 +198,33 @@ package struct NetworkTable: Sendable, Equatable {
     known.append(route)
     routes[route.prefix] = known
     routeCount += growth
-    return .something
+    // Of several routes of IPv4 the kernel replaces one.
+    return replaces && growth < 0 ? .more : .something
+  }
+
+  /// Whether a route is what has become of a known one of the same prefix, service and metric. Those of IPv6 are one route as soon as they are
+  /// several ways: the kernel tells all of them when one is added, and the one alone that goes.
+  private static func isNews(_ route: NetworkRoute, of known: NetworkRoute) -> Bool {
+    guard route.type == known.type else { return false }
+    guard route.prefix.destination.family == .v6, route.hops.count > 1 else { return route.ways == known.ways }
+    return route.ways.isSuperset(of: known.ways)
   }
 
   private mutating func remove(_ route: NetworkRoute) -> Change {
     guard var known = routes[route.prefix] else { return .nothing }
-    // The flags of a route that goes may have changed without a word.
-    let links = Set(route.hops.map(\.link))
-    guard
-      let index = known.firstIndex(where: {
-        $0.service == route.service && $0.metric == route.metric && $0.type == route.type
-          && Set($0.hops.map(\.link)) == links
-      })
-    else { return .nothing }
-    known.remove(at: index)
-    routeCount -= 1
-    routes[route.prefix] = known.isEmpty ? nil : known
+    let rivals = known.indices.filter { known[$0].service == route.service && known[$0].metric == route.metric }
+    let ways = route.ways
+    if let index = rivals.first(where: { known[$0].type == route.type && known[$0].ways == ways }) {
+      known.remove(at: index)
+      routeCount -= 1
+      routes[route.prefix] = known.isEmpty ? nil : known
+      return .something
+    }
+    guard route.prefix.destination.family == .v6, !ways.isEmpty,
+      let index = rivals.first(where: { known[$0].type == route.type && known[$0].ways.isSuperset(of: ways) })
+    else { return rivals.isEmpty ? .nothing : .more }
+    known[index].hops.removeAll { ways.contains($0.way) }
+    routes[route.prefix] = known
     return .something
   }
 

@@ -5,7 +5,8 @@ import Testing
 @Suite struct NetlinkDecoderTests {
   static let captures = [
     "dump-empty-namespace", "dump-wired-v4", "dump-many-routes", "dump-multipath", "link-down", "link-up-again",
-    "route-vanishes", "address-vanishes", "route-replaced", "link-local-only",
+    "route-vanishes", "address-vanishes", "route-replaced", "link-local-only", "one-of-two-gateways-v4",
+    "one-of-two-gateways-v6", "one-of-two-gateways-via-v6", "both-gateways-vanish-v6",
   ]
 
   @Test(arguments: captures) func capturesAreReadWhole(_ name: String) throws {

@@ -30,7 +30,8 @@ import Testing
   static let reaches: [(String, String?)] = [
     ("dump-empty-namespace", nil), ("dump-wired-v4", "v0"), ("dump-many-routes", "v0"), ("dump-multipath", "v0"),
     ("link-down", nil), ("link-up-again", "v0"), ("route-vanishes", nil), ("address-vanishes", nil),
-    ("route-replaced", "w0"), ("link-local-only", nil),
+    ("route-replaced", "w0"), ("link-local-only", nil), ("one-of-two-gateways-v4", "v0"),
+    ("one-of-two-gateways-v6", "v0"), ("one-of-two-gateways-via-v6", "v0"), ("both-gateways-vanish-v6", nil),
   ]
 
   @Test(arguments: reaches) func captures(_ name: String, _ link: String?) throws {
