@@ -9,7 +9,7 @@ internal import LupineTLS
 ///     waiting (for the socket) -> securing? -> asking? -> done      the connection takes the socket over
 ///     asking -> waiting                                             407, and the proxy closes: once more from the socket on; or SOCKS does
 ///                                                                   not get to one address of the origin, and there is another
-///     every state -> ended                                          failed, cancelled or past the one deadline for all of it
+///     every state -> ended                                          failed, cancelled, past the one deadline for all of it or a lookup's
 ///
 /// Invariants: after every question the proxy's answer ends exactly with what was read, because what it says unasked belongs to nobody; not
 /// a byte of the origin's TLS or request leaves before the last step.
@@ -34,6 +34,8 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
   private var output = ByteQueue()
   private var timer: TimerIdentifier?
   private var lookup: ResolveToken?
+  /// How long the lookup may take, which ends before or after what the proxy has time for.
+  private var lookupLimit: (timer: TimerIdentifier, deadline: Instant)?
 
   private var isEnded = false
   /// The proxy's TLS waits for its context.
@@ -79,7 +81,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
 
   private func drop() {
     lookup?.cancel()
-    lookup = nil
+    endLookup()
     if let registration { context.deregister(registration) }
     registration = nil
     socket = nil
@@ -90,18 +92,20 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
     end(with: .proxy(failure))
   }
 
-  private func end(with error: EngineError) {
+  private func end(with error: EngineError, _ phase: TransferPhase = .proxy) {
     guard !isEnded else { return }
     // A session that the proxy was offered may be the reason.
     if isSecuring { try? tls?.endOfInput() }
     // Cancels this on its way.
-    connection?.openFailed(error, .proxy)
+    connection?.openFailed(error, phase)
     cancel()
   }
 
   func timerFired(_ identifier: TimerIdentifier) {
-    timer = nil
-    end(with: .deadline(.proxy))
+    if identifier == timer { timer = nil }
+    // Where both pass at once, as by default, it was the lookup that took the time.
+    let phase = lookupLimit.map { $0.deadline <= context.now } ?? false ? TransferPhase.resolve : .proxy
+    end(with: .deadline(phase), phase)
   }
 
   private func disarm() {
@@ -189,6 +193,10 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
     guard resolves else { return startSOCKS(.name(host), port) }
     let resolver = connection.pool.configuration.resolver ?? core.resolver
     if let answer = resolver.immediateAnswer(host: host, port: port) { return resolved(answer, port) }
+    if let limit = connection.pool.configuration.resolveNanoseconds {
+      let deadline = context.now.advanced(byNanoseconds: limit)
+      lookupLimit = (context.schedule(at: deadline, self), deadline)
+    }
     let confined = LoopConfined(self)
     let loop = context.loop
     lookup = resolver.resolve(host: host, port: port) { answer in
@@ -196,9 +204,15 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
     }
   }
 
+  private func endLookup() {
+    lookup = nil
+    if let lookupLimit { context.cancel(lookupLimit.timer) }
+    lookupLimit = nil
+  }
+
   private func resolved(_ answer: Result<[SocketAddress], ResolveError>, _ port: UInt16) {
     guard !isEnded else { return }
-    lookup = nil
+    endLookup()
     switch answer {
     case .success(let addresses):
       // In the order in which they would be tried without a proxy.

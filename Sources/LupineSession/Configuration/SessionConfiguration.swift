@@ -51,11 +51,12 @@ public struct SessionConfiguration: Sendable {
   public var timeoutIntervalForResource: Duration = .seconds(604_800)
   /// Waiting for a connection; nil is unlimited. Default nil.
   public var poolWaitTimeout: Duration?
-  /// Resolving a host. Default 10 s.
+  /// Resolving a host: the origin's, a proxy's, and the origin's for a SOCKS proxy that is given addresses. Default 10 s.
   public var resolveTimeout: Duration = .seconds(10)
   /// Establishing a connection, over all addresses. Default 10 s. A refused one fails at once.
   public var connectTimeout: Duration = .seconds(10)
-  /// What a proxy is told and answers, from its socket to the way to the origin: its TLS, SOCKS, CONNECT. Default 10 s.
+  /// What a proxy is told and answers, from its socket to the way to the origin: its TLS, SOCKS, CONNECT; also resolving the origin
+  /// for a SOCKS proxy that is given addresses. Default 10 s.
   public var proxyTimeout: Duration = .seconds(10)
   /// The TLS handshake. Default 10 s.
   public var tlsTimeout: Duration = .seconds(10)
