@@ -97,7 +97,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   /// Whether the end was told; then the progresses are nobody's any more.
   var isOver: Bool { state.withLock { $0.core == nil } }
 
-  /// Becomes the delegate of a task, and posts what its commands change.
+  /// Becomes the delegate of a task, and posts what its commands change as long as it is.
   func manage(_ task: SessionTask) {
     task.delegate = self
     task.onChange = { [notificationQueue] task, change in

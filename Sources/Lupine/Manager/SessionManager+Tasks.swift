@@ -21,7 +21,8 @@ extension SessionManager {
   ///   - downloadProgress: likewise. Default nil.
   ///   - completion: called once, on `completionQueue`. A failure is a `SessionError`, or a `SerializationError` with response and body.
   ///
-  /// The manager is the task's delegate: another one in its place takes the task out of the manager's hands.
+  /// The manager is the task's delegate: another one in its place takes the task out of the manager's hands, which then posts no
+  /// notifications of it.
   public func dataTask(
     with request: Request, responseSerializer: (any ResponseSerializer)? = nil,
     uploadProgress: TaskProgressHandler? = nil, downloadProgress: TaskProgressHandler? = nil,

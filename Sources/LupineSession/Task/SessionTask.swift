@@ -84,8 +84,11 @@ public class SessionTask: @unchecked Sendable, Hashable {
     set {
       // The former one is let go of outside the lock: it may be the last reference to somebody who asks the task when it goes.
       let former = settings.withLock { settings in
-        defer { settings.delegate = newValue }
-        return settings.delegate
+        let former = (settings.delegate, settings.onChange)
+        settings.delegate = newValue
+        // Of a task that has begun the former one hears all the same.
+        if settings.onChange != nil, run.state.withLock({ $0.machine.state == .created }) { settings.onChange = nil }
+        return former
       }
       withExtendedLifetime(former) {}
     }
@@ -148,7 +151,8 @@ public class SessionTask: @unchecked Sendable, Hashable {
     run.cancel()
   }
 
-  /// Told, on the caller's thread, of each `resume` and `suspend` that changed something: for managers, which post notifications of it.
+  /// Told, on the caller's thread, of each `resume` and `suspend` that changed something: for managers, which post notifications of it. They set it
+  /// when they have become the task's delegate; another one that takes their place before the task begins takes it away, as they hear of no end.
   package var onChange: (@Sendable (SessionTask, State) -> Void)? {
     get { settings.withLock { $0.onChange } }
     set {

@@ -71,6 +71,40 @@ import Testing
     }
   }
 
+  private final class Successor: SessionTaskDelegate {
+    let handledCallbacks: CallbackSet = .completed
+    let ends = Recorder<Bool>()
+    func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) { ends.add(true) }
+  }
+
+  /// Another delegate takes a task out of the manager's hands: nobody would post the end of what is told to have begun. One that comes too late to hear
+  /// of the task takes nothing.
+  @Test(arguments: [true, false]) func aTaskWithAnotherDelegatePostsNothing(_ isInTime: Bool) async throws {
+    let latch = try Latch()
+    try await withManager(ServerRoute.standard(latch: latch)) { manager, _ in
+      let queue = queue()
+      manager.completionQueue = queue
+      let task = manager.dataTask(with: try manager.request(.get, "slow")) { _, _, _ in }
+      let names = [Notification.Name.taskDidResume, .taskDidSuspend, .taskDidComplete]
+      let recorders = names.map { NotificationRecorder($0, object: task) }
+      let successor = Successor()
+      if isInTime { task.delegate = successor }
+      task.resume()
+      if !isInTime { task.delegate = successor }
+      task.suspend()
+      task.resume()
+      latch.release()
+      if isInTime {
+        #expect(await eventually { successor.ends.values.count == 1 })
+        queue.sync {}
+        #expect(recorders.map(\.count) == [0, 0, 0])
+      } else {
+        #expect(await eventually { recorders.map(\.count) == [2, 1, 1] })
+        #expect(successor.ends.values.isEmpty)
+      }
+    }
+  }
+
   @Test func operationsPostOnTheirCompletionQueue() async throws {
     try await withOperations { service in
       let operation = try service.operation("/hello")
