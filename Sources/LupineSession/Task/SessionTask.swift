@@ -136,13 +136,15 @@ public class SessionTask: @unchecked Sendable, Hashable {
   /// Begins the task, or lets it go on after `suspend()`. Nothing happens to one that runs or is over.
   public func resume() {
     run.prepare(self)
-    run.start { changed(to: .running) }
+    let onChange = onChange
+    run.start { onChange?(self, .running) }
   }
 
   /// Stops a running task: the socket is not read until `resume()`, and nothing new begins. Suspensions do not add up. The time for the whole
   /// task goes on; the time in which something has to move does not.
   public func suspend() {
-    run.suspend { changed(to: .suspended) }
+    let onChange = onChange
+    run.suspend { onChange?(self, .suspended) }
   }
 
   /// Ends the task; it completes with `.cancelled`, unless it has completed.
@@ -151,8 +153,9 @@ public class SessionTask: @unchecked Sendable, Hashable {
     run.cancel()
   }
 
-  /// Told, on the caller's thread, of each `resume` and `suspend` that changed something: for managers, which post notifications of it. They set it
-  /// when they have become the task's delegate; another one that takes their place before the task begins takes it away, as they hear of no end.
+  /// Told, on the caller's thread, of each `resume` and `suspend` that changed something, in the order of the changes: for managers, which post
+  /// notifications of it. Called under the task's lock: it may queue, and must ask the task nothing. They set it when they have become the task's
+  /// delegate; another one that takes their place before the task begins takes it away, as they hear of no end.
   package var onChange: (@Sendable (SessionTask, State) -> Void)? {
     get { settings.withLock { $0.onChange } }
     set {
@@ -163,8 +166,6 @@ public class SessionTask: @unchecked Sendable, Hashable {
       withExtendedLifetime(former) {}
     }
   }
-
-  private func changed(to state: State) { onChange?(self, state) }
 
   /// Takes the place of the handle on the data task that became this download: what that one is to be told, it is told here.
   func succeed(_ former: SessionTask?) {

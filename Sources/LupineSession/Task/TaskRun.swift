@@ -89,25 +89,30 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
 
   // MARK: Commands, from any thread
 
-  /// Begins, or goes on after `suspend`; `tell` is called before that, unless there is nothing to do.
+  /// Begins, or goes on after `suspend`; `tell` is called before that, unless there is nothing to do. It is called under the lock, and only queues:
+  /// otherwise two threads could tell of their commands in another order than that in which these counted.
   func start(_ tell: () -> Void = {}) {
     let (action, exchange, pause) = state.withLock {
       state -> (TaskMachine.Action, (any TransportExchange)?, PauseState?) in
       let action = state.machine.resume()
-      if case .start = action { state.startedAt = EventLoop.monotonicNow() }
-      guard case .resume = action else { return (action, nil, nil) }
+      switch action {
+      case .start:
+        tell()
+        state.startedAt = EventLoop.monotonicNow()
+        return (action, nil, nil)
+      case .resume: tell()
+      default: return (action, nil, nil)
+      }
       // With the decision, not after it: a suspension that was decided before must not come to pass behind it.
       state.pauses.remove(.suspension)
       return (action, state.exchange, state.pause.change(to: !state.pauses.isEmpty))
     }
     switch action {
     case .start:
-      tell()
       guard callbacks == nil else { return startObserved() }
       guard let slot = session.registry.add(self) else { return finish(session.invalidationError(request)) }
       begin(registeredAt: slot)
     case .resume:
-      tell()
       if let pause { exchange?.setPaused(pause) }
       answered(.suspension) { begin() }
     default: break
@@ -135,15 +140,14 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
     return isTaken
   }
 
-  /// Stops reading; nothing new begins until `start`. `tell` is called before that, if the task runs.
+  /// Stops reading; nothing new begins until `start`. `tell` is called before that, if the task runs, as in `start`.
   func suspend(_ tell: () -> Void) {
-    let (isPaused, exchange, pause) = state.withLock { state -> (Bool, (any TransportExchange)?, PauseState?) in
-      guard state.machine.suspend() == .pause else { return (false, nil, nil) }
+    let (exchange, pause) = state.withLock { state -> ((any TransportExchange)?, PauseState?) in
+      guard state.machine.suspend() == .pause else { return (nil, nil) }
+      tell()
       state.pauses.insert(.suspension)
-      return (true, state.exchange, state.pause.change(to: true))
+      return (state.exchange, state.pause.change(to: true))
     }
-    guard isPaused else { return }
-    tell()
     if let pause { exchange?.setPaused(pause) }
   }
 
