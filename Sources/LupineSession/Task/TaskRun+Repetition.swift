@@ -28,7 +28,7 @@ extension TaskRun {
   /// what the attempt brought; if it is over already, nobody is asked.
   func mayRepeat(after failure: SessionError?) -> Bool {
     guard let observer, let repeater = observer.repeater, let consumer = consumer as? DelegateConsumer,
-      consumer.download == nil
+      consumer.download == nil, failure?.code != .cancelled
     else { return false }
     let response = state.withLock { $0.response }
     guard failure != nil || (response?.statusCode ?? 0) >= 400, nanosecondsLeft > 0 else { return false }

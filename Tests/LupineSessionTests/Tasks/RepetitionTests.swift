@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  /// Every other request fails as on a machine without network.
+  /// Every other request fails, for example as on a machine without network.
   private final class Shaky: Transport {
     private final class Nothing: TransportExchange {
       func cancel() {}
@@ -41,9 +41,13 @@ import Testing
     }
 
     private let network: NetworkTransport
+    private let code: SessionError.Code
     private let isDown = Locked(false)
 
-    init(_ network: NetworkTransport) { self.network = network }
+    init(_ network: NetworkTransport, _ code: SessionError.Code = .notConnected) {
+      self.network = network
+      self.code = code
+    }
 
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
       let isDown = isDown.withLock { isDown in
@@ -53,8 +57,7 @@ import Testing
       guard isDown else { return network.start(request, receiver) }
       let exchange = Nothing()
       receiver.end(
-        SessionError(.notConnected, phase: .connect, message: "no network"), metrics: TransactionMetrics(), of: exchange
-      )
+        SessionError(code, phase: .connect, message: "no network"), metrics: TransactionMetrics(), of: exchange)
       return exchange
     }
   }
@@ -87,6 +90,22 @@ import Testing
       #expect(task.response?.statusCode == 200)
       #expect(patient.repetitions.withLock { $0 } == 2 && server.requestCount == 3)
       #expect(patient.waits.withLock { $0 } == 1)
+    }
+  }
+
+  /// Nobody is asked about what was cancelled, be it by the end of another session that has the same transport.
+  @Test func nobodyIsAskedAboutACancellation() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let transport = Shaky(try NetworkTransport(SessionConfiguration()), .cancelled)
+    try await withDelegate([.completed], configure: { $0.transport = transport }) { session, delegate in
+      let patient = Patient()
+      let task = session.dataTask(with: try Request(server.url("/hello")))
+      task.delegate = patient
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(task.error?.code == .cancelled)
+      #expect(patient.repetitions.withLock { $0 } == 0 && server.requestCount == 0)
     }
   }
 
