@@ -136,12 +136,11 @@ extension TaskRun {
     else {
       return false
     }
-    let (attempt, left) = state.withLock { state -> (Int, Int64) in
+    let attempt = state.withLock { state in
       state.connectivityWaits += 1
-      let total = request.totalTimeout.map(\.saturatedNanoseconds) ?? session.times.resource
-      return (state.connectivityWaits, total - EventLoop.monotonicNow().nanoseconds(since: state.countsFrom))
+      return state.connectivityWaits
     }
-    guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: left) else { return false }
+    guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: nanosecondsLeft) else { return false }
     let isFirst = state.withLock { state -> Bool in
       defer { state.isWaitTold = true }
       return !state.isWaitTold

@@ -109,6 +109,47 @@ import Testing
     }
   }
 
+  /// Gives the request of each attempt so much time.
+  private final class Generous: RepeatingTaskDelegate {
+    let handledCallbacks: CallbackSet = .repetition
+    let takesTimeToPrepare = false
+
+    func session(
+      _ session: Session, task: SessionTask, prepare request: Request,
+      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+    ) {
+      var request = request
+      request.totalTimeout = .seconds(60)
+      completionHandler(.success(request))
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
+      completionHandler: @escaping @Sendable (Bool) -> Void
+    ) {
+      completionHandler(false)
+    }
+  }
+
+  /// A network is waited for as long as the request has that is sent, and not the one that the task was made with.
+  @Test func theWaitForConnectivityHasTheTimeOfTheRequestThatIsSent() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let transport = Shaky(try NetworkTransport(SessionConfiguration()))
+    try await withDelegate([.completed]) {
+      $0.transport = transport
+      $0.waitsForConnectivity = true
+    } _: { session, delegate in
+      var request = try Request(server.url("/hello"))
+      request.totalTimeout = .nanoseconds(1)
+      let task = session.dataTask(with: request)
+      task.delegate = Generous()
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(task.error == nil && task.response?.statusCode == 200)
+    }
+  }
+
   /// Nobody is asked about a task whose time is over: whoever repeats time-outs would go on for ever.
   @Test func nobodyIsAskedWhenTheTimeIsOver() async throws {
     let server = try LoopbackServer(
