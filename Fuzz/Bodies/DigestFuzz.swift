@@ -195,7 +195,7 @@ package enum DigestFuzz {
     }
     while attempts.chooseAgain() {}
     precondition(attempts.rounds == AuthenticationAttempts.maximumRounds && !attempts.mayAnswer)
-    attempts.redirected()
+    attempts.startOver()
     precondition(attempts.mayAnswer && attempts.current == nil)
   }
 }

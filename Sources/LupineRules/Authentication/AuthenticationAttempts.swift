@@ -5,14 +5,14 @@
 ///     open -> sent          `sent(_:)`: a request with credentials is under way
 ///     sent -> open          `challenged(by:)`: it came back with 401 or 407
 ///     sent -> accepted      `accepted()`: it came back with anything else
-///     open -> exhausted     after `maximumRounds` answers: nothing is tried any more, until `redirected()`
+///     open -> exhausted     after `maximumRounds` answers: nothing is tried any more, until `startOver()`
 ///
 /// Invariants: a secret that a party refused for a realm is never chosen for it again, except that a nonce was stale (RFC 7616
 /// section 3.3), or was remembered and is replaced; what went out by Basic or Bearer and was refused is not sent again at all, nor is what a party
-/// refused in the name of another realm than it had asked by (RFC 9110 section 15.5.2); between two redirects there are never more than
-/// `maximumRounds` answers.
+/// refused in the name of another realm than it had asked by (RFC 9110 section 15.5.2); between two beginnings (a redirect, the task being sent
+/// again) there are never more than `maximumRounds` answers.
 package struct AuthenticationAttempts: Sendable {
-  /// Answers to challenges between two redirects, stale ones included.
+  /// Answers to challenges until it begins anew, stale ones included.
   package static let maximumRounds = 6
 
   /// What a challenge says about the request that it answers.
@@ -147,8 +147,8 @@ package struct AuthenticationAttempts: Sendable {
     return true
   }
 
-  /// Another URL comes: answers are counted anew, refusals stay.
-  package mutating func redirected() {
+  /// Another URL comes, or the task is sent again: answers are counted anew, refusals stay.
+  package mutating func startOver() {
     rounds = 0
     current = nil
   }

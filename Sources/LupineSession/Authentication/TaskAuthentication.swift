@@ -54,7 +54,11 @@ final class TaskAuthentication: Sendable {
     mutating func follow(_ hop: AuthenticationHop) {
       guard redirects != hop.redirects else { return }
       redirects = hop.redirects
-      attempts.redirected()
+      startOver()
+    }
+
+    mutating func startOver() {
+      attempts.startOver()
       next = nil
     }
   }
@@ -65,6 +69,9 @@ final class TaskAuthentication: Sendable {
   init(_ session: SessionAuthentication) {
     self.session = session
   }
+
+  /// The task is sent again, as if it had just begun: it may answer as many challenges as then. What was refused is not sent again.
+  func startOver() { state.withLock { $0.startOver() } }
 
   // MARK: The request
 

@@ -45,7 +45,11 @@ extension TaskRun {
         ) { run in
           // Not before there is a request to send: until then the task may end with what the attempt brought.
           run.receivedBytes.store(0, ordering: .relaxed)
-          run.state.withLock { $0.connectivityWaits = 0 }
+          let authentication = run.state.withLock { state in
+            state.connectivityWaits = 0
+            return state.authentication
+          }
+          authentication?.startOver()
           repeater.forgetData()
           run.beginRepeated()
         }

@@ -41,7 +41,7 @@ import Testing
     #expect(attempts.mayTry(Self.alice, for: asked[0], party: try self.party("http://b/")))
     #expect(attempts.mayTry(Self.alice, for: asked[0], party: try self.party(isProxy: true)))
     // Redirects do not wash it clean.
-    attempts.redirected()
+    attempts.startOver()
     #expect(!attempts.mayTry(Self.alice, for: asked[0], party: party))
   }
 

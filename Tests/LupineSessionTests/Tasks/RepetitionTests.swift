@@ -150,6 +150,53 @@ import Testing
     }
   }
 
+  /// Has tasks sent again so many times.
+  private final class Stubborn: RepeatingTaskDelegate {
+    let handledCallbacks: CallbackSet = .repetition
+    private let left: Locked<Int>
+
+    init(_ count: Int) { left = Locked(count) }
+
+    func session(
+      _ session: Session, task: SessionTask, prepare request: Request,
+      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+    ) {
+      completionHandler(.success(request))
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
+      completionHandler: @escaping @Sendable (Bool) -> Void
+    ) {
+      completionHandler(
+        left.withLock {
+          $0 -= 1
+          return $0 >= 0
+        })
+    }
+  }
+
+  /// Each attempt may answer as many challenges as the first one; a password that was refused stays refused.
+  @Test(arguments: [true, false]) func everyAttemptAnswersItsChallenges(_ isRight: Bool) async throws {
+    let right = "Basic " + Data("user:right".utf8).base64EncodedString()
+    let server = try LoopbackServer { request, connection in
+      if request.fields.first("Authorization") == right { return try connection.respond(503) }
+      try connection.respond(401, fields: ["WWW-Authenticate": "Basic realm=\"r\""])
+    }
+    defer { server.shutdown() }
+    try await withDelegate([.completed], configure: { $0.authentication.isPreemptive = false }) { session, delegate in
+      var request = try Request(server.url("/"))
+      request.credential = .password(user: "user", password: isRight ? "right" : "wrong")
+      let task = session.dataTask(with: request)
+      task.delegate = Stubborn(7)
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(task.error == nil && task.response?.statusCode == (isRight ? 503 : 401))
+      #expect(server.authorizations.compactMap { $0 }.count == (isRight ? 8 : 1))
+      #expect(server.requestCount == (isRight ? 16 : 9))
+    }
+  }
+
   /// Nobody is asked about a task whose time is over: whoever repeats time-outs would go on for ever.
   @Test func nobodyIsAskedWhenTheTimeIsOver() async throws {
     let server = try LoopbackServer(
