@@ -78,8 +78,11 @@ extension Session {
     request.body = body
     guard let progress else { return try await upload(request, delegate, onSent: nil) }
     let total = Locked<Int64>(0)
+    // Taken back at the end: a handle on the task holds the task, and it may hold the handle.
+    let listener = LockedReference(progress)
+    defer { listener.value = nil }
     return try await upload(request, delegate) { count in
-      progress(
+      listener.value?(
         total.withLock {
           $0 += Int64(count)
           return $0

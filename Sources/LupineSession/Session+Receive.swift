@@ -1,3 +1,6 @@
+internal import LupineBase
+internal import Synchronization
+
 extension Session {
   /// Fetches a request and shows every piece of its body where it lies: in the engine's own buffer, on the engine's thread.
   ///
@@ -38,28 +41,32 @@ extension Session {
 
 /// Passes a body on as it comes.
 private final class SpanConsumer: ResponseConsumer {
-  private let onResponse: (@Sendable (Response) -> Void)?
-  private let onBody: @Sendable (Span<UInt8>) -> Void
-  private let completion: @Sendable (Result<Response, SessionError>) -> Void
+  private struct Closures {
+    var onResponse: (@Sendable (Response) -> Void)?
+    var onBody: @Sendable (Span<UInt8>) -> Void
+    var completion: @Sendable (Result<Response, SessionError>) -> Void
+  }
+
+  /// Nil behind the end: a handle on the task holds the task, and they may hold the handle.
+  private let closures: LockedStorage<Closures?>
 
   init(
     onResponse: (@Sendable (Response) -> Void)?, onBody: @escaping @Sendable (Span<UInt8>) -> Void,
     completion: @escaping @Sendable (Result<Response, SessionError>) -> Void
   ) {
-    self.onResponse = onResponse
-    self.onBody = onBody
-    self.completion = completion
+    closures = LockedStorage(Closures(onResponse: onResponse, onBody: onBody, completion: completion))
   }
 
   func receive(_ response: Response, from exchange: any TransportExchange) {
-    onResponse?(response)
+    closures.withLock { $0?.onResponse }?(response)
   }
 
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
-    onBody(bytes)
+    closures.withLock { $0?.onBody }?(bytes)
   }
 
   func end(_ result: Result<Response, SessionError>) {
-    completion(result)
+    let closures = closures.withLock { $0.take() }
+    closures?.completion(result)
   }
 }

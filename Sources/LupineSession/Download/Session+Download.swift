@@ -56,10 +56,13 @@ extension Session {
     try checkValid(request)
     let threads = try Engine.downloadThreads()
     var hooks = DownloadHooks()
+    // Taken back at the end: a handle on the task holds the task, and it may hold the handle.
+    let teller = LockedReference(progress)
+    defer { teller.value = nil }
     let listener = isObserved(delegate) ? LockedReference<DownloadCallbacks>() : nil
     if progress != nil || listener != nil {
       hooks.received = { count, total, expected in
-        progress?(total, expected)
+        teller.value?(total, expected)
         listener?.value?.wrote(count, total: total, expected: expected)
       }
     }

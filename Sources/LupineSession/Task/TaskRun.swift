@@ -395,9 +395,12 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
   }
 }
 
-/// A reference that is set once, and read from any thread.
+/// A reference that is set once, may be taken back, and is read from any thread.
 final class LockedReference<Value: Sendable>: Sendable {
-  private let storage = LockedStorage<Value?>(nil)
+  private let storage: LockedStorage<Value?>
+
+  init(_ value: Value? = nil) { storage = LockedStorage(value) }
+
   var value: Value? {
     get { storage.withLock { $0 } }
     set {

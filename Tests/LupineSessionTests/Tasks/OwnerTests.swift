@@ -1,3 +1,4 @@
+import FoundationEssentials
 import LupineBase
 import LupineSession
 import LupineTesting
@@ -10,15 +11,22 @@ import Testing
     case download, cancelledDownload, downloadThatNeverBegan
     /// The closure that cancels a reception, whose completion holds the owner.
     case reception, cancelledReception
+    /// A handle on a reception, whose closures hold the owner.
+    case listedReception
+    /// A handle on a transfer, whose progress is shown by the owner.
+    case upload, asynchronousDownload, failedUpload, failedDownload
   }
 
-  private final class Owner: Sendable {
-    let task = Locked<DownloadTask?>(nil)
+  private final class Owner: SessionTaskDelegate {
+    let handledCallbacks: CallbackSet = .createdTask
+    let task = Locked<SessionTask?>(nil)
     let stop = Locked<(@Sendable () -> Void)?>(nil)
     private let ends: Locked<Int>
 
     init(_ ends: Locked<Int>) { self.ends = ends }
 
+    func session(_ session: Session, didCreateTask task: SessionTask) { self.task.withLock { $0 = task } }
+    func show() {}
     func end() { ends.withLock { $0 += 1 } }
   }
 
@@ -27,10 +35,18 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases) func anOwnerThatKeepsWhatItBeganGoes(_ kind: Kind) async throws {
-    try await withServer { session, server in
+    let go = try Latch()
+    try await withServer(ServerRoute.standard(latch: go)) { session, server in
       let weak = Weak()
       let ends = Locked(0)
-      try begin(kind, Request(server.url("/bytes?n=1000")), session, weak, ends)
+      let path =
+        switch kind {
+        case .listedReception: "/slow"
+        case .failedDownload: "/status?code=404"
+        default: "/bytes?n=1000"
+        }
+      try await begin(kind, Request(server.url(path)), session, weak, ends)
+      go.release()
       #expect(await eventually { ends.withLock { $0 } == 1 })
       #expect(await eventually(seconds: 20) { weak.owner == nil })
       #expect(ends.withLock { $0 } == 1)
@@ -38,7 +54,9 @@ import Testing
   }
 
   /// Apart, so that nothing is held when this returns.
-  private func begin(_ kind: Kind, _ request: Request, _ session: Session, _ weak: Weak, _ ends: Locked<Int>) {
+  private func begin(_ kind: Kind, _ request: Request, _ session: Session, _ weak: Weak, _ ends: Locked<Int>)
+    async throws
+  {
     let owner = Owner(ends)
     weak.owner = owner
     switch kind {
@@ -51,6 +69,22 @@ import Testing
       let stop = session.receive(request, onBody: { _ in }, completion: { _ in owner.end() })
       owner.stop.withLock { $0 = stop }
       if kind == .cancelledReception { stop() }
+    case .listedReception:
+      session.receive(
+        request, onResponse: { _ in owner.show() }, onBody: { _ in owner.show() }, completion: { _ in owner.end() })
+      let task = try #require(session.allTasks.first)
+      owner.task.withLock { $0 = task }
+    case .upload, .failedUpload:
+      var request = request
+      if kind == .failedUpload { request.totalTimeout = .nanoseconds(1) }
+      _ = try? await session.upload(for: request, from: Data([1]), delegate: owner) { _ in owner.show() }
+      owner.end()
+    case .asynchronousDownload, .failedDownload:
+      let file = try? await session.download(for: request, delegate: owner) { _, _ in owner.show() }
+      if let file { try FileManager.default.removeItem(atPath: file.path) }
+      #expect((file != nil) == (kind == .asynchronousDownload))
+      #expect(owner.task.withLock { $0?.state } == .completed)
+      owner.end()
     }
   }
 }
