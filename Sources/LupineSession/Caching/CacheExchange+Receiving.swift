@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import LupineBase
@@ -220,12 +221,17 @@ extension CacheExchange {
       store(head, body)
       return land()
     }
+    // The task ends without the answer if that takes too long, and nobody else has a deadline for it.
+    if state.withLock({ $0.leads }) { owner.schedule(after: Self.answerTime) { [weak self] in self?.land() } }
     observer.proposeToCache(CachedResponse(response: Response(head: head, url: request.url), data: Data(body))) {
       [self] answer in
       if let answer { store(answer.response.head, [UInt8](answer.data)) }
       land()
     }
   }
+
+  /// As long as others wait for a delegate's word before they ask the server themselves.
+  private static let answerTime = DispatchTimeInterval.seconds(1)
 
   /// Whoever waits for what this one fetches looks again.
   func land() {

@@ -126,7 +126,8 @@ public struct SessionConfiguration: Sendable {
   public var requestCachePolicy = RequestCachePolicy.useProtocolCachePolicy
   /// Whether a request for what another one of the session is about to store waits for that one instead of being sent too. It then waits for as
   /// long as its own deadlines let it: `timeoutIntervalForRequest` while nothing of the other's response comes (`.timedOut` in phase `poolWait`), and
-  /// `timeoutIntervalForResource` for everything (phase `total`). Default false.
+  /// `timeoutIntervalForResource` for everything (phase `total`). For a delegate that is asked about storing (`willCacheResponse`) it waits one second.
+  /// Default false.
   public var mergesCacheMisses = false
 
   // MARK: Where to

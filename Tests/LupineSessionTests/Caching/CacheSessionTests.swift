@@ -187,6 +187,37 @@ import Testing
     }
   }
 
+  /// A delegate that does not say whether a response may be stored holds up its own task, and nobody else for long.
+  @Test func aMergedMissDoesNotWaitForADelegate() async throws {
+    final class Undecided: SessionDataDelegate {
+      let handledCallbacks: CallbackSet = .willCacheResponse
+      let answers = Locked<[@Sendable () -> Void]>([])
+
+      func session(
+        _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+        completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+      ) {
+        answers.withLock { $0.append { completionHandler(proposedResponse) } }
+      }
+    }
+    try await withCache(configure: { $0.mergesCacheMisses = true }) { request, connection in
+      try connection.respond(fields: Self.fresh, text: request.path)
+    } _: { session, server, _ in
+      let delegate = Undecided()
+      let leader = session.dataTask(with: try Request(server.url("/a")))
+      leader.delegate = delegate
+      leader.resume()
+      #expect(await eventually { delegate.answers.withLock { $0.count } == 1 })
+      var request = try Request(server.url("/a"))
+      request.timeoutInterval = .seconds(10)
+      try await session.expect("/a", from: request)
+      #expect(server.requestCount == 2)
+      // Of what that one has stored there is nothing left to wait for.
+      try await session.expect("/a", from: request)
+      #expect(server.requestCount == 2)
+    }
+  }
+
   @Test func theDelegateDecidesWhatIsStored() async throws {
     final class Delegate: SessionDataDelegate {
       let bodies = Locked<[String]>([])
