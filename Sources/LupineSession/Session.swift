@@ -141,15 +141,15 @@ public final class Session: Sendable {
   /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`. Every task completes, with `.cancelled`;
   /// then the delegate hears that the session is invalid, and is let go.
   public func invalidateAndCancel() {
-    invalidate()
+    invalidate(cancelling: true)
     // The pool first: otherwise each cancelled task would make room for one that waits.
     transport.invalidate(cancelling: true)
-    for run in registry.runs { run.cancel() }
+    for run in registry.runsToCancel { run.cancel() }
   }
 
   /// Lets tasks finish, then closes every connection; later requests fail with `.sessionInvalidated`.
   public func finishTasksAndInvalidate() {
-    invalidate()
+    invalidate(cancelling: false)
     transport.invalidate(cancelling: false)
   }
 
@@ -169,8 +169,8 @@ public final class Session: Sendable {
     }
   }
 
-  private func invalidate() {
-    _ = registry.invalidate { [self] in
+  private func invalidate(cancelling: Bool) {
+    _ = registry.invalidate(cancelling: cancelling) { [self] in
       guard delegate != nil else { return }
       // Behind the last callbacks of tasks, of which some may be left to it.
       delegateQueue.async { [self] in

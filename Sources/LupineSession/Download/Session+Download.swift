@@ -53,8 +53,9 @@ extension Session {
     _ request: Request, resuming resumeData: ResumeData?, to destination: DownloadDestination,
     _ delegate: (any SessionTaskDelegate)?, _ progress: (@Sendable (Int64, Int64?) -> Void)?
   ) async throws -> (path: String, response: Response) {
-    try checkValid(request)
     let threads = try Engine.downloadThreads()
+    // Its task is made behind its file: until then the place says that somebody is to come, and behind the end that nobody has gone.
+    guard registry.reserve() else { throw invalidationError(request) }
     var hooks = DownloadHooks()
     // Taken back at the end: a handle on the task holds the task, and it may hold the handle.
     let teller = LockedReference(progress)
@@ -78,15 +79,19 @@ extension Session {
             // Behind what the delegate is told.
             self.delegateQueue.async { continuation.resume(with: end) }
           }
+          self.registry.release(run)
         }
         DownloadPlan.prepare(request, resuming: resumeData, to: destination, session: self, threads: threads) { plan in
           switch plan {
-          case .failure(let error): continuation.resume(throwing: error)
+          case .failure(let error):
+            continuation.resume(throwing: error)
+            self.registry.release()
           case .success(let plan):
             let consumer = DownloadConsumer(plan, hooks: hooks, threads: threads, completion: finish)
             let run = TaskRun(
               plan.request, session: self, consumer: consumer, kind: .download, isObserved: self.isObserved(delegate))
             cancellation.attach(run)
+            if self.registry.promise(to: run) { run.cancel() }
             self.launch(run, delegate) { self.tellBytes(of: $0, listener) }
           }
         }

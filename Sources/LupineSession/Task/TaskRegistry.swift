@@ -16,6 +16,20 @@ final class TaskRegistry: Sendable {
     var count = 0
     var isInvalid = false
     var onEmpty: (@Sendable () -> Void)?
+    /// The invalidation cancels tasks.
+    var cancels = false
+    /// Tasks that may still be added.
+    var promised: [TaskRun] = []
+
+    func isPromised(_ run: TaskRun) -> Bool { promised.contains { $0 === run } }
+
+    /// One place less is taken; what is to be called then.
+    mutating func leave() -> (@Sendable () -> Void)? {
+      count -= 1
+      guard count == 0 else { return nil }
+      defer { onEmpty = nil }
+      return onEmpty
+    }
   }
 
   private let state = LockedStorage(State())
@@ -25,7 +39,7 @@ final class TaskRegistry: Sendable {
   /// Keeps a task until `remove`; nil: the session was invalidated.
   func add(_ run: TaskRun) -> Int? {
     state.withLock { state in
-      guard !state.isInvalid else { return nil }
+      guard !state.isInvalid || state.isPromised(run) else { return nil }
       state.count += 1
       let slot = state.free
       guard slot >= 0 else {
@@ -44,10 +58,7 @@ final class TaskRegistry: Sendable {
       let run = state.slots[slot].run.take()
       state.slots[slot].next = state.free
       state.free = slot
-      state.count -= 1
-      guard state.count == 0 else { return (run, nil) }
-      defer { state.onEmpty = nil }
-      return (run, state.onEmpty)
+      return (run, state.leave())
     }
     withExtendedLifetime(run) { onEmpty?() }
   }
@@ -56,9 +67,49 @@ final class TaskRegistry: Sendable {
     state.withLock { $0.slots.compactMap(\.run) }
   }
 
+  /// With those that are about to be added, and perhaps some twice.
+  var runsToCancel: [TaskRun] {
+    state.withLock { $0.slots.compactMap(\.run) + $0.promised }
+  }
+
+  // MARK: Tasks that are still being made
+
+  /// Keeps a place for a task that does not exist yet, until `release`; false: the session was invalidated.
+  func reserve() -> Bool {
+    state.withLock { state in
+      guard !state.isInvalid else { return false }
+      state.count += 1
+      return true
+    }
+  }
+
+  /// This is the task that a place is kept for: it may be added though the session was invalidated meanwhile.
+  ///
+  /// - Returns: whether the invalidation has cancelled what there was.
+  func promise(to run: TaskRun) -> Bool {
+    state.withLock { state in
+      state.promised.append(run)
+      return state.cancels
+    }
+  }
+
+  /// Gives up a place that was reserved, when everything is over.
+  ///
+  /// - Parameter run: whom it was promised to; nil: the task was not made.
+  func release(_ run: TaskRun? = nil) {
+    let onEmpty = state.withLock { state in
+      state.promised.removeAll { $0 === run }
+      return state.leave()
+    }
+    onEmpty?()
+  }
+
   /// No task begins any more; `onEmpty` is called once, when the last one has completed. False: that was so already.
-  func invalidate(onEmpty: @escaping @Sendable () -> Void) -> Bool {
+  ///
+  /// - Parameter cancelling: tasks that are still being made are to be cancelled.
+  func invalidate(cancelling: Bool, onEmpty: @escaping @Sendable () -> Void) -> Bool {
     let (isFirst, isEmpty) = state.withLock { state -> (Bool, Bool) in
+      if cancelling { state.cancels = true }
       guard !state.isInvalid else { return (false, false) }
       state.isInvalid = true
       guard state.count > 0 else { return (true, true) }

@@ -42,6 +42,50 @@ import Testing
     }
   }
 
+  /// An `async` download whose file is still being made is a task already: it finishes, or is cancelled, and the session is invalid behind it.
+  @Test(arguments: [true, false], [true, false]) func aDownloadIsATaskWhileItsFileIsMade(
+    _ isCancelled: Bool, _ hasPlace: Bool
+  ) async throws {
+    let directory = try ScratchDirectory()
+    let disk = try Latch()
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer {
+      disk.release()
+      server.shutdown()
+    }
+    try await withDelegate([.becameInvalid]) { session, delegate in
+      let request = try Request(server.url("/hello"))
+      let destination = DownloadDestination(path: directory.path + (hasPlace ? "/file" : "/none/file"))
+      // As many as there are: the file waits.
+      let threads = try Engine.processFiles.get()
+      for _ in 0..<2 {
+        threads.run { () throws(IOError) in
+          _ = disk.wait()
+        } completion: { _ in
+        }
+      }
+      // Up to where it waits for the file.
+      let call = Task.immediate { try await session.download(for: request, to: destination).path }
+      if isCancelled { session.invalidateAndCancel() } else { session.finishTasksAndInvalidate() }
+      await expectNoTask(of: session, request)
+      session.delegateQueue.sync {}
+      #expect(delegate.entries == [])
+      disk.release()
+      if hasPlace, !isCancelled {
+        #expect(try await call.value == directory.path + "/file")
+      } else {
+        try await expectFailure(hasPlace ? .cancelled : .fileFailed) { try await call.value }
+      }
+      #expect(await eventually { delegate.entries == ["invalid"] })
+      #expect(server.requestCount == (hasPlace && !isCancelled ? 1 : 0))
+    }
+  }
+
+  private func expectNoTask(of session: Session, _ request: Request) async {
+    let error = await #expect(throws: SessionError.self) { try await session.data(for: request) }
+    #expect(error?.code == .sessionInvalidated)
+  }
+
   /// The file of an `async` download is in its place then, however long the disk takes for it.
   @Test(arguments: [false, true]) func theFileOfADownloadIsThere(_ isObserved: Bool) async throws {
     final class Last: SessionDelegate {
