@@ -124,8 +124,13 @@ package struct NetworkTable: Sendable, Equatable {
     case nothing
     case something
     /// The kernel changes more than it tells: IPv4 routes over a link that went down or from an address that went are removed, those over a
-    /// link that works again come to life; or it speaks of a route that is not known. Ask for everything again.
+    /// link that works again come to life. Ask for everything again.
     case more
+    /// Nothing, but the kernel speaks of a route that is not known. Ask for everything again.
+    case unknown
+
+    /// Whether the table is not what the kernel has.
+    var asksAgain: Bool { self == .more || self == .unknown }
   }
 
   /// Takes a message in. Constant time, save for a link or address that goes: then one pass over the routes.
@@ -222,7 +227,10 @@ package struct NetworkTable: Sendable, Equatable {
     }
     guard route.prefix.destination.family == .v6, !ways.isEmpty,
       let index = rivals.first(where: { known[$0].type == route.type && known[$0].ways.isSuperset(of: ways) })
-    else { return rivals.isEmpty ? .nothing : .more }
+    else {
+      // Where not all are kept, asking again would not bring it either.
+      return rivals.isEmpty || known.count >= Self.maximumRoutesPerPrefix ? .nothing : .unknown
+    }
     known[index].hops.removeAll { ways.contains($0.way) }
     routes[route.prefix] = known
     return .something

@@ -93,15 +93,15 @@ package struct ReachabilityMachine: Sendable {
       return []
     }
     guard envelope.message != .other else { return [] }
-    if case .dumping = phase, building.apply(envelope.message) == .more { isStale = true }
+    if case .dumping = phase, building.apply(envelope.message).asksAgain { isStale = true }
     let change = table?.apply(envelope.message) ?? .nothing
-    if change != .nothing { hasChanged = true }
+    if change == .something || change == .more { hasChanged = true }
     switch phase {
-    case .current where change == .more, .stalled:
+    case .current where change.asksAgain, .stalled:
       attempts = 0
       return dump()
     case .dumping:
-      if change == .more { isStale = true }
+      if change.asksAgain { isStale = true }
       return []
     default: return []
     }

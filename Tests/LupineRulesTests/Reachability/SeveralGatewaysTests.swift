@@ -74,13 +74,13 @@ import Testing
   @Test func anUnknownRouteThatGoesIsAskedFor() {
     for unknown in [Self.route(9), Netlink.route([0, 0, 0, 0], 0, link: 2)] {
       var machine = Self.machine(Self.route(2))
-      #expect(machine.receive(Netlink.message(25, unknown)).contains(.send(NetlinkDump.links.request(sequence: 4))))
+      #expect(machine.receive(Netlink.message(25, unknown)) == [.send(NetlinkDump.links.request(sequence: 4))])
     }
     var machine = Self.machine(Self.wide((2, 2), (2, 3)))
     for unknown in [
       Self.wide((2, 9)), Self.wide((2, 2), (2, 9)), Netlink.route(Self.v6(0), 0, link: nil, metric: 1024),
     ] {
-      #expect(!machine.receive(Netlink.message(25, unknown)).isEmpty)
+      #expect(machine.receive(Netlink.message(25, unknown)) == [.send(NetlinkDump.links.request(sequence: 4))])
       #expect(machine.table?.numberOfRoutes == 1 && reach(machine) == "eth0")
       machine = Self.machine(Self.wide((2, 2), (2, 3)))
     }
