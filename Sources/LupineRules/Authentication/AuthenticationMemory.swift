@@ -173,9 +173,18 @@ package struct AuthenticationMemory: Sendable {
     spaces[party] = list
   }
 
-  /// Forgets everything.
+  /// Forgets everything but the counts of nonces, which are no secrets: the server may name one again.
   package mutating func removeAll() {
-    self = AuthenticationMemory()
+    for (party, list) in spaces {
+      for answer in list.map(\.answer) {
+        guard let nonce = answer.nonce else { continue }
+        let known = nonces[NonceKey(party: party, nonce: nonce)]
+        nonces[NonceKey(party: party, nonce: nonce)] = NonceUse(
+          count: max(answer.count, known?.count ?? 0), lastUse: known?.lastUse ?? clock)
+      }
+    }
+    spaces = [:]
+    count = 0
   }
 
   /// The same scheme and realm: one protection space (RFC 9110 section 11.5).
