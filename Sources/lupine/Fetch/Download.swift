@@ -170,7 +170,8 @@ struct Download {
         try file.checkpoint() || file.isAdopted
         ? "\(continuation(final)) goes on from there" : "\(continuation(final)) will start again"
       bar.clear()
-      System.tell("lupine: \(Units.bytes(file.size)) are in \(TerminalText.escaped(file.path)); \(advice)\n")
+      let left = file.isRemoved ? "nothing is" : "\(Units.bytes(file.size)) are"
+      System.tell("lupine: \(left) in \(TerminalText.escaped(file.path)); \(advice)\n")
       throw error
     }
     return try finish(answer, file, final, note: offset > 0 ? "continued" : nil)

@@ -23,6 +23,8 @@ final class PartFile {
   private(set) var size: Int64
   /// Whether something else began the file: then its length alone says where to go on.
   let isAdopted: Bool
+  /// Whether nothing is left of it.
+  private(set) var isRemoved = false
   private let file: OutputFile
   private var version: Version?
   private var headHash: [UInt8]?
@@ -137,10 +139,16 @@ final class PartFile {
     try file.truncate(to: size)
   }
 
-  /// What came behind an offset is not what was announced: nothing goes on from it, and a file that something else began is what it was.
+  /// What came behind an offset is not what was announced: nothing goes on from it, so that the file goes, its name being free again for the next attempt;
+  /// one that something else began is what it was.
   func giveUp(to offset: Int64) throws(System.Failure) {
     begin(nil)
-    guard isAdopted else { return }
+    guard isAdopted else {
+      // While it is locked: nobody else has begun one of that name.
+      FileSystem.remove(path)
+      isRemoved = true
+      return
+    }
     try file.truncate(to: offset)
     size = offset
   }

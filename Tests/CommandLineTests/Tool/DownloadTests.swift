@@ -240,16 +240,19 @@ import Testing
       // What was announced, and a byte more when that has arrived.
       try connection.write(PatternBody.bytes(10)[5...])
       try connection.flush()
-      while (try? folder.bytes("f.part").count) != 10 { sched_yield() }
+      let end = Date(timeIntervalSinceNow: 30)
+      while (try? folder.bytes("f.part").count) != 10, Date() < end { sched_yield() }
       try connection.write([0])
       try connection.finish()
     }
     defer { server.shutdown() }
-    _ = try await Tool.run(["-d", "-o", "f", server.url("/f")], in: folder)
-    let outcome = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
-    #expect(outcome.status == 5 && outcome.error.contains("will start again"), "\(outcome.error)")
-    #expect(!folder.exists("f") && !folder.exists("f.part.resume"))
-    let again = try await Tool.run(["-dc", "-o", "f", server.url("/f")], in: folder)
+    _ = try await Tool.run(["-d", server.url("/f")], in: folder)
+    let outcome = try await Tool.run(["-dc", server.url("/f")], in: folder)
+    #expect(
+      outcome.status == 5 && outcome.error.contains("nothing is in f.part; --continue will start again"),
+      "\(outcome.error)")
+    #expect(!folder.exists("f") && !folder.exists("f.part.resume") && !folder.exists("f.part"))
+    let again = try await Tool.run(["-dc", server.url("/f")], in: folder)
     #expect(again.status == 0 && server.recordedRequests.last?.fields.first("Range") == nil)
     #expect(try folder.bytes("f") == PatternBody.bytes(total))
   }
