@@ -38,9 +38,9 @@ public struct ResumeData: Sendable, Hashable {
 
   /// The data for Foundation.
   public var data: Data { Data(bytes) }
-  /// The URL that was asked for, without userinfo and fragment: that before redirects. Of a data task that became a download and was no plain GET at first,
+  /// The URL that was asked for, without userinfo and fragment, with the zone of an address: that before redirects. Of a data task that became a download and was no plain GET at first,
   /// the one behind the redirect that made it one.
-  public var urlString: String { record.url.requestString }
+  public var urlString: String { record.url.identity }
   /// Bytes that are there.
   public var receivedBytes: Int64 { record.offset }
   /// The length of the whole; nil if the server did not tell it.

@@ -135,6 +135,7 @@ import Testing
       url: url, finalOrigin: url.origin, validator: validator, offset: 1, total: nil, headHash: hash, tailHash: hash,
       partialName: "x", createdAt: 0)
     let data = try ResumeData(record.encoded())
+    #expect(try Request(data.urlString).parsedURL == url)
     try await withFileServer(FileServer(.init(size: Self.size))) { session, _, _ in
       for other in ["http://[fe80::1%25lupine1]/file", "http://[fe80::1]/file"] {
         let error = try await failure {
