@@ -90,8 +90,10 @@ extension Session {
             let consumer = DownloadConsumer(plan, hooks: hooks, threads: threads, completion: finish)
             let run = TaskRun(
               plan.request, session: self, consumer: consumer, kind: .download, isObserved: self.isObserved(delegate))
+            // Promised first: a run that is cancelled before it has begun ends on another thread, and gives its place back there.
+            let isCancelled = self.registry.promise(to: run)
             cancellation.attach(run)
-            if self.registry.promise(to: run) { run.cancel() }
+            if isCancelled { run.cancel() }
             self.launch(run, delegate) { self.tellBytes(of: $0, listener) }
           }
         }
