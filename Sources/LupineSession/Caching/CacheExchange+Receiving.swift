@@ -222,10 +222,12 @@ extension CacheExchange {
       return land()
     }
     // The task ends without the answer if that takes too long, and nobody else has a deadline for it.
-    if state.withLock({ $0.leads }) { owner.schedule(after: Self.answerTime) { [weak self] in self?.land() } }
+    let hasLed = state.withLock { $0.leads }
+    if hasLed { owner.schedule(after: Self.answerTime) { [weak self] in self?.land() } }
     observer.proposeToCache(CachedResponse(response: Response(head: head, url: request.url), data: Data(body))) {
       [self] answer in
-      if let answer { store(answer.response.head, [UInt8](answer.data)) }
+      // What others have fetched since is newer.
+      if let answer, !hasLed || state.withLock({ $0.leads }) { store(answer.response.head, [UInt8](answer.data)) }
       land()
     }
   }
