@@ -85,6 +85,7 @@ public class SessionTask: @unchecked Sendable, Hashable {
       // The former one is let go of outside the lock: it may be the last reference to somebody who asks the task when it goes.
       let former = settings.withLock { settings in
         let former = (settings.delegate, settings.onChange)
+        guard newValue !== settings.delegate else { return former }
         settings.delegate = newValue
         // Of a task that has begun the former one hears all the same.
         if settings.onChange != nil, run.state.withLock({ $0.machine.state == .created }) { settings.onChange = nil }
