@@ -74,7 +74,12 @@ struct FetchCommand: AsyncParsableCommand {
     } catch {
       // What the redirects before a failure have set is kept too.
       await cache?.flush()
-      try file?.save()
+      do {
+        try file?.save()
+      } catch let other {
+        let message = (other as? CommandFailure)?.message ?? "\(other)"
+        System.tell("lupine: \(TerminalText.escaped(message, keepsLines: true))\n")
+      }
       throw error
     }
     await cache?.flush()
