@@ -157,8 +157,16 @@ import Testing
   }
 
   /// Nothing moves because the body of the request does not come: the error says whose fault that is, and which setting ended it.
-  @Test(arguments: ["timeoutIntervalForRequest", "timeoutIntervalForResource", "sendTimeout"], [false, true])
-  func lateBody(_ setting: String, _ expectsContinue: Bool) async throws {
+  @Test func lateBody() async throws {
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for setting in ["timeoutIntervalForRequest", "timeoutIntervalForResource", "sendTimeout"] {
+        for expectsContinue in [false, true] { group.addTask { try await lateBody(setting, expectsContinue) } }
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  private func lateBody(_ setting: String, _ expectsContinue: Bool) async throws {
     try await withScript(
       [[.readHead] + (expectsContinue ? [.send("HTTP/1.1 100 Continue\r\n\r\n")] : []) + [.stall(nil)]],
       configure: {
@@ -213,11 +221,20 @@ import Testing
     }
   }
 
-  @Test(arguments: [
-    "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe",
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", "HTTP/1.1 103 Early\r\n\r\n",
-    "HTTP/1.1 200 OK\r\n\r\nhe",
-  ]) func idleInside(_ part: String) async throws {
+  /// All at a time: each takes as long as its limit.
+  @Test func idleInside() async throws {
+    let parts = [
+      "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", "HTTP/1.1 103 Early\r\n\r\n",
+      "HTTP/1.1 200 OK\r\n\r\nhe",
+    ]
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for part in parts { group.addTask { try await idleInside(part) } }
+      try await group.waitForAll()
+    }
+  }
+
+  private func idleInside(_ part: String) async throws {
     try await withScript(
       [[.readHead, .send(ScriptBytes(part)), .stall(nil)]],
       configure: { $0.timeoutIntervalForRequest = Self.long }

@@ -41,9 +41,19 @@ import Testing
     func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {}
   }
 
-  @Test(arguments: Call.allCases, [true, false]) func aCallBeginsBehindItsCreation(
-    _ call: Call, _ isOfTheSession: Bool
-  ) async throws {
+  /// All at a time: each is delayed by a second.
+  @Test func callsBeginBehindTheirCreation() async throws {
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for call in Call.allCases {
+        for isOfTheSession in [true, false] {
+          group.addTask { try await beginsBehindItsCreation(call, isOfTheSession) }
+        }
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  private func beginsBehindItsCreation(_ call: Call, _ isOfTheSession: Bool) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     let listener = RecordingDelegate([.willBeginDelayed, .metrics, .wroteData])
