@@ -20,6 +20,10 @@ scratch() {
   scratch_folder=$folder
 }
 
+# At a terminal what runs stays in its foreground, so that Ctrl-C reaches it; elsewhere a limit of time ends all of its children.
+foreground=()
+[ ! -t 0 ] || foreground=(--foreground)
+
 say() { printf '==> %s\n' "$*"; }
 
 complain() { printf 'error: %s\n' "$*" >&2; }
@@ -37,7 +41,7 @@ need_swift() {
 build() {
   local limit=$1 folder=$2
   shift 2
-  timeout --kill-after=10 "$limit" swift build --scratch-path "$folder" "$@" </dev/null \
+  timeout "${foreground[@]}" --kill-after=10 "$limit" swift build --scratch-path "$folder" "$@" </dev/null \
     || die "swift build --scratch-path $folder $* failed (status $?; 124 means that it took more than $limit s)"
 }
 
@@ -46,7 +50,7 @@ run_tests() {
   local folder=$1 status=0
   shift
   # One test at a time: many block, and together they would starve the few threads that Swift runs tasks on.
-  timeout --kill-after=10 "${LUPINE_TEST_SECONDS:-900}" swift test --skip-build --disable-xctest --no-parallel --scratch-path "$folder" "$@" </dev/null 2>&1 \
+  timeout "${foreground[@]}" --kill-after=10 "${LUPINE_TEST_SECONDS:-900}" swift test --skip-build --disable-xctest --no-parallel --scratch-path "$folder" "$@" </dev/null 2>&1 \
     | tee "$folder/test.log" \
     | awk '/^✔ Test run/ {print; fflush(); next} /^(◇|✔ Test |↳)/ {next} {print; fflush()}' || status=$?
   if [ "$status" != 0 ]; then
