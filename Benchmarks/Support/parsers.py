@@ -3,6 +3,7 @@
 import functools
 import glob
 import os
+import platform
 import subprocess
 import sys
 import tarfile
@@ -52,8 +53,7 @@ def llhttp():
     if outdated(program, "llhttp_peer.c"):
         folder = os.path.dirname(source("httptools", "llhttp.c"))
         compiled = glob.glob(os.path.join(folder, "*.c"))
-        subprocess.run(["gcc", "-O3", "-o", program, "-I", os.path.join(folder, "..", "include"), os.path.join(package, "llhttp_peer.c")]
-                       + compiled, check=True)
+        compile_peer(program, "-I", os.path.join(folder, "..", "include"), os.path.join(package, "llhttp_peer.c"), *compiled)
     return program
 
 
@@ -61,9 +61,14 @@ def picohttpparser():
     program = os.path.join(peers_directory, "pico")
     if outdated(program, "picohttpparser_peer.c"):
         parser = source("gunicorn-h1c", "picohttpparser.c")
-        subprocess.run(["gcc", "-O3", "-msse4.2", "-o", program, "-I", os.path.dirname(parser),
-                        os.path.join(package, "picohttpparser_peer.c"), parser], check=True)
+        instructions = ["-msse4.2"] if platform.machine() == "x86_64" else []
+        compile_peer(program, *instructions, "-I", os.path.dirname(parser), os.path.join(package, "picohttpparser_peer.c"), parser)
     return program
+
+
+def compile_peer(program, *arguments):
+    if subprocess.run(["gcc", "-O3", "-o", program, *arguments]).returncode != 0:
+        raise Failure(f"gcc could not build {os.path.basename(program)}: its rows are left out")
 
 
 def outdated(program, peer):
