@@ -57,4 +57,4 @@ ci:
 	@.ci/run
 
 clean:
-	rm -rf .build .build-* Docs/.docc-build
+	rm -rf .build .build-* Docs/.docc-build Benchmarks/.build Benchmarks/Parsers/.build Benchmarks/Peers/*/.build
