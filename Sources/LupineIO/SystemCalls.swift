@@ -143,7 +143,7 @@ package enum SystemCalls {
 
   /// Waits for events; `nanoseconds` < 0 waits for ever. Without `precise`, the time is rounded up to milliseconds.
   ///
-  /// - Returns: how many events there are, 0 after an interruption.
+  /// - Returns: how many events there are, 0 after an interruption without any.
   @inline(__always)
   static func epollWait(
     _ epoll: borrowing Descriptor, _ events: UnsafeMutableBufferPointer<epoll_event>, nanoseconds: Int64, precise: Bool
@@ -163,7 +163,9 @@ package enum SystemCalls {
     if result >= 0 { return Int(result) }
     let code = clupine_errno()
     precondition(code == EINTR, "epoll_wait: errno \(code)")
-    return 0
+    // A process that was stopped is told of an interruption, though what came meanwhile is there: without a look at it time would seem to have
+    // run out.
+    return max(0, Int(unsafe epoll_wait(number, events.baseAddress, maximum, 0)))
   }
 
   // MARK: Sockets

@@ -1,11 +1,15 @@
 internal import CLupineLinux
 
-/// A thread of this package: named, and deaf to every signal, so that the process's handlers never run on it and a SIGPIPE
+/// A thread of this package: named, and deaf to every signal but those of its own faults, so that the process's handlers never run on it and a SIGPIPE
 /// raised by `sendfile` stays pending instead of killing the process.
 ///
 /// End it with exactly one `join()` or `detach()`.
 struct Thread: Sendable {
   private let handle: UInt
+
+  /// Raised by the thread that does wrong. Swift's pool makes threads from ours, which inherit the mask: a fault in a program's own task would end the
+  /// process past every handler, its crash reporter's and Swift's backtracer.
+  private static let faults = [SIGILL, SIGTRAP, SIGFPE, SIGBUS, SIGSEGV, SIGSYS]
 
   /// Starts a thread. The process's signal dispositions stay as they are, and so does the caller's mask.
   static func start(name: String, _ body: @escaping @Sendable () -> Void) throws(IOError) -> Thread {
@@ -13,6 +17,7 @@ struct Thread: Sendable {
     var everything = sigset_t()
     var previous = sigset_t()
     unsafe sigfillset(&everything)
+    for fault in faults { unsafe sigdelset(&everything, fault) }
     // The new thread inherits the mask, so that there is no instant in which it could take a signal.
     unsafe pthread_sigmask(SIG_SETMASK, &everything, &previous)
     var thread = pthread_t()

@@ -123,6 +123,33 @@ import Testing
     #expect(measured.allSatisfy { $0 >= 0 })
   }
 
+  /// As of a process that was stopped and goes on: what came meanwhile is told with the interruption.
+  @Test(arguments: [false, true]) func interruptionsHideNothing(precise: Bool) async {
+    await #expect(processExitsWith: .exitCode(42)) { [precise] in
+      let epoll = try SystemCalls.makeEpoll()
+      let bell = try SystemCalls.eventDescriptor(semaphore: false)
+      try SystemCalls.epollAdd(epoll, bell.number, events: UInt32(EPOLLIN.rawValue), token: 0)
+      unsafe InterruptionBell.number = bell.number
+      signal(SIGUSR1) { _ in
+        var one: UInt64 = 1
+        _ = unsafe write(InterruptionBell.number, &one, 8)
+      }
+      var none = sigset_t()
+      unsafe sigemptyset(&none)
+      _ = unsafe pthread_sigmask(SIG_SETMASK, &none, nil)
+      let (sleeper, directory) = (UInt(pthread_self()), InterruptionBell.directory)
+      let ringer = try Thread.start(name: "ringer") {
+        // Not before it sleeps.
+        while !InterruptionBell.isAsleep(directory) { sched_yield() }
+        pthread_kill(pthread_t(sleeper), SIGUSR1)
+      }
+      let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 1)
+      let count = unsafe SystemCalls.epollWait(epoll, events, nanoseconds: 20_000_000_000, precise: precise)
+      ringer.join()
+      exit(count == 1 && bell.number >= 0 ? 42 : 1)
+    }
+  }
+
   @Test func epollRoundsUpWithoutNanoseconds() throws {
     let epoll = try SystemCalls.makeEpoll()
     let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 1)
@@ -345,5 +372,27 @@ import Testing
       } catch { Issue.record(error) }
     }
     #expect(ended.wait())
+  }
+}
+
+/// What a signal's handler rings.
+private enum InterruptionBell {
+  nonisolated(unsafe) static var number: Int32 = -1
+
+  /// Where the running thread is told of.
+  static var directory: String {
+    var name = [CChar](repeating: 0, count: 256)
+    let count = unsafe readlink("/proc/thread-self", &name, name.count)
+    return "/proc/" + String(decoding: name.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  /// Whether a thread waits in epoll.
+  static func isAsleep(_ directory: String) -> Bool {
+    let file = unsafe open(directory + "/syscall", O_RDONLY | O_CLOEXEC)
+    defer { close(file) }
+    var bytes = [UInt8](repeating: 0, count: 16)
+    let count = unsafe read(file, &bytes, bytes.count)
+    let call = Int(String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).prefix { $0 != " " })
+    return call == Int(SYS_epoll_wait) || call == Int(SYS_epoll_pwait) || call == 441
   }
 }
