@@ -37,8 +37,22 @@ extension HTTPRequestOperation {
         }
       }
     }
-    let last = BlockOperation { group.notify(queue: queue) { completion(operations) } }
+    let last = BatchEnd { group.notify(queue: queue) { completion(operations) } }
     for operation in operations { last.addDependency(operation) }
     return operations + [last]
+  }
+}
+
+/// The end of a batch. Not a block operation, whose block nobody runs when it was cancelled: whoever waits for the batch waits for that end as well.
+private final class BatchEnd: Operation, @unchecked Sendable {
+  private let body: @Sendable () -> Void
+
+  init(_ body: @escaping @Sendable () -> Void) {
+    self.body = body
+  }
+
+  override func start() {
+    body()
+    super.start()
   }
 }
