@@ -15,14 +15,20 @@ public struct DownloadOptions: OptionSet, Sendable, Hashable {
   public static let createIntermediateDirectories = DownloadOptions(rawValue: 2)
 
   /// Moves a finished download; blocks for as long as the disk does.
-  func move(_ path: String, to destination: URL) throws {
+  func move(_ path: String, to destination: URL) throws(SessionError) {
     guard destination.isFileURL else {
       throw SessionError(
         .fileFailed, phase: .file, message: "a download goes to a file, not to \(destination.absoluteString)")
     }
     if contains(.createIntermediateDirectories) {
-      try FileManager.default.createDirectory(
-        at: destination.deletingLastPathComponent(), withIntermediateDirectories: true)
+      let folder = destination.deletingLastPathComponent()
+      do {
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+      } catch {
+        throw SessionError(
+          .fileFailed, phase: .file, message: "the directory \(folder.path) cannot be made: \(error)", underlying: error
+        )
+      }
     }
     try FinishedFile.move(path, to: destination.path, overwriting: contains(.overwriteExisting))
   }

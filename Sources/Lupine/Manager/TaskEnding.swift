@@ -62,6 +62,10 @@ struct TaskEnding: Sendable {
         value = try serializer.anyValue(response, data: data)
       }
     } catch {
+      // HEAD has no value: what a serializer would miss in its body is not there to be missed.
+      if task.currentRequest.method == .head, let response, serializer.refusal(of: response, data: data) == nil {
+        return
+      }
       self.error = error
       value = (error as? SerializationError)?.value
     }

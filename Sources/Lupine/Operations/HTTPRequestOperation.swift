@@ -273,7 +273,9 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     do {
       outcome = Outcome(value: try serializer.anyValue(response, data: data ?? Data()), error: nil)
     } catch {
-      outcome = Outcome(value: (error as? SerializationError)?.value, error: error)
+      // HEAD has no value: what a serializer would miss in its body is not there to be missed.
+      let isGood = request.method == .head && response.map { serializer.refusal(of: $0, data: Data()) == nil } == true
+      outcome = isGood ? Outcome() : Outcome(value: (error as? SerializationError)?.value, error: error)
     }
     return state.withLock { [outcome] state in
       // Of a serializer that was replaced meanwhile: for who asked, and nobody else.

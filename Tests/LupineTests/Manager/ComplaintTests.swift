@@ -283,6 +283,13 @@ import Testing
           with: request, options: .createIntermediateDirectories, destination: { _, _ in file }, completion: $0)
       }
       #expect(made.error == nil && FileManager.default.fileExists(atPath: file.path))
+      // Below a file there is no directory.
+      let below = file.appending(path: "b/c")
+      let impossible = await downloaded {
+        manager.downloadTask(
+          with: request, options: .createIntermediateDirectories, destination: { _, _ in below }, completion: $0)
+      }
+      #expect((impossible.error as? SessionError)?.code == .fileFailed, "\(String(describing: impossible.error))")
     }
   }
 

@@ -276,6 +276,19 @@ import Testing
     }
   }
 
+  /// Also with a serializer that would miss a body; what is wrong with the response is said.
+  @Test(arguments: [("json", true), ("status?code=404", false)]) func headNeedsNoBody(
+    _ path: String, isGood: Bool
+  ) async throws {
+    try await withManager { manager, _ in
+      manager.responseSerializer = DecodableResponseSerializer<[String: Int]>()
+      let end = await ended { success, failure in
+        manager.head(path, success: { success($0, nil) }, failure: failure)
+      }
+      #expect(end.isSuccess == isGood, "\(end)")
+    }
+  }
+
   /// A Basic header opens what asks for it.
   @Test func authorizationHeaderIsSent() async throws {
     try await withManager { manager, server in

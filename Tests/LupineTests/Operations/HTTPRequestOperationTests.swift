@@ -444,6 +444,35 @@ import Testing
     }
   }
 
+  /// Whoever cancels a queue cancels the end of the batch as well, and is told of it all the same.
+  @Test func cancelledBatch() async throws {
+    try await withOperations { service in
+      let calls = Calls<Int>()
+      let operations = try (1...2).map { _ in try service.operation("/slow") }
+      let batch = HTTPRequestOperation.batch(operations, queue: service.queue) { calls.note($0.count) }
+      let queue = OperationQueue()
+      for operation in batch { queue.addOperation(operation) }
+      queue.cancelAllOperations()
+      #expect(try await calls.first(1) == [2])
+      #expect(operations.allSatisfy { $0.isFinished })
+    }
+  }
+
+  /// HEAD has no value, whatever the serializer would make of a body; what is wrong with the response is said.
+  @Test func headNeedsNoBody() async throws {
+    try await withOperations { service in
+      for (path, isGood) in [("/json", true), ("/status?code=404", false)] {
+        let operation = HTTPRequestOperation(
+          request: try Request(service.server.url(path), method: .head), session: service.session)
+        operation.responseSerializer = DecodableResponseSerializer<[String: Int]>()
+        let outcomes = service.outcomes(of: operation)
+        operation.start()
+        let outcome = try await outcomes.first(1)[0]
+        #expect((outcome.error == nil) == isGood, "\(outcome)")
+      }
+    }
+  }
+
   @Test func emptyBatch() async throws {
     let calls = Calls<Int>()
     let queue = DispatchQueue(label: "batch")
