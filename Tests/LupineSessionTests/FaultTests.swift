@@ -163,12 +163,9 @@ import Testing
     let server = try ScriptedServer(
       [[.readHead, .sendAndFinishWithoutNotify(body), .waitForClose]], tls: try TestIdentity.server())
     defer { server.shutdown() }
-    var proxy = try Proxy("https://localhost:\(server.port)")
-    if hasOwn {
-      proxy.tls = TLSConfiguration()
-      proxy.tls?.roots = .certificates([try TestIdentity.authority.get().rootDER])
-      proxy.tls?.allowsTruncation = allowsTruncation
-    }
+    var proxy = try TestIdentity.proxy(server.port)
+    proxy.tls?.allowsTruncation = allowsTruncation
+    if !hasOwn { proxy.tls = nil }
     let chosen = proxy
     try await withSession(ports: [server.port]) {
       $0.proxy = .proxy(chosen)

@@ -30,9 +30,7 @@ import Testing
       [[.readHead, .send(reply("hi", "Connection: close\r\n")), .waitForClose]], surplus: .repeatLast,
       tls: try TestIdentity.server())
     defer { server.shutdown() }
-    var proxy = try Proxy("https://localhost:\(server.port)")
-    proxy.tls = TLSConfiguration()
-    proxy.tls?.roots = .certificates([try TestIdentity.authority.get().rootDER])
+    var proxy = try TestIdentity.proxy(server.port)
     proxy.tls?.allowsResumption = allowsResumption
     let chosen = proxy
     try await withSession(ports: [server.port]) {

@@ -161,6 +161,14 @@ enum TestIdentity {
     try ServerTLS.minted(by: authority.get(), order)
   }
 
+  /// A proxy over TLS that shows this identity, with TLS settings of its own.
+  static func proxy(_ port: Int) throws -> Proxy {
+    var proxy = try Proxy("https://localhost:\(port)")
+    proxy.tls = TLSConfiguration()
+    proxy.tls?.roots = .certificates([try authority.get().rootDER])
+    return proxy
+  }
+
   /// That of a server which asks for a certificate of the tests' authority.
   ///
   /// - Parameter insists: refuse clients that have none.

@@ -13,6 +13,10 @@ import Testing
     let handledCallbacks: CallbackSet = [.repetition, .waitingForConnectivity]
     let waits = Locked(0)
     let repetitions = Locked(0)
+    private let limit: Int
+
+    /// Has tasks sent again so many times.
+    init(_ limit: Int = .max) { self.limit = limit }
 
     func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) { waits.withLock { $0 += 1 } }
 
@@ -27,8 +31,11 @@ import Testing
       _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
       completionHandler: @escaping @Sendable (Bool) -> Void
     ) {
-      repetitions.withLock { $0 += 1 }
-      completionHandler(true)
+      completionHandler(
+        repetitions.withLock { repetitions in
+          repetitions += 1
+          return repetitions <= limit
+        })
     }
   }
 
@@ -150,32 +157,6 @@ import Testing
     }
   }
 
-  /// Has tasks sent again so many times.
-  private final class Stubborn: RepeatingTaskDelegate {
-    let handledCallbacks: CallbackSet = .repetition
-    private let left: Locked<Int>
-
-    init(_ count: Int) { left = Locked(count) }
-
-    func session(
-      _ session: Session, task: SessionTask, prepare request: Request,
-      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
-    ) {
-      completionHandler(.success(request))
-    }
-
-    func session(
-      _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
-      completionHandler: @escaping @Sendable (Bool) -> Void
-    ) {
-      completionHandler(
-        left.withLock {
-          $0 -= 1
-          return $0 >= 0
-        })
-    }
-  }
-
   /// Each attempt may answer as many challenges as the first one; a password that was refused stays refused.
   @Test(arguments: [true, false]) func everyAttemptAnswersItsChallenges(_ isRight: Bool) async throws {
     let right = "Basic " + Data("user:right".utf8).base64EncodedString()
@@ -188,7 +169,7 @@ import Testing
       var request = try Request(server.url("/"))
       request.credential = .password(user: "user", password: isRight ? "right" : "wrong")
       let task = session.dataTask(with: request)
-      task.delegate = Stubborn(7)
+      task.delegate = Patient(7)
       task.resume()
       #expect(await delegate.hasEnded())
       #expect(task.error == nil && task.response?.statusCode == (isRight ? 503 : 401))
