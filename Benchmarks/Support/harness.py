@@ -33,8 +33,14 @@ packages = {
 }
 
 
+def terminate(*_):
+    # Whoever ends a gate may say so twice, and what is cleaned up meanwhile is to be cleaned up in full.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 # What ends a gate for its time ends it like this: servers and files, which may lie in memory, go all the same.
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+signal.signal(signal.SIGTERM, terminate)
 
 
 class Failure(Exception):
