@@ -53,6 +53,7 @@ let fuzzRunners: [Target] =
     "ProxyHandshake",
     "Addresses",
     "StoredFiles",
+    "EventStream",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",
@@ -182,7 +183,7 @@ let package = Package(
         "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting",
         "LupineFuzzBodies", "LupineSimulation",
       ]),
-    tests("CommandLineTests", ["lupine", "LupineSession", "LupineRules", "LupineTesting"]),
+    tests("CommandLineTests", ["lupine", "LupineSession", "LupineRules", "LupineTesting", "LupineTestSupport"]),
     tests(
       "LupineSessionTests",
       [

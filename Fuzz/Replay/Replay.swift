@@ -25,6 +25,7 @@ import LupineFuzzBodies
     "RequestEncoder": { RequestEncoderFuzz.run(bytes: $0) },
     "ResponseParser": { ResponseParserFuzz.run(bytes: $0) },
     "ResumeData": { ResumeDataFuzz.run(bytes: $0) },
+    "EventStream": { EventStreamFuzz.run(bytes: $0) },
     "ShellQuoting": { ShellQuotingFuzz.run(bytes: $0) },
     "StoredFiles": { StoredFilesFuzz.run(bytes: $0) },
     "StructuredText": { StructuredTextFuzz.run(bytes: $0) },

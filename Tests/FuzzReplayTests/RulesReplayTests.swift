@@ -23,6 +23,7 @@ import Testing
     ("Digest", { DigestFuzz.run(bytes: $0) }),
     ("Certificates", { CertificatesFuzz.run(bytes: $0) }),
     ("JSONText", { JSONTextFuzz.run(bytes: $0) }),
+    ("EventStream", { EventStreamFuzz.run(bytes: $0) }),
     ("ShellQuoting", { ShellQuotingFuzz.run(bytes: $0) }),
     ("ProxyHandshake", { ProxyHandshakeFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
