@@ -30,6 +30,17 @@ package struct MediaType: Hashable, Sendable {
     return suffix.isEmpty ? nil : String(suffix)
   }
 
+  /// Whether a reader of these media types, in lower case, can read this one: it is one of them, or its structured suffix says that it is written in one.
+  /// `application/problem+json` is where `application/json` is (RFC 6839 section 3.1), and `image/svg+xml` where `application/xml` is (RFC 7303 section 9.2).
+  package func isReadable(as types: Set<String>) -> Bool {
+    if types.contains(essence) { return true }
+    return switch suffix {
+    case "json": types.contains("application/json")
+    case "xml": types.contains("application/xml")
+    default: false
+    }
+  }
+
   /// The value of the `charset` parameter, lower-cased.
   package var charset: String? { list["charset"]?.lowercased() }
 

@@ -173,12 +173,13 @@ package struct ParsedURL: Hashable, Sendable {
     replacing(target: target, pathLength: pathLength, fragment: fragment)
   }
 
-  /// The same URL without userinfo.
-  package var withoutUserinfo: ParsedURL {
-    guard userinfo != nil else { return self }
-    return ParsedURL(
-      Parts(site: parts.site, userinfo: nil, target: target, pathLength: pathLength, fragment: fragment))
+  /// The same URL with another userinfo, which is percent-encoded already.
+  package func replacingUserinfo(_ userinfo: String?) -> ParsedURL {
+    ParsedURL(Parts(site: parts.site, userinfo: userinfo, target: target, pathLength: pathLength, fragment: fragment))
   }
+
+  /// The same URL without userinfo.
+  package var withoutUserinfo: ParsedURL { userinfo == nil ? self : replacingUserinfo(nil) }
 }
 
 /// Percent-encoding (RFC 3986 section 2.1).

@@ -58,6 +58,29 @@ import Testing
     #expect(MediaType("application/vnd.a+b+json")?.suffix == "json")
   }
 
+  static let readings: [(type: String, reader: Set<String>, isReadable: Bool)] = [
+    ("application/json", ["application/json"], true), ("Application/JSON; charset=utf-8", ["application/json"], true),
+    ("application/problem+json", ["application/json"], true),
+    ("Application/HAL+JSON", ["text/json", "application/json"], true),
+    ("application/geo+json; charset=utf-8", ["application/json"], true),
+    ("model/gltf+json", ["application/json"], true),
+    ("application/vnd.a+xml+json", ["application/json"], true),
+    ("application/vnd.a+json+xml", ["application/json"], false),
+    ("application/json+zip", ["application/json"], false), ("application/json-seq", ["application/json"], false),
+    ("application/vnd.json", ["application/json"], false), ("application/a+json5", ["application/json"], false),
+    ("nonstandard/json", ["application/json"], false), ("application/a+", ["application/json"], false),
+    ("application/problem+json", ["text/json"], false), ("application/problem+json", ["application/xml"], false),
+    ("application/problem+json", [], false), ("application/json", ["application/problem+json"], false),
+    ("application/problem+json", ["application/problem+json"], true),
+    ("image/svg+xml", ["application/xml"], true), ("application/atom+xml", ["application/xml", "text/xml"], true),
+    ("application/atom+xml", ["text/xml"], false), ("application/atom+xml", ["application/json"], false),
+    ("application/a+cbor", ["application/cbor"], false),
+  ]
+
+  @Test(arguments: readings) func readability(_ row: (type: String, reader: Set<String>, isReadable: Bool)) throws {
+    #expect(try #require(MediaType(row.type)).isReadable(as: row.reader) == row.isReadable)
+  }
+
   @Test(.timeLimit(.minutes(1)), arguments: [";", "\"", "a=\"", "\\", ";a=b", "\"\\"])
   func workIsBounded(_ piece: String) throws {
     let text = "a/b;" + String(repeating: piece, count: 60_000 / piece.utf8.count)

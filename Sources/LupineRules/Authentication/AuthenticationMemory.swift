@@ -141,10 +141,14 @@ package struct AuthenticationMemory: Sendable {
     guard last < UInt32.max else { return 0 }
     clock += 1
     nonces[key] = NonceUse(count: last + 1, lastUse: clock)
-    if nonces.count > Self.maximumNonces, let oldest = nonces.min(by: { $0.value.lastUse < $1.value.lastUse }) {
+    evictNonces()
+    return last + 1
+  }
+
+  private mutating func evictNonces() {
+    while nonces.count > Self.maximumNonces, let oldest = nonces.min(by: { $0.value.lastUse < $1.value.lastUse }) {
       nonces[oldest.key] = nil
     }
-    return last + 1
   }
 
   /// The answer was refused: it is sent no more unless asked for. An entry with another secret or nonce stays.
@@ -176,13 +180,14 @@ package struct AuthenticationMemory: Sendable {
   /// Forgets everything but the counts of nonces, which are no secrets: the server may name one again.
   package mutating func removeAll() {
     for (party, list) in spaces {
-      for answer in list.map(\.answer) {
-        guard let nonce = answer.nonce else { continue }
+      for space in list {
+        guard let nonce = space.answer.nonce else { continue }
         let known = nonces[NonceKey(party: party, nonce: nonce)]
         nonces[NonceKey(party: party, nonce: nonce)] = NonceUse(
-          count: max(answer.count, known?.count ?? 0), lastUse: known?.lastUse ?? clock)
+          count: max(space.answer.count, known?.count ?? 0), lastUse: max(space.lastUse, known?.lastUse ?? 0))
       }
     }
+    evictNonces()
     spaces = [:]
     count = 0
   }

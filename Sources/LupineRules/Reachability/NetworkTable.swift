@@ -191,7 +191,11 @@ package struct NetworkTable: Sendable, Equatable {
 
   private mutating func insert(_ route: NetworkRoute, replaces: Bool) -> Change {
     var known = routes[route.prefix] ?? []
-    if known.contains(route) { return .nothing }
+    if known.contains(route) {
+      let rivals = known.count { $0.service == route.service && $0.metric == route.metric }
+      // One of them is gone then; which, the kernel does not say.
+      return replaces && rivals > 1 ? .more : .nothing
+    }
     let before = known.count
     known.removeAll {
       $0.service == route.service && $0.metric == route.metric && (replaces || Self.isNews(route, of: $0))

@@ -102,5 +102,15 @@ import Testing
     // One that is replaced alone is no secret.
     #expect(machine.receive(Netlink.message(24, Self.route(5), flags: 0x100)) == [.changed])
     #expect(machine.table?.numberOfRoutes == 1)
+    #expect(machine.receive(Netlink.message(24, Self.route(5), flags: 0x100)) == [])
+  }
+
+  /// One that takes the place of another may be known already: then there is one less.
+  @Test func replacingOneByAnother() {
+    var machine = Self.machine(Self.route(2), Self.route(3))
+    let actions = machine.receive(Netlink.message(24, Self.route(3), flags: 0x100))
+    #expect(actions.first == .send(NetlinkDump.links.request(sequence: 4)))
+    Netlink.answer(&machine, links: Self.links, addresses: Self.addresses, routes: [Self.route(3)], from: 4)
+    #expect(reach(machine) == "eth0" && machine.table?.numberOfRoutes == 1)
   }
 }
