@@ -32,16 +32,19 @@ final class RootStore: Sendable {
     unsafe X509_STORE_free(pointer)
   }
 
-  /// The anchors of `roots`. Those of the system are loaded once per process: it takes milliseconds.
-  static func make(_ roots: TLSPolicy.Roots, revocationListPath: String? = nil) throws(TLSError) -> RootStore {
-    // A store that also holds revocation lists belongs to one policy.
-    if case .system = roots, revocationListPath == nil {
+  /// The anchors of `roots` and the `additional` ones. Those of the system alone are loaded once per process: it takes milliseconds.
+  static func make(
+    _ roots: TLSPolicy.Roots, additional: [[UInt8]] = [], revocationListPath: String? = nil
+  ) throws(TLSError) -> RootStore {
+    // A store that also holds revocation lists or somebody's own anchors belongs to one policy.
+    if case .system = roots, additional.isEmpty, revocationListPath == nil {
       if let shared = system.withLock({ $0 }) { return shared }
       let loaded = try load(roots)
       system.withLock { $0 = loaded }
       return loaded
     }
     let store = try load(roots)
+    try store.add(additional, setting: "additionalRoots")
     if let path = revocationListPath {
       OpenSSLError.clear()
       // Lists only: a certificate in this file must not become an anchor.
@@ -65,15 +68,21 @@ final class RootStore: Sendable {
     case .directory(let path):
       try store.loadDirectory(path)
     case .certificates(let list):
-      for (index, der) in list.enumerated() {
-        guard let certificate = Certificate(der: der) else { throw .invalidPolicy(setting: "roots[\(index)]") }
-        guard unsafe X509_STORE_add_cert(store.pointer, certificate.pointer) == 1 else {
-          throw .invalidPolicy(setting: "roots[\(index)]: \(OpenSSLError.drain())")
-        }
-      }
+      try store.add(list, setting: "roots")
     }
     OpenSSLError.clear()
     return store
+  }
+
+  /// - Parameter setting: whose certificates they are, for the error.
+  private func add(_ certificates: [[UInt8]], setting: String) throws(TLSError) {
+    for (index, der) in certificates.enumerated() {
+      guard let certificate = Certificate(der: der) else { throw .invalidPolicy(setting: "\(setting)[\(index)]") }
+      // One that is there already is no error.
+      guard unsafe X509_STORE_add_cert(pointer, certificate.pointer) == 1 else {
+        throw .invalidPolicy(setting: "\(setting)[\(index)]: \(OpenSSLError.drain())")
+      }
+    }
   }
 
   /// With hashed names those files are read, certificates and revocation lists; without any, all that look like certificates.

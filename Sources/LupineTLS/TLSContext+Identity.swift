@@ -42,8 +42,11 @@ extension TLSContext {
       try unsafe add(certificate, isLeaf: isLeaf)
       isLeaf = false
     }
-    guard !isLeaf else { throw .identityUnreadable(reason: "certificate chain: \(OpenSSLError.drain())") }
-    // The end of the text is an error to OpenSSL.
+    // The end of the text is an error to OpenSSL. Any other one is a certificate that is left out, and a chain that servers refuse without saying why.
+    let code = ERR_peek_last_error()
+    guard !isLeaf, lupine_err_library(code) == ERR_LIB_PEM, lupine_err_reason(code) == PEM_R_NO_START_LINE else {
+      throw .identityUnreadable(reason: "certificate chain: \(OpenSSLError.drain())")
+    }
     OpenSSLError.clear()
   }
 

@@ -50,7 +50,11 @@ package final class TLSContext: Sendable {
     try configure()
     if let identity = policy.clientIdentity { try install(identity) }
     // A client that verifies nothing needs no roots; but wrong ones are told.
-    if policy.verification == .full || policy.roots != .system { try installRoots() }
+    if policy.verification == .full || policy.roots != .system {
+      try installRoots()
+    } else if !policy.additionalRoots.isEmpty {
+      _ = try RootStore.make(.certificates([]), additional: policy.additionalRoots)
+    }
     unsafe lupine_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL))
     unsafe SSL_CTX_sess_set_new_cb(pointer, Callbacks.newSession)
     unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
@@ -129,7 +133,8 @@ package final class TLSContext: Sendable {
   }
 
   private func installRoots() throws(TLSError) {
-    let store = try RootStore.make(policy.roots, revocationListPath: policy.revocationListPath)
+    let store = try RootStore.make(
+      policy.roots, additional: policy.additionalRoots, revocationListPath: policy.revocationListPath)
     unsafe SSL_CTX_set1_cert_store(pointer, store.pointer)
     var flags = UInt(X509_V_FLAG_PARTIAL_CHAIN)
     if policy.revocationListPath != nil { flags |= UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL) }

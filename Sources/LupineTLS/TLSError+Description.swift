@@ -59,6 +59,7 @@ extension TLSError: CustomStringConvertible {
     case .noSystemRoots: "the system has no trusted roots"
     case .revocationListUnreadable(let path, let reason): "the revocation lists cannot be read: \(path): \(reason)"
     case .identityUnreadable(let reason): "the client identity cannot be read: \(reason)"
+    case .identityRefused(let rejection): "no client certificate was chosen: \(rejection)"
     case .keyLogUnwritable(let path, let code): "the key log cannot be written: \(path), errno \(code)"
     case .invalidServerName: "the server's name is neither a DNS name in ASCII nor an address"
     case .invalidPolicy(let setting): "OpenSSL refuses the setting \(setting)"

@@ -122,6 +122,8 @@ package enum TLSError: Error, Equatable, Sendable {
   case noSystemRoots
   case revocationListUnreadable(path: String, reason: String)
   case identityUnreadable(reason: String)
+  /// Whoever was asked for a client certificate said not to connect at all.
+  case identityRefused(TrustRejection)
   case keyLogUnwritable(path: String, code: Int32)
 
   // The caller misused us.

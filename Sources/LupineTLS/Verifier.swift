@@ -221,14 +221,15 @@ extension PresentedName {
 /// - Parameters:
 ///   - chain: DER, leaf first.
 ///   - anchors: certificates to trust; any of them ends the path, also one that is no root.
+///   - additional: DER certificates that are trusted beside `anchors`.
 ///   - host: nil: no host check.
 ///   - now: seconds since 1970; nil: the system's clock.
 /// - Throws: `TLSError` when the anchors cannot be loaded or memory is short. A bad chain is a report, not an error.
 package func verify(
-  chain: [[UInt8]], anchors: TLSPolicy.Roots, host: ServerName?, now: Int64? = nil
+  chain: [[UInt8]], anchors: TLSPolicy.Roots, additional: [[UInt8]] = [], host: ServerName?, now: Int64? = nil
 ) throws(TLSError) -> TrustReport {
   OpenSSLLibrary.start()
-  let roots = try RootStore.make(anchors)
+  let roots = try RootStore.make(anchors, additional: additional)
   var report = TrustReport(isVerified: true)
   report.chainSent = chain
   guard !chain.isEmpty else {

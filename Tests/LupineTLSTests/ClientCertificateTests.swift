@@ -113,6 +113,9 @@ struct ClientCertificateTests {
       .der(chain: one.chainDER, privateKey: [1, 2, 3]),
       .pem(chain: Array("nothing".utf8), privateKey: Array(one.privateKeyPEM.utf8)),
       .pem(chain: Array(one.chainPEM.utf8), privateKey: []),
+      .pem(
+        chain: Array((one.chainPEM + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").utf8),
+        privateKey: Array(one.privateKeyPEM.utf8)),
       .files(chain: "/nonexistent/chain.pem", privateKey: "/nonexistent/key.pem"),
     ]
     for source in sources {

@@ -10,7 +10,8 @@ import Testing
       .handshakeMessageTooLarge, .postHandshakeFlood(limit: 3), .protocolViolation(reason: "bad extension"), .truncated,
       .tooMuchWhilePending(limit: 3), .rootsUnreadable(path: "/x", reason: "no PEM"), .noSystemRoots,
       .revocationListUnreadable(path: "/x", reason: "no PEM"), .identityUnreadable(reason: "no PEM"),
-      .keyLogUnwritable(path: "/x", code: 13), .invalidServerName("a b"), .invalidPolicy(setting: "ciphers"), .notNow,
+      .identityRefused("no card in the reader"), .keyLogUnwritable(path: "/x", code: 13), .invalidServerName("a b"),
+      .invalidPolicy(setting: "ciphers"), .notNow,
       .closed, .internalFailure("no memory"), .untrusted(.selfSigned),
     ] as [TLSError]) func handshakes(_ error: TLSError)
   { expectSentence("\(error)") }

@@ -102,6 +102,13 @@ struct PolicyTests {
     }
     policy.roots = .certificates([[1, 2, 3]])
     #expect(throws: TLSError.invalidPolicy(setting: "roots[0]")) { try TLSContext(client: policy) }
+    policy.roots = .certificates([])
+    policy.additionalRoots = [Mint.shared.root.rootDER, [1, 2, 3]]
+    #expect(throws: TLSError.invalidPolicy(setting: "additionalRoots[1]")) { try TLSContext(client: policy) }
+    // Nor where nothing is verified, and the system's roots are not even read.
+    policy.roots = .system
+    policy.verification = .none
+    #expect(throws: TLSError.invalidPolicy(setting: "additionalRoots[1]")) { try TLSContext(client: policy) }
     policy = .trusting()
     policy.revocationListPath = "/nonexistent/lists.pem"
     #expect {

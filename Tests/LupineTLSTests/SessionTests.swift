@@ -94,6 +94,7 @@ struct SessionTests {
     Change(
       testDescription: "roots added (Go CVE-2025-68121)",
       policy: { $0.roots = .certificates([Mint.shared.root.rootDER, Mint.shared.otherRoot.rootDER]) }),
+    Change(testDescription: "additional roots", policy: { $0.additionalRoots = [Mint.shared.otherRoot.rootDER] }),
     Change(
       testDescription: "revocation asked for (curl CVE-2024-0853: the check was skipped)",
       checksRevocation: true),

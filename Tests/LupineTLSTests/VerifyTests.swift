@@ -161,6 +161,47 @@ struct VerifyTests {
     }
   }
 
+  @Test("Additional roots are trusted beside the others, and nowhere else", arguments: TLSVersion.allCases)
+  func additionalRoots(version: TLSVersion) throws {
+    let own = Mint.shared.otherRoot
+    let foreign = try own.issue()
+    // Again the same: no error.
+    let additional = [own.rootDER, own.rootDER]
+    for leaf in [Mint.shared.leaf, foreign] {
+      let report = try verify(
+        chain: leaf.chainDER, anchors: Self.anchors, additional: additional, host: ServerName("localhost"))
+      #expect(report.verdict == nil)
+    }
+    #expect(try verify(chain: foreign.chainDER, anchors: Self.anchors, host: nil).path == .unknownIssuer)
+    for roots in [Self.anchors, .system] {
+      var policy = TLSPolicy.trusting(Mint.shared.root, version)
+      policy.roots = roots
+      policy.additionalRoots = [foreign.certificateDER]
+      let pair = try connect(client: policy, server: serverContext(foreign, version))
+      // A server's own certificate ends the path as well.
+      #expect(pair.client.failure == nil, "\(roots)")
+      let elsewhere = try connect(client: policy, server: serverContext(foreign, version), host: "a.test")
+      #expect(elsewhere.client.failure != nil)
+      policy.additionalRoots = []
+      // What the system's roots are shared by has learnt nothing.
+      let without = try connect(client: policy, server: serverContext(foreign, version))
+      #expect(without.client.failure == .untrusted(.unknownIssuer), "\(roots)")
+    }
+  }
+
+  @Test("Additional roots are held against revocation lists as the others are")
+  func additionalRootsAndRevocation() throws {
+    try withRevocationLists { path in
+      var policy = TLSPolicy.trusting(Mint.shared.otherRoot)
+      policy.additionalRoots = [Mint.shared.root.rootDER]
+      policy.revocationListPath = path
+      let covered = try connect(client: policy, server: serverContext())
+      #expect(covered.client.failure == nil)
+      let uncovered = try connect(client: policy, server: serverContext(try Mint.shared.otherRoot.issue()))
+      #expect(uncovered.client.failure == .untrusted(.revocationUnknown))
+    }
+  }
+
   @Test("The system's roots are found and do not know our mint")
   func system() throws {
     let report = try verify(chain: Mint.shared.leaf.chainDER, anchors: .system, host: nil)
