@@ -18,6 +18,7 @@ final class EngineCore {
   /// Those of proxies, apart: a ticket of one is never shown to the other (curl CVE-2021-22890).
   private let proxySessions = TLSSessionCache()
   var families = FamilyMemory()
+  private var suspensions = SuspensionDetector()
   /// One plaintext buffer for all TLS connections of the loop.
   private let scratch = TLSScratch()
 
@@ -93,6 +94,20 @@ final class EngineCore {
     for pool in forgotten + pools.values { pool.close(cancelling: true) }
     pools.removeAll()
     forgotten.removeAll()
+  }
+
+  /// Lets go of what a suspension of the machine has outdated, before somebody is given some of it: idle connections, which nobody knows any more, and what
+  /// was learned about hosts, as the machine may be in another network.
+  @inline(__always)
+  func lookForSuspension(_ now: Instant) {
+    if suspensions.isDue(now) { look(now) }
+  }
+
+  private func look(_ now: Instant) {
+    guard suspensions.look(now, suspended: context.suspendedNanoseconds) else { return }
+    families = FamilyMemory()
+    resolver.flush()
+    for pool in forgotten + pools.values { pool.closeOutdated() }
   }
 
   /// Runs `body` in the next turn of the loop.

@@ -10,6 +10,9 @@ package final class DrivenWorld {
     didSet { precondition(now >= oldValue, "the clock of a loop goes forward only") }
   }
 
+  /// How long the machine has been suspended, in nanoseconds: time that `now` leaves out.
+  package var suspendedNanoseconds: Int64 = 0
+
   /// Stands for `socket` and `connect`: called for each attempt, in the middle of a turn.
   let connect: (SocketAddress) throws(IOError) -> StartedSocket
 

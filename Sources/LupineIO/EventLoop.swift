@@ -130,6 +130,12 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
     Instant(nanoseconds: SystemCalls.clock(CLOCK_MONOTONIC))
   }
 
+  /// Nanoseconds for which the machine has been suspended since it was started; the monotonic clock stands still then.
+  package static func suspendedNanoseconds() -> Int64 {
+    let awake = SystemCalls.clock(CLOCK_MONOTONIC)
+    return SystemCalls.clock(CLOCK_BOOTTIME) - awake
+  }
+
   /// The wall clock: nanoseconds since 1970. For logs and metrics, never for deadlines.
   package static func wallClockNanoseconds() -> Int64 {
     SystemCalls.clock(CLOCK_REALTIME)

@@ -66,6 +66,14 @@ package protocol HostResolver: Sendable {
 
   /// The answer if it is known without waiting, nil otherwise: saves the caller a hop.
   func immediateAnswer(host: String, port: UInt16) -> Result<[SocketAddress], ResolveError>?
+
+  /// Forgets what it knows: the network may be another one. Any thread; never blocks.
+  func flush()
+}
+
+extension HostResolver {
+  /// Nothing is known.
+  package func flush() {}
 }
 
 /// What needs no name service: literals, `localhost`, and names that cannot be.

@@ -93,6 +93,9 @@ package final class LoopContext {
     return now
   }
 
+  /// How long the machine has been suspended since it was started, in nanoseconds: time that `now` leaves out.
+  package var suspendedNanoseconds: Int64 { world?.suspendedNanoseconds ?? EventLoop.suspendedNanoseconds() }
+
   /// Calls `handler` once it is `deadline`, or in the next turn if it is already. Holds the handler until then.
   package func schedule(at deadline: Instant, _ handler: any TimerHandler) -> TimerIdentifier {
     defer { nextTimer = timers.earliest }

@@ -14,6 +14,7 @@ final class Drive {
   /// What the next servers may send before the client reads; nil for what the system has.
   var serverBuffer: Int?
   private var made: (engine: DrivenEngine, pool: EnginePool)?
+  let resolver = TableResolver(["h": [SocketAddress.v4(.loopback, port: 80)]])
 
   init(_ configuration: PoolConfiguration = PoolConfiguration()) throws {
     let world = DrivenWorld { [unowned self] _ throws(IOError) in
@@ -25,8 +26,7 @@ final class Drive {
       guard let socket = socket.take() else { throw .refused }
       return socket
     }
-    let engine = try DrivenEngine(
-      world: world, resolver: TableResolver(["h": [SocketAddress.v4(.loopback, port: 80)]]))
+    let engine = try DrivenEngine(world: world, resolver: resolver)
     made = (engine, engine.makePool(configuration))
   }
 
@@ -40,15 +40,18 @@ final class Drive {
     return made.pool
   }
 
+  /// - Parameter pool: nil for the one that every drive has.
   @discardableResult
-  func start(_ request: TransferRequest, then: @escaping () -> Void = {}) -> Transfer {
+  func start(
+    _ request: TransferRequest, in pool: EnginePool? = nil, then: @escaping () -> Void = {}
+  ) -> Transfer {
     let next = LoopConfined(Next(self, then))
     let recorder = Recorder { outcome in
       next.onLoop.drive.outcomes.append(outcome)
       next.onLoop.body()
     }
     let transfer = Transfer(request, handler: recorder, createdAt: engine.context.now)
-    engine.start(transfer, in: pool)
+    engine.start(transfer, in: pool ?? self.pool)
     return transfer
   }
 

@@ -106,8 +106,12 @@ extension PoolHandle {
 /// Answers from a table; names that are not in it do not exist.
 struct TableResolver: HostResolver {
   private let table: [String: [SocketAddress]]
+  /// How many times it was told that the network may be another one.
+  let flushes = Locked(0)
 
   init(_ table: [String: [SocketAddress]]) { self.table = table }
+
+  func flush() { flushes.withLock { $0 += 1 } }
 
   func immediateAnswer(host: String, port: UInt16) -> Result<[SocketAddress], ResolveError>? {
     table[host].map { .success($0) } ?? .failure(.notFound)

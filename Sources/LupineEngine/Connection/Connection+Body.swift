@@ -91,6 +91,19 @@ extension Connection {
 
   func sendDone() {
     body = .none
+    noteSent()
+  }
+
+  /// A body of known length has been sent with its last byte, whenever its producer says that it is done; it is heard until then, as it may have given
+  /// too much.
+  func noteSentInFull(_ remaining: Int64?) {
+    guard remaining == 0, exchange.sending == .body, let transfer else { return }
+    if case .segments(let segments, _) = transfer.request.body, nextSegment < segments.count { return }
+    noteSent()
+  }
+
+  @inline(__always)
+  private func noteSent() {
     exchange.bodySent()
     guard let transfer else { return }
     let now = context.now

@@ -84,6 +84,7 @@ extension Connection {
     case .file(let sender):
       return sender.advance()
     case .stream(let channel, let remaining, let length):
+      noteSentInFull(remaining)
       return sendChunk(from: channel, remaining: remaining, length: length)
     }
   }
@@ -92,7 +93,8 @@ extension Connection {
     switch channel.next() {
     case .empty: return false
     case .failed(let error):
-      fail(.bodyProducer(error), .send)
+      // All has been sent, and the answer is there: it stands, whatever the producer says behind it.
+      if remaining == 0, exchange.receiving != .head { stopBody() } else { fail(.bodyProducer(error), .send) }
       return false
     case .chunk(let chunk):
       let count = Int64(chunk.count)

@@ -274,7 +274,7 @@ final class Connection: ReadinessHandler, TimerHandler {
   func finishExchange() {
     guard let transfer, state == .ending else { return }
     self.transfer = nil
-    body = .none
+    stopBody()
     let now = context.now
     var failure: TransferFailure?
     do throws(EngineError) {

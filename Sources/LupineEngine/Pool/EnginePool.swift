@@ -92,6 +92,7 @@ package final class EnginePool {
   /// Gives the transfer a connection, or a place in the queue for one.
   func acquire(_ transfer: Transfer, isReturning: Bool = false) {
     let now = context.now
+    core.lookForSuspension(now)
     while true {
       let answer = machine.value.acquire(
         transfer.request.key, transfer, priority: transfer.request.priority, now: now, isReturning: isReturning
@@ -359,8 +360,14 @@ package final class EnginePool {
     core.forgetSessions(of: trustDomain)
   }
 
-  private func closeIdle() {
-    while let identifier = machine.value.anyIdle { connections.value[identifier.index]?.close(.shutdown) }
+  /// Closes what has been idle while the machine was suspended, and forgets what names meant before.
+  func closeOutdated() {
+    configuration.resolver?.flush()
+    closeIdle(.suspected)
+  }
+
+  private func closeIdle(_ reason: ConnectionCloseReason = .shutdown) {
+    while let identifier = machine.value.anyIdle { connections.value[identifier.index]?.close(reason) }
   }
 
   // MARK: For tests

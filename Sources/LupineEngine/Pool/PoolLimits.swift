@@ -32,7 +32,7 @@ package enum ConnectionCloseReason: Hashable, Sendable {
   case closedByPeer
   /// The peer sent bytes while no request was under way.
   case unsolicitedBytes
-  /// One that had been idle for less long died under a request.
+  /// One that had been idle for less long died under a request, or the machine was suspended while it was idle.
   case suspected
   /// The exchange on it failed or was cancelled.
   case failed

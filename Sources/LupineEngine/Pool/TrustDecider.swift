@@ -63,4 +63,6 @@ package enum IdentityAnswer: Sendable {
   case none
   /// This one, read and parsed on a file thread. If it cannot be, the connection fails with `TLSError.identityUnreadable`.
   case identity(TLSIdentity)
+  /// Do not connect: the handshake fails with `TLSError.identityRefused` and this reason. `cause`: the error to report.
+  case reject(reason: String, cause: (any Error)? = nil)
 }

@@ -69,6 +69,8 @@ final class TrustDesk {
       switch answer {
       case .useDefault: settle(.success(.policy))
       case .none: settle(.success(.none))
+      case .reject(let reason, let cause):
+        settle(.failure(.identityRefused(TrustRejection(reason: reason, cause: cause))))
       case .identity(let identity):
         files.run { () throws(IOError) in
           Result { () throws(TLSError) in try TLSPreparedIdentity(identity) }
