@@ -1,5 +1,6 @@
 internal import Synchronization
 internal import LupineBase
+internal import LupineRules
 
 /// A response body as it arrives. Iterating it yields bytes; `chunks` and `lines` are faster for most work.
 ///
@@ -19,8 +20,15 @@ public struct ResponseBytes: AsyncSequence, Sendable {
   /// The body in the pieces in which it arrived.
   public var chunks: Chunks { Chunks(source: source) }
 
+  /// The body as lines of UTF-8, without their ends (LF or CRLF), each of at most 1 MiB; see `lines(upTo:)`.
+  public var lines: Lines { lines(upTo: 1 << 20) }
+
   /// The body as lines of UTF-8, without their ends (LF or CRLF). Invalid UTF-8 is repaired.
-  public var lines: Lines { Lines(source: source) }
+  ///
+  /// A line that is longer is an error, `.bodyTooLarge`, as soon as that is known, and the request is cancelled: whatever the server sends, no more is held.
+  ///
+  /// - Parameter limit: the most bytes of a line as they came, its end left out. Below 0 counts as 0.
+  public func lines(upTo limit: Int) -> Lines { Lines(source: source, limit: limit) }
 
   /// Collects the rest of the body.
   ///
@@ -29,8 +37,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
     var all: [UInt8] = []
     while let chunk = try await source.next() {
       guard all.count + chunk.count <= limit else {
-        source.cancel()
-        throw SessionError(.bodyTooLarge, phase: .receive, message: "the body is larger than \(limit) bytes")
+        throw source.refusal("the body is larger than \(limit) bytes")
       }
       all += chunk
     }
@@ -88,40 +95,6 @@ public struct ResponseBytes: AsyncSequence, Sendable {
       }
     }
   }
-
-  /// The body as lines.
-  public struct Lines: AsyncSequence, Sendable {
-    /// A line without its end.
-    public typealias Element = String
-    /// A `SessionError`, or a cancellation.
-    public typealias Failure = any Error
-
-    let source: BodySource
-
-    /// Iterates line by line.
-    public func makeAsyncIterator() -> AsyncIterator {
-      AsyncIterator(bytes: ResponseBytes.AsyncIterator(source: source))
-    }
-
-    /// Iterates line by line.
-    public struct AsyncIterator: AsyncIteratorProtocol {
-      var bytes: ResponseBytes.AsyncIterator
-
-      /// The next line; nil at the end. A last line without an end counts, an empty one does not.
-      public mutating func next() async throws -> String? {
-        var line: [UInt8] = []
-        while let byte = try await bytes.next() {
-          guard byte == UInt8(ascii: "\n") else {
-            line.append(byte)
-            continue
-          }
-          if line.last == UInt8(ascii: "\r") { line.removeLast() }
-          return String(decoding: line, as: UTF8.self)
-        }
-        return line.isEmpty ? nil : String(decoding: line, as: UTF8.self)
-      }
-    }
-  }
 }
 
 /// Holds a body's reader and its request together: when the last holder goes, the request is cancelled.
@@ -138,8 +111,12 @@ final class BodySource: Sendable {
     run.cancel()
   }
 
-  func cancel() {
+  /// Gives the request up because of what its body is.
+  func refusal(_ message: String) -> SessionError {
     run.cancel()
+    return SessionError(
+      .bodyTooLarge, phase: .receive, message: message, failingURL: run.currentURL.requestString,
+      requestBytesSent: true)
   }
 
   func next() async throws -> [UInt8]? {

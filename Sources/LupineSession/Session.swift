@@ -144,7 +144,8 @@ public final class Session: Sendable {
     invalidate(cancelling: true)
     // The pool first: otherwise each cancelled task would make room for one that waits.
     transport.invalidate(cancelling: true)
-    for run in registry.runsToCancel { run.cancel() }
+    // By its handle, where it has one: a task that has not begun yet has its delegate there.
+    for run in registry.runsToCancel { if let face = run.knownFace { face.cancel() } else { run.cancel() } }
   }
 
   /// Lets tasks finish, then closes every connection; later requests fail with `.sessionInvalidated`.

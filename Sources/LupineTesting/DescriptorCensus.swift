@@ -9,6 +9,7 @@ public struct DescriptorCensus: Equatable, Sendable {
   private let openDescriptors: Set<String>
   private let runningThreads: Set<String>
   private let threadPrefix: String
+  private let passingThreads: Set<String>
 
   /// How many descriptors were open (`/proc/self/fd`).
   public var descriptors: Int { openDescriptors.count }
@@ -17,14 +18,22 @@ public struct DescriptorCensus: Equatable, Sendable {
 
   /// Counts now.
   ///
-  /// - Parameter threadPrefix: sees only threads whose name begins so. Swift's runtime starts threads of its own when it
-  ///   likes; Lupine's are named `lupine…`. Default: every thread.
-  public static func now(threadsNamed threadPrefix: String = "") -> DescriptorCensus {
+  /// - Parameters:
+  ///   - threadPrefix: sees only threads whose name begins so. Swift's runtime starts threads of its own when it
+  ///     likes; Lupine's are named `lupine…`. Default: every thread.
+  ///   - passingThreads: names of threads that are left out, as they come when there is work and go by themselves: of Lupine's
+  ///     `lupine-dns` and `lupine-file`, after ten idle seconds. Default none.
+  public static func now(
+    threadsNamed threadPrefix: String = "", except passingThreads: Set<String> = []
+  ) -> DescriptorCensus {
     let threads = names("/proc/self/task").filter { thread in
-      threadPrefix.isEmpty || text("/proc/self/task/\(thread)/comm").hasPrefix(threadPrefix)
+      guard !threadPrefix.isEmpty || !passingThreads.isEmpty else { return true }
+      let name = text("/proc/self/task/\(thread)/comm").prefix { $0 != "\n" }
+      return name.hasPrefix(threadPrefix) && !passingThreads.contains(String(name))
     }
     return DescriptorCensus(
-      openDescriptors: openNow(), runningThreads: Set(threads), threadPrefix: threadPrefix)
+      openDescriptors: openNow(), runningThreads: Set(threads), threadPrefix: threadPrefix,
+      passingThreads: passingThreads)
   }
 
   /// Waits until every descriptor and thread is gone that was not there in this census, at most `seconds`; says whether it came to that.
@@ -42,7 +51,7 @@ public struct DescriptorCensus: Equatable, Sendable {
 
   /// What is there now and was not in this census: `descriptor -> target` and `thread N`, for the message of a failed test.
   public func newcomers() -> [String] {
-    let current = Self.now(threadsNamed: threadPrefix)
+    let current = Self.now(threadsNamed: threadPrefix, except: passingThreads)
     return current.openDescriptors.subtracting(openDescriptors).sorted()
       + current.runningThreads.subtracting(runningThreads).sorted().map { "thread \($0)" }
   }

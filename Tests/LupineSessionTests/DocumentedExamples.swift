@@ -1,10 +1,13 @@
 import FoundationEssentials
+import HTTPTypes
 import LupineBase
 import LupineSession
 import LupineTesting
 import Testing
 
-/// The examples of Docs/Tasks.md and Docs/ResumeData.md, word for word: `.ci/check-examples` looks for them here.
+/// The examples of Docs/Tasks.md, Docs/Streaming.md and Docs/ResumeData.md, word for word: `.ci/check-examples` looks for them here.
+private struct NoEvents: Error {}
+
 @Suite(.timeLimit(.minutes(5))) struct DocumentedExamples {
   @Test func tasks() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
@@ -17,6 +20,23 @@ import Testing
     #expect(await delegate.hasEnded())
     #expect(delegate.data == Array("Hello, world!".utf8))
     session.invalidateAndCancel()
+  }
+
+  @Test func events() async throws {
+    let route = ServerRoute("GET", "/events") { request, connection in
+      let type = request.fields.first("Accept") ?? ""
+      try connection.respond(fields: ["Content-Type": type], body: Array("event: add\ndata: 7\n\n".utf8))
+    }
+    try await withServer([route]) { session, server in
+      let site = String(server.url().dropLast())
+      var request = try Request(site + "/events")
+      request.fields[.accept] = "text/event-stream"
+      request.timeoutInterval = .seconds(86_400)
+      let (bytes, response) = try await session.bytes(for: request)
+      guard response.statusCode == 200, response.mimeType == "text/event-stream" else { throw NoEvents() }
+      for try await event in bytes.events { print(event.type, event.data) }
+      #expect(bytes.finalResponse != nil)
+    }
   }
 
   @Test func resumedDownload() async throws {

@@ -324,11 +324,22 @@ struct CurlCommand {
         "trusts \(certificates.count) certificates in memory: write them to a PEM file, and name it with \(prefix)cacert"
       )
     }
+    if !tls.additionalRoots.isEmpty {
+      comments.append(
+        "trusts \(tls.additionalRoots.count) certificates in memory as well: write all roots to one PEM file, and name it with \(prefix)cacert"
+      )
+    }
     if !tls.verifiesServer { options.append("\(prefix)insecure") }
     if let identity = tls.clientIdentity {
-      // A colon would begin a passphrase; a backslash takes that meaning away.
-      add("\(prefix)cert", identity.certificatePath.replacing("\\", with: "\\\\").replacing(":", with: "\\:"))
-      if identity.privateKeyPath != identity.certificatePath { add("\(prefix)key", identity.privateKeyPath) }
+      if let certificate = identity.certificatePath, let key = identity.privateKeyPath {
+        // A colon would begin a passphrase; a backslash takes that meaning away.
+        add("\(prefix)cert", certificate.replacing("\\", with: "\\\\").replacing(":", with: "\\:"))
+        if key != certificate { add("\(prefix)key", key) }
+      } else {
+        comments.append(
+          "shows a certificate in memory: write it and its key to PEM files, and name them with \(prefix)cert and \(prefix)key"
+        )
+      }
       if let passphrase = identity.passphrase { add("\(prefix)pass", redacts ? SecretText.mark : passphrase) }
     }
     if !tls.publicKeyPins.isEmpty {

@@ -169,11 +169,8 @@ public struct HTTPArchive: Sendable, Equatable {
       self.code = code
       self.phase = phase
       self.message = message
-      self.requestBytesSent = requestBytesSent ?? !Self.silentPhases.contains(phase)
+      self.requestBytesSent = requestBytesSent ?? SessionError.Phase(rawValue: phase).mayHaveSent
     }
-
-    private static let silentPhases = Set(
-      [SessionError.Phase.prepare, .poolWait, .resolve, .connect, .proxy, .tls].map(\.rawValue))
 
     /// What an error says of itself.
     public init(_ error: SessionError) {
@@ -227,5 +224,12 @@ public struct HTTPArchive: Sendable, Equatable {
   private static func first(_ fields: [Field], _ name: String) -> String? {
     let wanted = name.lowercased()
     return fields.first { $0.name.lowercased() == wanted }?.value
+  }
+}
+
+extension SessionError.Phase {
+  /// Whether a byte of the request may have left when this phase fails.
+  package var mayHaveSent: Bool {
+    ![SessionError.Phase.prepare, .poolWait, .resolve, .connect, .proxy, .tls].contains(self)
   }
 }

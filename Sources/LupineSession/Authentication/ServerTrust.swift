@@ -23,13 +23,15 @@ public struct ServerTrust: Sendable {
   public let host: String?
   /// The roots that the path was to lead to.
   public let roots: TLSConfiguration.Roots
+  /// DER certificates that were trusted beside them.
+  public let additionalRoots: [[UInt8]]
 
   /// Whether the session trusts the server by itself.
   public var isTrusted: Bool {
     pathProblem == nil && dateProblem == nil && hostProblem == nil && pinProblem == nil
   }
 
-  init(_ report: TrustReport, roots: TLSConfiguration.Roots, host: String?) {
+  init(_ report: TrustReport, roots: TLSConfiguration.Roots, additionalRoots: [[UInt8]], host: String?) {
     certificateChain = report.chainSent
     builtChain = report.chainBuilt
     pathProblem = report.path.map { "\($0)" }
@@ -38,6 +40,7 @@ public struct ServerTrust: Sendable {
     pinProblem = report.pins.map { "\($0)" }
     isVerified = report.isVerified
     self.roots = roots
+    self.additionalRoots = additionalRoots
     self.host = host
   }
 
@@ -46,8 +49,11 @@ public struct ServerTrust: Sendable {
   /// - Parameters:
   ///   - certificateChain: DER, the server's own first. What is no certificate is a `pathProblem`.
   ///   - roots: roots that cannot be read are a `pathProblem` too.
+  ///   - additionalRoots: DER certificates that are trusted beside `roots`. Default none.
   ///   - host: a DNS name or an address; nil: names are not looked at. What is neither is a `hostProblem`.
-  public init(certificateChain: [[UInt8]], roots: TLSConfiguration.Roots, host: String?) {
+  public init(
+    certificateChain: [[UInt8]], roots: TLSConfiguration.Roots, additionalRoots: [[UInt8]] = [], host: String?
+  ) {
     var report = TrustReport(isVerified: true)
     report.chainSent = certificateChain
     var name: ServerName?
@@ -57,22 +63,25 @@ public struct ServerTrust: Sendable {
     }
     let badHost = report.host
     do throws(TLSError) {
-      report = try verify(chain: certificateChain, anchors: TLSPolicy.Roots(roots), host: name)
+      report = try verify(
+        chain: certificateChain, anchors: TLSPolicy.Roots(roots), additional: additionalRoots, host: name)
       report.host = badHost ?? report.host
     } catch {
       report.path = .rejected(TrustRejection(reason: "the trusted roots cannot be used: \(error)"))
     }
-    self.init(report, roots: roots, host: host)
+    self.init(report, roots: roots, additionalRoots: additionalRoots, host: host)
   }
 
   /// Checks the chain that was sent once more: against other anchors, which alone are trusted then, or for another host. A certificate of the
   /// chain that is among the anchors ends the path, also if it is no root. Revocation lists and pins of the configuration are not looked at.
   ///
   /// - Parameters:
-  ///   - anchors: the default nil stands for `roots`.
+  ///   - anchors: the default nil stands for `roots` with `additionalRoots`.
   ///   - host: nil: names are not looked at.
   public func evaluate(anchors: TLSConfiguration.Roots? = nil, host: String?) -> ServerTrust {
-    ServerTrust(certificateChain: certificateChain, roots: anchors ?? roots, host: host)
+    ServerTrust(
+      certificateChain: certificateChain, roots: anchors ?? roots,
+      additionalRoots: anchors == nil ? additionalRoots : [], host: host)
   }
 
   /// SHA-256 digests of the SubjectPublicKeyInfo of each certificate, 32 bytes each: of the built chain, or if there is none of the one sent.

@@ -60,6 +60,7 @@ final class TaskAuthentication: Sendable {
     mutating func startOver() {
       attempts.startOver()
       next = nil
+      toStore = nil
     }
   }
 

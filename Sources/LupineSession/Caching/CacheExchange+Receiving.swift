@@ -188,7 +188,7 @@ extension CacheExchange {
   }
 
   private func confirmed(_ stored: StoredResponse, _ head: ResponseHead, _ metrics: TransactionMetrics) {
-    let times = state.withLock { ($0.requestTime, $0.responseTime, $0.epoch) }
+    let times = state.withLock { ($0.requestTime, $0.responseTime, $0.stamp) }
     let isCurrent = owner.isCurrent(place, for: request.url)
     let updated =
       !isCurrent
@@ -206,7 +206,7 @@ extension CacheExchange {
   private func keep() {
     let kept = state.withLock { state in
       defer { state.collected = nil }
-      return (head: state.head, body: state.collected, state.requestTime, state.responseTime, state.epoch)
+      return (head: state.head, body: state.collected, state.requestTime, state.responseTime, state.stamp)
     }
     guard let head = kept.head, let body = kept.body else { return land() }
     let store: @Sendable (ResponseHead, [UInt8]) -> Void = { [self] head, body in
@@ -222,12 +222,10 @@ extension CacheExchange {
       return land()
     }
     // The task ends without the answer if that takes too long, and nobody else has a deadline for it.
-    let hasLed = state.withLock { $0.leads }
-    if hasLed { owner.schedule(after: Self.answerTime) { [weak self] in self?.land() } }
+    if state.withLock({ $0.leads }) { owner.schedule(after: Self.answerTime) { [weak self] in self?.land() } }
     observer.proposeToCache(CachedResponse(response: Response(head: head, url: request.url), data: Data(body))) {
       [self] answer in
-      // What others have fetched since is newer.
-      if let answer, !hasLed || state.withLock({ $0.leads }) { store(answer.response.head, [UInt8](answer.data)) }
+      if let answer { store(answer.response.head, [UInt8](answer.data)) }
       land()
     }
   }

@@ -67,7 +67,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     var sentHead: [UInt8] = []
     var requestTime: Int64 = 0
     var responseTime: Int64 = 0
-    var epoch: UInt64 = 0
+    var stamp = ResponseCache.Stamp()
     /// What is being validated.
     var stored: StoredResponse?
     /// What GET has brought, and a HEAD that was sent is compared with.
@@ -235,7 +235,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
       state.head = nil
       state.collected = nil
       state.requestTime = owner.cache.now()
-      state.epoch = owner.cache.epoch
+      state.stamp = owner.cache.stamp
       state.isStarting = !state.isCancelled
       return (state.begun, state.isCancelled)
     }

@@ -94,9 +94,11 @@ final class CachingTransport: Transport {
     let overrides = configuration.nameOverrides.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
     let pins = tls.publicKeyPins.map { "\($0)" }.sorted()
     let text =
-      "\(tls.roots) \(tls.verifiesServer) \(tls.clientIdentity.map { "\($0)" } ?? "") \(pins) "
+      "\(tls.roots) \(tls.verifiesServer) \(tls.clientIdentity?.fingerprint ?? "") \(pins) "
       + "\(tls.revocationListPath ?? "") \(tls.minimumVersion) \(tls.maximumVersion) "
       + "\(configuration.unixSocketPath ?? "") \(overrides)"
+      // What there was before this setting keeps its name on the disk.
+      + (tls.additionalRoots.isEmpty ? "" : " \(tls.additionalRoots)")
     let hash = MessageDigest.hash(.sha256, Array(text.utf8)) ?? Array(text.utf8)
     return hash.prefix(16).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
   }

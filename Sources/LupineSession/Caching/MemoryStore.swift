@@ -8,6 +8,7 @@ struct MemoryStore {
   private struct Slot {
     var record: CacheRecord
     var cost: Int
+    var order: UInt64
     var newer: Int?
     var older: Int?
   }
@@ -34,13 +35,16 @@ struct MemoryStore {
     return slots[place]?.record
   }
 
+  /// The order that the record was inserted with; 0: none, or there is none.
+  func order(of key: String) -> UInt64 { places[key].flatMap { slots[$0]?.order } ?? 0 }
+
   /// Takes the place of what has the same key; a record larger than everything together is not kept.
-  mutating func insert(_ record: CacheRecord) {
+  mutating func insert(_ record: CacheRecord, order: UInt64 = 0) {
     remove(record.key)
     let cost = record.cost
     guard cost <= capacity else { return }
     while usage > capacity - cost, let oldest, let last = slots[oldest] { remove(last.record.key) }
-    let slot = Slot(record: record, cost: cost)
+    let slot = Slot(record: record, cost: cost, order: order)
     let place: Int
     if let reused = free.popLast() {
       place = reused

@@ -68,7 +68,7 @@ extension ResponseCache {
   public func store(_ cached: CachedResponse, for request: Request, in session: Session? = nil) -> Bool {
     let query = query(request, session)
     return store(
-      cached.response.head, [UInt8](cached.data), query, requestTime: now(), responseTime: now(), since: epoch,
+      cached.response.head, [UInt8](cached.data), query, requestTime: now(), responseTime: now(), since: stamp,
       isMarkedSensitive: { name in
         request.sensitiveFields.union(session?.configuration.sensitiveFields ?? []).contains {
           $0.canonicalName == name
@@ -93,7 +93,7 @@ extension ResponseCache {
   @discardableResult
   func store(
     _ head: ResponseHead, _ body: [UInt8], _ query: Query, requestTime: Int64, responseTime: Int64,
-    since epoch: UInt64, isMarkedSensitive: (String) -> Bool
+    since stamp: Stamp, isMarkedSensitive: (String) -> Bool
   ) -> Bool {
     let decision = StorageRule.decide(
       query.request, head, fields: query.fields, isMarkedSensitive: isMarkedSensitive)
@@ -101,7 +101,9 @@ extension ResponseCache {
       let varying = StorageRule.varyingNames(head, of: query.fields, isMarkedSensitive: isMarkedSensitive)
     else { return false }
     let names = CacheKey.names(varying, isDecoded: query.isDecoded)
-    let generation = names.isEmpty ? 0 : generation(first: query.first, names: names)
+    guard let generation = names.isEmpty ? 0 : generation(first: query.first, names: names, since: stamp) else {
+      return false
+    }
     let response = StoredResponse(
       key: names.isEmpty ? query.first : query.second(names, generation), head: head, body: body,
       requestTime: requestTime, responseTime: responseTime,
@@ -112,9 +114,9 @@ extension ResponseCache {
     if !names.isEmpty {
       insert(
         .variants(key: query.first, names: names, generation: generation), for: query,
-        inMemoryOnly: inMemoryOnly, since: epoch)
+        inMemoryOnly: inMemoryOnly, since: stamp)
     }
-    insert(.response(response), for: query, inMemoryOnly: inMemoryOnly, since: epoch)
+    insert(.response(response), for: query, inMemoryOnly: inMemoryOnly, since: stamp)
     return true
   }
 
@@ -122,7 +124,7 @@ extension ResponseCache {
   /// it is, whatever the fields say.
   func update(
     _ stored: StoredResponse, by answer: ResponseHead, _ query: Query, requestTime: Int64, responseTime: Int64,
-    since epoch: UInt64, isMarkedSensitive: (String) -> Bool
+    since stamp: Stamp, isMarkedSensitive: (String) -> Bool
   ) -> StoredResponse? {
     let updated = stored.updated(
       by: answer, requestTime: requestTime, responseTime: responseTime, key: stored.key,
@@ -131,7 +133,7 @@ extension ResponseCache {
     // RFC 9111 section 5.2.1.5: `no-store` of a request is about its own answer, and says nothing of what is stored.
     guard query.request.mayBeStored else { return updated }
     let isStored = store(
-      updated.head, updated.body, query, requestTime: requestTime, responseTime: responseTime, since: epoch,
+      updated.head, updated.body, query, requestTime: requestTime, responseTime: responseTime, since: stamp,
       isMarkedSensitive: isMarkedSensitive)
     if !isStored { remove(first: query.first) }
     return updated

@@ -32,6 +32,8 @@ public final class ResponseCache: Sendable {
     /// Raised by each removal: what was asked for before is not stored after it.
     var epoch: UInt64 = 0
     var removals: [(key: String, epoch: UInt64)] = []
+    /// How many responses were asked for.
+    var asked: UInt64 = 0
     /// Removals before this are forgotten.
     var horizon: UInt64 = 0
 
@@ -282,27 +284,44 @@ public final class ResponseCache: Sendable {
 
   // MARK: Storing
 
+  private var epoch: UInt64 { state.withLock { $0.epoch } }
+
+  /// When a response was asked for: after which removals, and after which others.
+  struct Stamp: Sendable {
+    var epoch: UInt64 = 0
+    var order: UInt64 = 0
+  }
+
   /// What a response that is asked for now has to name when it is stored.
-  var epoch: UInt64 { state.withLock { $0.epoch } }
+  var stamp: Stamp {
+    state.withLock { state in
+      state.asked += 1
+      return Stamp(epoch: state.epoch, order: state.asked)
+    }
+  }
 
   /// The generation of the responses of a URL that vary by these names: a new one unless such are stored, so that what was stored before a
   /// removal is not found after it.
-  func generation(first: String, names: [String]) -> UInt64 {
+  ///
+  /// - Returns: nil: what is there was asked for later.
+  func generation(first: String, names: [String], since stamp: Stamp) -> UInt64? {
     state.withLock { state in
       if let known = state.generation(first, names) { return known }
+      guard state.memory.order(of: first) <= stamp.order else { return nil }
       let generation = UInt64.random(in: 1...UInt64.max)
-      state.memory.insert(.variants(key: first, names: names, generation: generation))
+      state.memory.insert(.variants(key: first, names: names, generation: generation), order: stamp.order)
       return generation
     }
   }
 
-  /// Keeps a record, unless its URL was removed since `epoch`.
+  /// Keeps a record, unless its URL was removed since it was asked for, or memory has what was asked for later.
   ///
   /// - Parameter query: what `remove` knows it by.
-  func insert(_ record: CacheRecord, for query: Query, inMemoryOnly: Bool, since epoch: UInt64) {
+  func insert(_ record: CacheRecord, for query: Query, inMemoryOnly: Bool, since stamp: Stamp) {
     let noted = state.withLock { state -> (ticket: UInt64, isKept: Bool)? in
-      guard !state.isRemoved(query.first, since: epoch) else { return nil }
-      state.memory.insert(record)
+      guard !state.isRemoved(query.first, since: stamp.epoch), state.memory.order(of: record.key) <= stamp.order
+      else { return nil }
+      state.memory.insert(record, order: stamp.order)
       guard disk != nil, !query.isInMemoryOnly else { return nil }
       let isKept = !inMemoryOnly && state.pendingBytes + record.cost <= Self.pendingLimit
       return (state.note(record.key, isKept ? record : nil), isKept)

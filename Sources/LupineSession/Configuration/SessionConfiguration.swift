@@ -168,7 +168,14 @@ public struct SessionConfiguration: Sendable {
   public var engine: EngineChoice = .shared
   /// Told complete responses once the delegate agrees; nothing is read from it, see `responseCache`. Default nil. Data tasks with a delegate only.
   public var responseStore: (any ResponseStore)?
-  /// Where the session says what it does, at level `debug` and below; nil is silent. Secrets are never logged.
+  /// Where the session says what it does, at level `debug`; nil, the default, is silent. Secrets are never logged: no fields, and of URLs neither a user
+  /// nor the values of parameters that carry tokens.
+  ///
+  /// - Each request, those after redirects and challenges too: method and URL, as it begins.
+  /// - Each task when it is over, before whoever waits for it is told: `task answered` with the metadata `status`, or `task failed` with `error` and `phase` (see
+  ///   `SessionError`), and `status` if there was a response. Of both `task`, `method` and `url` of the last request, `bytes` (of the body as it was handed
+  ///   on), `milliseconds` (the whole task), `requests` (how many were sent) and `reused` (whether the last one went over a connection that had served
+  ///   before).
   public var logger: Logger?
   /// The transport; nil is the network. Tests put their own here. It decides itself whom to trust: the delegate's `.sessionChallenge` is not asked.
   public var transport: (any Transport)?

@@ -23,35 +23,14 @@ public struct TLSConfiguration: Hashable, Sendable {
     case tls13
   }
 
-  /// What is shown to a server that asks for a client certificate: PEM files, which may be the same. Its descriptions never show the
-  /// passphrase.
-  public struct ClientIdentity: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    /// The certificate and its chain.
-    public var certificatePath: String
-    /// The private key.
-    public var privateKeyPath: String
-    /// For an encrypted key. Default nil: an encrypted key is unreadable then; nobody is ever prompted.
-    public var passphrase: String?
-
-    /// Names the files.
-    public init(certificatePath: String, privateKeyPath: String, passphrase: String? = nil) {
-      self.certificatePath = certificatePath
-      self.privateKeyPath = privateKeyPath
-      self.passphrase = passphrase
-    }
-
-    /// The paths.
-    public var description: String { "ClientIdentity(\(certificatePath), \(privateKeyPath))" }
-    /// The paths.
-    public var customMirror: Mirror {
-      Mirror(self, children: ["certificatePath": certificatePath, "privateKeyPath": privateKeyPath])
-    }
-  }
-
   /// Certificates that are trusted. Default the system's. Any of them ends the path, a server's own too, whatever it sends beside it.
   public var roots = Roots.system
   /// Check chain, time, purpose and host. Default true. Without it anybody on the path can read and change everything.
   public var verifiesServer = true
+  /// DER certificates that are trusted beside `roots`, as a company's own authority beside the system's. Any of them ends the path as well. Default
+  /// none. Whoever holds a key of theirs can answer for every host; for a single server there are `publicKeyPins`. `certificates(inPEM:)` reads PEM.
+  /// One that cannot be read fails the connection with `.secureConnectionFailed`. Source: AsyncHTTPClient's `additionalTrustRoots`.
+  public var additionalRoots: [[UInt8]] = []
   /// The lowest version. Default 1.2.
   public var minimumVersion = Version.tls12
   /// The highest version. Default 1.3.
@@ -85,6 +64,7 @@ public struct TLSConfiguration: Hashable, Sendable {
     }
     var policy = TLSPolicy()
     policy.roots = TLSPolicy.Roots(roots)
+    policy.additionalRoots = additionalRoots
     policy.verification = verifiesServer ? .full : .none
     policy.minimumVersion = minimumVersion == .tls12 ? .tls12 : .tls13
     policy.maximumVersion = maximumVersion == .tls12 ? .tls12 : .tls13
@@ -93,12 +73,5 @@ public struct TLSConfiguration: Hashable, Sendable {
     policy.revocationListPath = revocationListPath
     policy.keyLogPath = keyLogPath
     return policy
-  }
-}
-
-extension TLSIdentity {
-  init(_ identity: TLSConfiguration.ClientIdentity) {
-    self.init(
-      .files(chain: identity.certificatePath, privateKey: identity.privateKeyPath), passphrase: identity.passphrase)
   }
 }

@@ -35,7 +35,8 @@ public enum ConnectionChallengeDisposition: Sendable {
   case useIdentity(TLSConfiguration.ClientIdentity)
   /// Do not trust the server: its requests fail with `.serverCertificateUntrusted`. Of a question about a client certificate: show none.
   case reject
-  /// The same, and the requests' `SessionError` has this error as `underlying`.
+  /// Do not connect: the requests fail with `.serverCertificateUntrusted`, of a question about a client certificate with
+  /// `.secureConnectionFailed`, and the `SessionError` has this error as `underlying`.
   case rejectWithError(any Error)
 }
 
@@ -71,8 +72,10 @@ final class DelegateTrustDecider: TrustDecider {
   var choosesIdentity: Bool { wantsChallenges }
 
   func decideTrust(_ question: TrustQuestion, _ answer: @escaping @Sendable (TrustAnswer) -> Void) {
+    let tls = session?.configuration.tls
     let trust = ServerTrust(
-      question.report, roots: session?.configuration.tls.roots ?? .certificates([]), host: question.host)
+      question.report, roots: tls?.roots ?? .certificates([]), additionalRoots: tls?.additionalRoots ?? [],
+      host: question.host)
     ask(question.host, question.port, .serverTrust(trust)) { disposition in
       switch disposition {
       case .trustServer: answer(.accept)
@@ -88,7 +91,8 @@ final class DelegateTrustDecider: TrustDecider {
       disposition in
       switch disposition {
       case .useIdentity(let identity): answer(.identity(TLSIdentity(identity)))
-      case .reject, .rejectWithError: answer(.none)
+      case .reject: answer(.none)
+      case .rejectWithError(let error): answer(.reject(reason: "\(error)", cause: error))
       case .performDefaultHandling, .trustServer: answer(.useDefault)
       }
     }

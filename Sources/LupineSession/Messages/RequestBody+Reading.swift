@@ -13,11 +13,22 @@ extension BodyStream {
 
   /// The same stream, whose chunks are shown to `observe` before they go on.
   public func observed(by observe: @escaping @Sendable ([UInt8]) -> Void) -> BodyStream {
+    observed(by: observe, atEnd: {})
+  }
+
+  /// - Parameter atEnd: called when the stream has ended well, and whoever reads it has taken all of it.
+  package func observed(
+    by observe: @escaping @Sendable ([UInt8]) -> Void, atEnd: @escaping @Sendable () -> Void
+  ) -> BodyStream {
     BodyStream(run: { write in
+      let isStopped = Locked(false)
       try await run { chunk in
         observe(chunk)
-        return await write(chunk)
+        let wantsMore = await write(chunk)
+        if !wantsMore { isStopped.withLock { $0 = true } }
+        return wantsMore
       }
+      if !isStopped.withLock({ $0 }), !Task.isCancelled { atEnd() }
     })
   }
 
@@ -60,6 +71,13 @@ extension Request.Body {
     }
   }
 
+  /// The length that a head would announce, for which a file is looked at now; nil: it goes in chunks, or cannot be sent.
+  package var announcedLength: Int64? {
+    guard case .file(let path, let offset, nil) = self else { return knownLength }
+    guard let size = (try? File.open(path).size()) ?? nil, offset >= 0, offset <= size else { return nil }
+    return size - offset
+  }
+
   private static func sum(_ segments: [Segment]) -> Int64? {
     var total: Int64 = 0
     for segment in segments {
@@ -99,7 +117,8 @@ extension Request.Body {
   /// transports and recorders; a stream that is not replayable is used up.
   ///
   /// - Throws: `SessionError`: `.fileFailed` when the file cannot be read or is shorter than it was announced to be, `.fileChanged` when a
-  ///   segment's file has not the size that it must have, `.requestBodyFailed` when a stream throws or has another length than announced.
+  ///   segment's file has not the size that it must have, `.requestBodyFailed` when a stream throws or has another length than announced,
+  ///   `.cancelled` when the task is cancelled before a stream has ended.
   public func forEachChunk(_ take: @escaping @Sendable ([UInt8]) async -> Bool) async throws(SessionError) {
     switch self {
     case .none: break
@@ -169,14 +188,22 @@ extension Request.Body {
         return true
       }
     } catch {
+      try checkCancellation(false)
       throw SessionError(
         .requestBodyFailed, phase: .send, message: "the body sequence threw: \(error)", underlying: error)
     }
     let (count, isStopped) = state.withLock { $0 }
+    try checkCancellation(isStopped)
     if let length, count > length || count < length && !isStopped {
       throw SessionError(
         .requestBodyFailed, phase: .send, message: "the body was announced with \(length) bytes and has \(count)")
     }
+  }
+
+  /// A sequence that just ends when its task is cancelled has not been read to its end.
+  private static func checkCancellation(_ isStopped: Bool) throws(SessionError) {
+    guard Task.isCancelled, !isStopped else { return }
+    throw SessionError(.cancelled, phase: .send, message: "the task that read the body was cancelled")
   }
 
   private static func readFile(

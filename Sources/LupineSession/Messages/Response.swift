@@ -123,7 +123,8 @@ public struct Response: Sendable {
   /// The `charset` parameter of `Content-Type`.
   public var textEncodingName: String? { mediaType?.charset }
 
-  private var mediaType: MediaType? {
+  /// `Content-Type`, read; nil if it is missing or malformed.
+  package var mediaType: MediaType? {
     head.fields.first(named: "content-type").flatMap { MediaType($0) }
   }
 

@@ -59,7 +59,7 @@ public struct SessionError: Error, Sendable {
     public static let tooManyRedirects = Code(rawValue: "tooManyRedirects")
     /// A redirect leads where it may not: from https to http, to another scheme, or nowhere. The 3xx response is in `response`.
     public static let redirectRefused = Code(rawValue: "redirectRefused")
-    /// The body is larger than `SessionConfiguration.maximumBufferedBodySize`.
+    /// The body is larger than `SessionConfiguration.maximumBufferedBodySize`, or than the limit that was given; or a line of it is.
     public static let bodyTooLarge = Code(rawValue: "bodyTooLarge")
     /// The body of the request failed: its producer threw, or it did not have the length that was announced.
     public static let requestBodyFailed = Code(rawValue: "requestBodyFailed")

@@ -110,6 +110,8 @@ final class BufferedRun: TaskRun, @unchecked Sendable {
     }
   }
 
+  override var isBodyTooLarge: Bool { buffer.withLock { $0.isTooLarge } }
+
   override func takeEnd(_ result: Result<Response, SessionError>) {
     var bytes = Data()
     var isTooLarge = false

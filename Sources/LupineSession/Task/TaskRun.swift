@@ -204,6 +204,16 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
     }
   }
 
+  /// The handle, if anybody has one.
+  var knownFace: SessionTask? { state.withLock { $0.face } }
+
+  /// Makes a handle the one that there is, if there is none yet.
+  func adopt(_ face: SessionTask) {
+    state.withLock { state in
+      if state.face == nil, state.machine.state == .created { state.face = face }
+    }
+  }
+
   /// Before the start: reads the delegates, once.
   ///
   /// In one step, as one thread may begin the task while another cancels it: whoever ends it finds everybody who is to be told, and nobody is
@@ -291,6 +301,9 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
   /// Body bytes.
   func take(body bytes: Span<UInt8>) { consumer?.receive(body: bytes, from: self) }
 
+  /// Whether the body was more than may be held, so that the task was given up.
+  var isBodyTooLarge: Bool { false }
+
   /// The end, once; nothing else is called after it.
   func takeEnd(_ result: Result<Response, SessionError>) { consumer?.end(result) }
 
@@ -350,6 +363,7 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
   }
 
   private func complete(_ ending: Ending, _ tell: () -> Void) {
+    if let logger = session.configuration.logger { log(ending.result, to: logger) }
     if ending.isSeen || isWatched.load(ordering: .relaxed) { endObserved(ending.result) }
     tell()
     if let registration = ending.registration { session.registry.remove(registration) }

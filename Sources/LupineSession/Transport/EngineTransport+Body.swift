@@ -20,7 +20,7 @@ extension EngineTransport {
   private static func stream(
     _ length: Int64?, _ isReplayable: Bool, _ makeStream: @escaping @Sendable () -> BodyStream
   ) -> StreamBody {
-    StreamBody(length: length, isReplayable: isReplayable) { channel in BodyPump.start(makeStream(), into: channel) }
+    StreamBody(length: length, isReplayable: isReplayable) { channel in BodyPump.start(makeStream, into: channel) }
   }
 
   /// Where the length of a stream is unknown, all goes through one stream, in chunks.

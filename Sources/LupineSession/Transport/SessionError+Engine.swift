@@ -12,12 +12,16 @@ extension SessionError {
     self.init(
       code, phase: Phase(rawValue: failure.phase.rawValue), message: message, failingURL: url.requestString,
       requestBytesSent: failure.requestBytesSent,
-      underlying: Self.rejection(failure.error) ?? ProxyRefusal(failure.error) ?? failure.error)
+      underlying: Self.reason(failure.error) ?? ProxyRefusal(failure.error) ?? failure.error)
   }
 
-  /// What the delegate gave as the reason why it does not trust a server.
-  private static func rejection(_ error: EngineError) -> (any Error)? {
-    if case .tls(.untrusted(.rejected(let rejection))) = error { rejection.cause } else { nil }
+  /// What the delegate gave as the reason why it does not trust a server, or the body's producer as the reason why there is no more.
+  private static func reason(_ error: EngineError) -> (any Error)? {
+    switch error {
+    case .bodyProducer(let error): (error as? SessionError)?.underlying ?? error
+    case .tls(.untrusted(.rejected(let rejection))), .tls(.identityRefused(let rejection)): rejection.cause
+    default: nil
+    }
   }
 
   /// A server that hangs up during the handshake is one that was lost, and no response was cut; whether it is a FIN or a reset is the kernel's choice.
@@ -178,6 +182,8 @@ extension SessionError {
     case .revocationListUnreadable(let path, let reason):
       (.secureConnectionFailed, "the revocation lists cannot be read: \(path): \(reason)")
     case .identityUnreadable(let reason): (.secureConnectionFailed, "the client identity cannot be read: \(reason)")
+    case .identityRefused(let rejection):
+      (.secureConnectionFailed, "no client certificate was chosen: \(rejection.reason)")
     default: (.secureConnectionFailed, "the TLS handshake failed: \(error)")
     }
   }

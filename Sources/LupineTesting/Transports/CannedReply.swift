@@ -57,7 +57,8 @@ public struct CannedReply: Sendable {
   public static func failure(_ code: SessionError.Code, phase: SessionError.Phase = .connect) -> CannedReply {
     var reply = CannedReply()
     reply.hasResponse = false
-    reply.failure = SessionError(code, phase: phase, message: "the reply of the test says so")
+    reply.failure = SessionError(
+      code, phase: phase, message: "the reply of the test says so", requestBytesSent: phase.mayHaveSent)
     return reply
   }
 

@@ -183,7 +183,7 @@ public final class CannedTransport: Transport {
         let seen = state.withLock { $0.seen[index] }
         player.append([.requestSent] + (try await reply(answer, seen)).steps(for: request))
       } catch let error as SessionError {
-        player.append([.end(error)])
+        player.append([ExchangePlayer.failed(error)])
       } catch {
         player.append([
           .end(

@@ -85,9 +85,9 @@ final class ExchangePlayer: TransportExchange {
   private static func head(of request: TransportRequest) -> [UInt8] {
     let framing: RequestFraming =
       switch request.body {
-      case .none: .none
-      case .bytes(let bytes): .length(Int64(bytes.count))
-      case .file, .stream, .segments: request.body.knownLength.map { .length($0) } ?? .chunked
+      // RFC 9110 section 8.6: a method that gives its body a meaning announces an empty one.
+      case .none: ["POST", "PUT", "PATCH"].contains(request.method) ? .length(0) : .none
+      case .bytes, .file, .stream, .segments: request.body.announcedLength.map { .length($0) } ?? .chunked
       }
     var head: [UInt8] = []
     // What cannot be written has no head; the network would refuse it.
@@ -356,7 +356,16 @@ final class ExchangePlayer: TransportExchange {
     guard deadline.at <= thread.now, !isBehind else { return armDeadline() }
     source?.cancel()
     let phase = deadline.phase
-    end(Self.error(.timedOut, phase, "the deadline of phase \(phase) passed", request), nil)
+    var error = Self.error(.timedOut, phase, "the deadline of phase \(phase) passed", request)
+    error.requestBytesSent = phase.mayHaveSent
+    end(error, nil)
+  }
+
+  /// A body that fails does so behind a head that has left, unless it could not even be begun.
+  static func failed(_ error: SessionError) -> ExchangeStep {
+    var error = error
+    if error.code == .requestBodyFailed || error.code == .fileChanged { error.requestBytesSent = true }
+    return .end(error)
   }
 
   static func error(

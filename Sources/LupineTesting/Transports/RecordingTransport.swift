@@ -40,6 +40,10 @@ private final class RecordingReceiver: TransportReceiver {
     var body: [UInt8] = []
     var isCut = false
     var isRequestCut = false
+    /// The stream of the request's body has passed to its end.
+    var hasWholeRequest = false
+    /// What passes from now on, of a producer that is late, is not kept.
+    var hasEnded = false
   }
 
   private let request: TransportRequest
@@ -64,18 +68,23 @@ private final class RecordingReceiver: TransportReceiver {
     observed.body = .stream(length: body.knownLength, isReplayable: body.isReplayable) { [self] in
       // A stream that is made again begins again.
       dropRequestBody(isCut: false)
-      return body.makeStream().observed(by: { chunk in self.noteRequest(chunk) })
+      return body.makeStream().observed(
+        by: { chunk in self.noteRequest(chunk) }, atEnd: { self.state.withLock { $0.hasWholeRequest = true } })
     }
     return observed
   }
 
   private func noteRequest(_ chunk: [UInt8]) {
     let (isCut, fits) = state.withLock { state in
-      (state.isRequestCut, chunk.count <= recorder.limits.bodyBytes - state.requestBody.count)
+      (state.isRequestCut || state.hasEnded, chunk.count <= recorder.limits.bodyBytes - state.requestBody.count)
     }
     guard !isCut else { return }
     if fits, recorder.takeRoom(chunk.count) {
-      state.withLock { $0.requestBody += chunk }
+      let isKept = state.withLock { state in
+        if !state.hasEnded { state.requestBody += chunk }
+        return !state.hasEnded
+      }
+      if !isKept { recorder.returnRoom(chunk.count) }
     } else {
       dropRequestBody(isCut: true)
     }
@@ -83,8 +92,10 @@ private final class RecordingReceiver: TransportReceiver {
 
   private func dropRequestBody(isCut: Bool) {
     let count = state.withLock { state in
+      guard !state.hasEnded else { return 0 }
       defer { state.requestBody = [] }
       state.isRequestCut = isCut
+      state.hasWholeRequest = false
       return state.requestBody.count
     }
     recorder.returnRoom(count)
@@ -123,7 +134,10 @@ private final class RecordingReceiver: TransportReceiver {
   }
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
-    let state = state.withLock { $0 }
+    let state = state.withLock { state in
+      state.hasEnded = true
+      return state
+    }
     for attempt in metrics.earlierAttempts {
       guard let place = recorder.reserve() else { break }
       var entry = HTTPArchive.Entry(
@@ -133,7 +147,8 @@ private final class RecordingReceiver: TransportReceiver {
       recorder.record(entry, at: place, body: .none)
     }
     var requestBody: [UInt8]?
-    if request.body.hasStream, !state.isRequestCut { requestBody = state.requestBody }
+    let isWhole = state.hasWholeRequest || request.body.knownLength == Int64(state.requestBody.count)
+    if request.body.hasStream, !state.isRequestCut, isWhole { requestBody = state.requestBody }
     // A body that nobody wanted was not passed on.
     let isKept = !state.body.isEmpty || metrics.responseBodyBytes == 0
     var entry = HTTPArchive.Entry(
@@ -141,6 +156,9 @@ private final class RecordingReceiver: TransportReceiver {
       informational: state.informational, trailers: state.trailers,
       body: state.head != nil && isKept ? state.body : nil, failure: failure, metrics: metrics,
       sensitiveFields: recorder.sensitiveFields)
+    // An answer that came early leaves a part, or nothing, which says nothing about the body.
+    if request.body.hasStream, !isWhole { entry.request.bodyBytes = nil }
+    if requestBody == nil { recorder.returnRoom(state.requestBody.count) }
     if state.isCut || state.isRequestCut { entry.comment = HTTPArchive.Entry.cutBodyComment }
     recorder.record(entry, at: index, body: request.body)
     receiver.end(failure, metrics: metrics, of: exchange)

@@ -121,18 +121,19 @@ public final class ReplayTransport: Transport {
     }
   }
 
-  /// The body of the request; nil if it fails, which ends the exchange.
+  /// The body of the request, if it is compared, else nothing; nil if it fails, which ends the exchange.
   private func read(_ player: ExchangePlayer) async -> [UInt8]? {
     let body = Locked<[UInt8]>([])
+    let isKept = matcher.isStrict
     do throws(SessionError) {
       try await player.request.body.forEachChunk { chunk in
-        body.withLock { $0 += chunk }
+        if isKept { body.withLock { $0 += chunk } }
         player.append([.sent(chunk.count)])
         return !Task.isCancelled
       }
       return body.withLock { $0 }
     } catch {
-      player.append([.end(error)])
+      player.append([ExchangePlayer.failed(error)])
       return nil
     }
   }

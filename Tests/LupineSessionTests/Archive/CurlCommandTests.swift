@@ -47,7 +47,9 @@ import Testing
     }
     #expect(!command.contains("s3cret") && !command.contains("--location") && !command.contains("--compressed"))
     configuration.unixSocketPath = "@name"
-    #expect(request.curlCommand(configuration: configuration).contains("--abstract-unix-socket name"))
+    configuration.tls.additionalRoots = [[1], [2]]
+    let other = request.curlCommand(configuration: configuration)
+    #expect(other.contains("--abstract-unix-socket name") && other.contains("trusts 2 certificates in memory as well"))
   }
 
   /// How a proxy is written, by what the configuration says, and what is not written then.

@@ -187,19 +187,21 @@ import Testing
     }
   }
 
+  /// Answers when the test says so.
+  private final class Undecided: SessionDataDelegate {
+    let handledCallbacks: CallbackSet = .willCacheResponse
+    let answers = Locked<[@Sendable () -> Void]>([])
+
+    func session(
+      _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+      completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+    ) {
+      answers.withLock { $0.append { completionHandler(proposedResponse) } }
+    }
+  }
+
   /// A delegate that does not say whether a response may be stored holds up its own task, and nobody else for long.
   @Test func aMergedMissDoesNotWaitForADelegate() async throws {
-    final class Undecided: SessionDataDelegate {
-      let handledCallbacks: CallbackSet = .willCacheResponse
-      let answers = Locked<[@Sendable () -> Void]>([])
-
-      func session(
-        _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
-        completionHandler: @escaping @Sendable (CachedResponse?) -> Void
-      ) {
-        answers.withLock { $0.append { completionHandler(proposedResponse) } }
-      }
-    }
     let count = Locked(0)
     try await withCache(configure: { $0.mergesCacheMisses = true }) { _, connection in
       let number = count.withLock { count in
@@ -209,16 +211,42 @@ import Testing
       try connection.respond(fields: Self.fresh, text: "\(number)")
     } _: { session, server, _ in
       let delegate = Undecided()
-      let leader = session.dataTask(with: try Request(server.url("/a")))
-      leader.delegate = delegate
-      leader.resume()
-      #expect(await eventually { delegate.answers.withLock { $0.count } == 1 })
+      for (number, path) in ["/a", "/alone"].enumerated() {
+        let leader = session.dataTask(with: try Request(server.url(path)))
+        leader.delegate = delegate
+        leader.resume()
+        #expect(await eventually { delegate.answers.withLock { $0.count } == number + 1 })
+      }
       var request = try Request(server.url("/a"))
       request.timeoutInterval = .seconds(10)
-      try await session.expect("2", from: request)
+      try await session.expect("3", from: request)
       // Of what that one has stored there is nothing left to wait for, and a late word puts nothing older in its place.
       for answer in delegate.answers.withLock({ $0 }) { answer() }
-      try await session.expect("2", from: request)
+      try await session.expect("3", from: request)
+      // Where nobody has fetched anything since, it counts.
+      try await session.expect("2", from: server.url("/alone"))
+      #expect(server.requestCount == 3)
+    }
+  }
+
+  /// Without merging as well: what was asked for first and is allowed last does not take the place of what came in between.
+  @Test func aLateWordStoresNothingOlder() async throws {
+    let count = Locked(0)
+    try await withCache { _, connection in
+      let number = count.withLock { count in
+        count += 1
+        return count
+      }
+      try connection.respond(fields: Self.fresh, text: "\(number)")
+    } _: { session, server, _ in
+      let delegate = Undecided()
+      let first = session.dataTask(with: try Request(server.url("/a")))
+      first.delegate = delegate
+      first.resume()
+      #expect(await eventually { delegate.answers.withLock { $0.count } == 1 })
+      try await session.expect("2", from: server.url("/a"))
+      for answer in delegate.answers.withLock({ $0 }) { answer() }
+      try await session.expect("2", from: server.url("/a"))
       #expect(server.requestCount == 2)
     }
   }

@@ -186,4 +186,20 @@ import Testing
     #expect(error.code == .secureConnectionFailed, "\(error)")
     #expect(server.requestCount == 0)
   }
+
+  /// A delegate that answers the question for a certificate with an error ends the request with that error: nothing goes without.
+  @Test func anErrorInPlaceOfAnIdentity() async throws {
+    struct NoCardInTheReader: Error {}
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking())
+    defer { server.shutdown() }
+    let bearer = Bearer(.rejectWithError(NoCardInTheReader()))
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
+    let session = try Session(configuration, delegate: bearer)
+    defer { session.invalidateAndCancel() }
+    let error = try await failure { try await session.data(from: server.url("/hello")) }
+    #expect(error.code == .secureConnectionFailed && error.underlying is NoCardInTheReader, "\(error)")
+    #expect(server.requestCount == 0)
+  }
 }

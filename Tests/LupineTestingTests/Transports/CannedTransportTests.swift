@@ -92,7 +92,40 @@ import Testing
     struct Broken: Error, Equatable {}
     let throwing = AsyncThrowingStream<[UInt8], any Error> { $0.finish(throwing: Broken()) }
     let broken = Request.Body.stream(length: nil, isReplayable: false) { BodyStream(throwing) }
-    #expect(try await send(broken).underlying as? Broken == Broken())
+    let error = try await send(broken)
+    #expect(error.underlying as? Broken == Broken() && error.requestBytesSent)
+  }
+
+  /// As on the network, a request whose answer fails or stays out has left; whoever repeats requests goes by that.
+  @Test func failuresSayWhatHadLeft() async throws {
+    let transport = CannedTransport([
+      .init(nil, "/silent", .silence), .init(nil, "/lost", .failure(.connectionLost, phase: .receive)),
+      .init(nil, "/refused", .failure(.cannotConnect)),
+    ])
+    var configuration = SessionConfiguration.ephemeral
+    configuration.transport = transport
+    configuration.timeoutIntervalForRequest = .milliseconds(20)
+    let session = try Session(configuration)
+    for (path, hasLeft) in [("silent", true), ("lost", true), ("refused", false)] {
+      let error = try await failure { try await session.data(from: "http://a.example/\(path)") }
+      #expect(error.requestBytesSent == hasLeft, "\(error)")
+    }
+  }
+
+  /// A head has the framing that it has on the network: the length of a file, and that of an empty body.
+  @Test func headsAnnounceWhatTheNetworkDoes() async throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "lupine-\(UInt64.random(in: 0 ... .max))").path
+    try Data("12345".utf8).write(to: URL(filePath: path))
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let session = try Session(over: CannedTransport([.init(nil, "*", .text("x"))]))
+    func head(_ body: Request.Body) async throws -> String {
+      let (_, response) = try await session.data(for: Request("http://a.example/", method: .post, body: body))
+      return String(decoding: response.requestHead, as: UTF8.self).lowercased()
+    }
+    #expect(try await head(.file(path: path)).contains("content-length: 5\r\n"))
+    #expect(try await head(.none).contains("content-length: 0\r\n"))
+    let unknown = Request.Body.stream(length: nil, isReplayable: true) { BodyStream([[1]]) }
+    #expect(try await head(unknown).contains("transfer-encoding: chunked\r\n"))
   }
 
   /// What was read before a body failed, or became too long, was seen.

@@ -134,6 +134,30 @@ import Testing
     }
   }
 
+  /// An answer that came before the body had gone says nothing about the rest of it: the same request is answered again.
+  @Test(arguments: [false, true]) func bodiesThatWereNotWantedMatchAny(_ expectsContinue: Bool) async throws {
+    let server = try LoopbackServer(routes: [
+      ServerRoute("POST", "/early") { _, connection in
+        try connection.respond(413, fields: ["Connection": "close"], text: "too much")
+      }
+    ])
+    defer { server.shutdown() }
+    var request = try Request(server.url("/early"), method: .post)
+    request.expectsContinue = expectsContinue
+    let chunk = [UInt8](repeating: 7, count: 100_000)
+    request.body = .stream(length: nil, isReplayable: true) { BodyStream(Array(repeating: chunk, count: 300)) }
+    let recording = RecordingTransport(try NetworkTransport())
+    let session = try Session(over: recording)
+    let answer = try await session.data(for: request)
+    #expect(answer.1.statusCode == 413)
+    session.invalidateAndCancel()
+    let archive = try HTTPArchive(json: await recording.archive().json())
+    for order in [ReplayTransport.Order.recorded, .any] {
+      let replay = try Session(over: ReplayTransport(archive, matching: .strict, order: order))
+      #expect(try await replay.data(for: request).1.statusCode == 413)
+    }
+  }
+
   @Test func bodiesPastTheLimitsAreLeftOutAndSoSaid() async throws {
     var limits = ArchiveRecorder.Limits()
     limits.bodyBytes = 100
