@@ -33,7 +33,7 @@ public final class ParsedXMLDocument: Sendable {
 ///
 /// Source: `AFXMLDocumentResponseSerializer`.
 public struct XMLDocumentResponseSerializer: HTTPResponseSerializing {
-  /// Default: 200 to 299; `application/xml`, `text/xml`.
+  /// Default: 200 to 299; `application/xml`, and with it what ends in `+xml`; `text/xml`.
   public var validation: ResponseValidation
   /// What Foundation does while it reads. Default none.
   public var options: XMLNode.Options

@@ -28,7 +28,7 @@ public struct XMLParserInput: Sendable {
 ///
 /// Source: `AFXMLParserResponseSerializer`.
 public struct XMLParserResponseSerializer: HTTPResponseSerializing, ArchivableSerializer {
-  /// Default: 200 to 299; `application/xml`, `text/xml`.
+  /// Default: 200 to 299; `application/xml`, and with it what ends in `+xml`; `text/xml`.
   public var validation: ResponseValidation
 
   /// `xmlParser`.

@@ -11,6 +11,10 @@ struct User: Codable, Sendable, Equatable {
   var name: String
 }
 
+struct Problem: Codable, Sendable, Equatable {
+  var reason: String
+}
+
 final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
   override func request(
     _ method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
@@ -45,11 +49,15 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
           try connection.respond(201, fields: json, body: connection.readBody())
         },
         ServerRoute("GET", "/v1/missing") { _, connection in
-          try connection.respond(404, fields: json, text: #"{"reason": "gone"}"#)
+          try connection.respond(
+            404, fields: ["Content-Type": "application/problem+json"], text: #"{"reason": "gone"}"#)
         },
         ServerRoute("GET", "/v1/file") { _, connection in
           try connection.respond(
             200, fields: ["Content-Type": "application/pdf"], body: Array(repeating: 7, count: 90_000))
+        },
+        ServerRoute("POST", "/v1/token") { _, connection in
+          try connection.respond(200, fields: json, text: #"{"token": "abc"}"#)
         },
         ServerRoute("POST", "/v1/photos") { _, connection in
           let count = try connection.readBody().count
@@ -85,8 +93,9 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
         print(user.name)
         Issue.record("a 404 was a success")
       } catch let error as SerializationError where error.code == .unacceptableStatusCode {
-        print(error.response?.statusCode ?? 0, String(decoding: error.data ?? Data(), as: UTF8.self))
-        #expect(error.response?.statusCode == 404 && error.data?.isEmpty == false)
+        let problem = try? error.body(as: Problem.self)
+        print(error.response?.statusCode ?? 0, problem?.reason ?? "no reason")
+        #expect(error.response?.statusCode == 404 && problem?.reason == "gone")
       } catch let error as SessionError {
         print(error.code, error.phase, error.requestBytesSent)
         throw error
@@ -163,6 +172,21 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
     }
   }
 
+  /// The authority of a site beside the system's.
+  @Test func additionalRoots() async throws {
+    let authority = try CertificateAuthority()
+    let files = try authority.writeRoot()
+    defer { files.remove() }
+    let bundle = URL(filePath: files.certificatePath)
+    try await withSite(tls: .minted(by: authority)) { site, _ in
+      var configuration = SessionConfiguration()
+      configuration.tls.additionalRoots = try TLSConfiguration.certificates(inPEM: [UInt8](Data(contentsOf: bundle)))
+      let manager = try HTTPSessionManager(baseURL: site, configuration: configuration)
+      let user = try await manager.get("users/7", as: User.self)
+      #expect(user.name == "Ada")
+    }
+  }
+
   @Test func pins() async throws {
     let authority = try CertificateAuthority(commonName: "Example Root")
     let identity = try authority.issue(CertificateOrder(dnsNames: ["localhost"]))
@@ -203,6 +227,34 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
       ]
       let user = try await manager.get("users/7", as: User.self)
       #expect(user.id == 7)
+    }
+  }
+
+  @Test func tokensThatExpire() async throws {
+    try await withSite { site, server in
+      let accounts = try HTTPSessionManager(baseURL: site)
+      let tokens = try TokenInterceptor(token: nil, origins: [site]) { expired in
+        struct Grant: Decodable, Sendable { var token: String }
+        return try await accounts.post("token", as: Grant.self).token
+      }
+      let manager = try HTTPSessionManager(baseURL: site)
+      manager.interceptors = [tokens]
+      let user = try await manager.get("users/7", as: User.self)
+      #expect(user.id == 7)
+      #expect(server.recordedRequests.map { $0.fields.first("Authorization") } == [nil, "Bearer abc"])
+    }
+  }
+
+  @Test func events() async throws {
+    let route = ServerRoute("GET", "/events") { request, connection in
+      let type = request.fields.first("Accept") ?? ""
+      try connection.respond(fields: ["Content-Type": type], body: Array("event: add\ndata: 7\n\n".utf8))
+    }
+    try await withManager([route]) { manager, _ in
+      let (bytes, response) = try await manager.bytes(
+        .get, "events", headers: ["Accept": "text/event-stream"], timeout: .seconds(86_400))
+      for try await event in bytes.events { print(event.type, event.data, response.statusCode) }
+      #expect(bytes.finalResponse != nil && response.mimeType == "text/event-stream")
     }
   }
 

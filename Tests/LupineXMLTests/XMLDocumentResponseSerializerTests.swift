@@ -11,7 +11,7 @@ import Testing
     try #require(try serializer.serialize(try xmlResponse(status), data: data).take())
   }
 
-  @Test(arguments: ["application/xml", "text/xml"])
+  @Test(arguments: ["application/xml", "text/xml", "application/atom+xml", "image/svg+xml"])
   func testThatXMLDocumentResponseSerializerAcceptsXMLMimeTypes(type: String) throws {
     _ = try serializer.serialize(try xmlResponse(type: type), data: Data("<a/>".utf8))
   }

@@ -40,10 +40,10 @@ public final class NetworkActivityIndicatorManager: Sendable {
   /// Makes a manager that listens from now on.
   ///
   /// - Parameters:
-  ///   - queue: where the action is called. Default nil: the main queue, which a program has to run.
+  ///   - queue: where the action is called, one call at a time even if it is concurrent. Default nil: the main queue, which a program has to run.
   ///   - timer: measures the delays. Default the system's clock.
   public init(queue: DispatchQueue? = nil, timer: any DelayTimer = SystemDelayTimer()) {
-    self.queue = queue ?? .main
+    self.queue = .serial("lupine.activity", on: queue ?? .main)
     self.timer = timer
     for (name, isRunning) in Self.notifications {
       observers.observe(name) { [weak self] object in self?.note(object, isRunning) }

@@ -19,7 +19,7 @@ public final class TaskProgressBinder: Sendable {
   ///   - queue: where the callback is called. Default nil: the main queue, which a program has to run.
   ///   - update: what is done; see `TaskProgress.fractionReceived` and `fractionSent`.
   public init(queue: DispatchQueue? = nil, update: @escaping @Sendable (TaskProgress) -> Void) {
-    self.queue = queue ?? .main
+    self.queue = .serial("lupine.binder", on: queue ?? .main)
     self.update = update
   }
 

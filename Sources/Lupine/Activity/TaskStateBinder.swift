@@ -5,7 +5,7 @@ public import LupineSession
 
 /// Follows the state of one task of a manager: what spins a wheel while the task runs.
 ///
-/// The callbacks come one after another on one queue. Binding another task, or nil, ends what was bound before; so does the end of the
+/// The callbacks come one after another on one queue, even if that is concurrent. Binding another task, or nil, ends what was bound before; so does the end of the
 /// binder. Any thread.
 ///
 /// Source: `UIActivityIndicatorView+AFNetworking`, `UIRefreshControl+AFNetworking`. Changed: a task may be bound before it is resumed for a
@@ -56,7 +56,7 @@ public final class TaskStateBinder: Sendable {
   ///   - queue: where the callbacks are called. Default nil: the main queue, which a program has to run.
   ///   - callbacks: what is done.
   public init(queue: DispatchQueue? = nil, callbacks: Callbacks) {
-    self.queue = queue ?? .main
+    self.queue = .serial("lupine.binder", on: queue ?? .main)
     self.callbacks = callbacks
   }
 
@@ -65,14 +65,16 @@ public final class TaskStateBinder: Sendable {
     guard let task, task.state != .completed else { return replace(with: nil) }
     let new = Binding(task)
     replace(with: new)
-    // Observed first and asked then: a change in between is told twice rather than never.
+    // Observed first and asked then, on the queue: a change in between is told twice rather than never, and the older state never last.
     observe(.taskDidResume, new) { $0.resumed }
     observe(.taskDidSuspend, new) { $0.suspended }
     observe(.taskDidComplete, new) { $0.completed }
-    switch task.state {
-    case .running: call(new) { $0.resumed }
-    case .suspended, .canceling: call(new) { $0.suspended }
-    case .completed: call(new) { $0.completed }
+    call(new) { callbacks in
+      switch task.state {
+      case .running: callbacks.resumed
+      case .suspended, .canceling: callbacks.suspended
+      case .completed: callbacks.completed
+      }
     }
   }
 

@@ -10,8 +10,8 @@ extension HTTPRequestSerializer: ArchivableSerializer {
   public static var archiveName: String { "httpRequest" }
 
   private enum CodingKeys: String, CodingKey {
-    case headers, stringEncoding, methodsEncodingParametersInURL, queryEncoding, timeoutInterval, handlesCookies,
-      cachePolicy, networkServiceType, allowsCellularAccess
+    case headers, stringEncoding, methodsEncodingParametersInURL, queryEncoding, timeoutInterval, totalTimeout,
+      handlesCookies, cachePolicy, networkServiceType, allowsCellularAccess
   }
 
   private struct Header: Codable {
@@ -38,6 +38,7 @@ extension HTTPRequestSerializer: ArchivableSerializer {
     methodsEncodingParametersInURL = try container.decode(Set<String>.self, forKey: .methodsEncodingParametersInURL)
     queryEncoding = try container.decode(QueryEncoding.self, forKey: .queryEncoding)
     timeoutInterval = try container.decodeIfPresent(Duration.self, forKey: .timeoutInterval)
+    totalTimeout = try container.decodeIfPresent(Duration.self, forKey: .totalTimeout)
     handlesCookies = try container.decodeIfPresent(Bool.self, forKey: .handlesCookies)
     cachePolicy = try container.decodeIfPresent(RequestCachePolicy.self, forKey: .cachePolicy)
     networkServiceType = try container.decodeIfPresent(NetworkServiceType.self, forKey: .networkServiceType)
@@ -61,6 +62,7 @@ extension HTTPRequestSerializer: ArchivableSerializer {
     try container.encode(methodsEncodingParametersInURL.sorted(), forKey: .methodsEncodingParametersInURL)
     try container.encode(queryEncoding, forKey: .queryEncoding)
     try container.encodeIfPresent(timeoutInterval, forKey: .timeoutInterval)
+    try container.encodeIfPresent(totalTimeout, forKey: .totalTimeout)
     try container.encodeIfPresent(handlesCookies, forKey: .handlesCookies)
     try container.encodeIfPresent(cachePolicy, forKey: .cachePolicy)
     try container.encodeIfPresent(networkServiceType, forKey: .networkServiceType)

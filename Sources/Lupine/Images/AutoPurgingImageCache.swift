@@ -71,6 +71,8 @@ public final class AutoPurgingImageCache: ImageRequestCache {
     let cost = max(image.memoryCost, image.data.count)
     state.withLock { state in
       _ = state.remove(identifier)
+      // The capacity may be a smaller one by now.
+      if state.usage > state.limit { state.purge() }
       guard cost <= state.limit else { return }
       state.access += 1
       state.entries[identifier] = Entry(image: image, cost: cost, lastAccess: state.access)

@@ -22,11 +22,17 @@ struct ImageTransport: Sendable {
     makeTask = { request, completion in
       manager.dataTask(with: request, responseSerializer: serializer) { response, value, error in
         // An error page may well be an image: it is no answer.
-        completion(response, error == nil ? value as? EncodedImage : nil, error)
+        let image = error == nil ? value as? EncodedImage : nil
+        completion(response, image, error ?? (image == nil ? Self.missing(response) : nil))
       }
     }
     self.shutDown = shutDown
     configuration = manager.sessionConfiguration
+  }
+
+  /// What is wrong with a success that is no image: the answer to a HEAD, or one that went to a file.
+  private static func missing(_ response: Response?) -> SerializationError {
+    SerializationError(.cannotParseResponse, message: "the response brought no image", response: response)
   }
 
   /// Whether a field of a request names a user by itself. The cookies of a jar do not: they are the session's, whoever asks.
@@ -150,7 +156,7 @@ final class ImageDownloadCore: Sendable {
       return state.lastNumber
     }
     var request = handler.request
-    if isReload, request.cachePolicy == nil { request.cachePolicy = .reloadIgnoringLocalCacheData }
+    if isReload, !Self.isReload(request) { request.cachePolicy = .reloadIgnoringLocalCacheData }
     // Made before it is known to be needed, because nothing of others is called under a lock.
     let task = transport.makeTask(request) { [self] response, image, error in
       finish(number, response, image, error)
@@ -227,7 +233,8 @@ final class ImageDownloadCore: Sendable {
     _ image: EncodedImage, of response: Response, _ number: UInt64, _ cache: (any ImageRequestCache)?
   ) {
     let (found, delegate) = state.withLock { ($0.tasks[number], $0.delegates[number]) }
-    guard let cache, let task = found else { return }
+    // A part is no answer for the whole (RFC 9111 section 3.3).
+    guard let cache, let task = found, response.statusCode != 206 else { return }
     let request = task.originalRequest
     // Interceptors may have said who asks; redirects may have led to where nobody is told.
     let current = task.currentRequest

@@ -17,6 +17,9 @@ public import LupineSession
 /// `JSONValue`. Otherwise a `JSONValue` is an array or an object, and not a fragment.
 extension HTTPSessionManager {
   /// Fetches with any method and gives value and response.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @concurrent
   public func response<Value: Decodable & Sendable>(
     _ method: HTTPRequest.Method, _ url: String, as type: Value.Type = Value.self,
@@ -27,6 +30,9 @@ extension HTTPSessionManager {
   }
 
   /// GET.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @concurrent
   public func get<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
@@ -36,6 +42,9 @@ extension HTTPSessionManager {
   }
 
   /// HEAD; gives the response.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @concurrent
   public func head(
     _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil, timeout: Duration? = nil
@@ -44,6 +53,9 @@ extension HTTPSessionManager {
   }
 
   /// POST.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @concurrent
   public func post<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
@@ -53,6 +65,9 @@ extension HTTPSessionManager {
   }
 
   /// PUT.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @concurrent
   public func put<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
@@ -62,6 +77,9 @@ extension HTTPSessionManager {
   }
 
   /// PATCH.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @concurrent
   public func patch<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
@@ -71,6 +89,9 @@ extension HTTPSessionManager {
   }
 
   /// DELETE.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @concurrent
   public func delete<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
@@ -84,6 +105,7 @@ extension HTTPSessionManager {
   func value<Value: Decodable & Sendable>(
     of request: Request, as type: Value.Type
   ) async throws -> (Value, Response) {
+    guard isPlain else { return try await told(request) { try value(of: $0, $1) } }
     let (data, response) = try await exchange(request)
     return (try value(of: data, response), response)
   }

@@ -8,6 +8,8 @@ extension HTTPSessionManager {
   ///   - parameters: become the first parts.
   ///   - constructingBody: adds parts; called once, before this returns. What it throws goes to `failure`.
   ///   - progress: of the request.
+  ///   - timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the
+  ///     serializer's, then the session's.
   /// - Returns: the task; nil if no request can be made.
   @discardableResult
   public func post(
@@ -21,6 +23,9 @@ extension HTTPSessionManager {
   }
 
   /// PUTs a form; see the POST.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @discardableResult
   public func put(
     _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
@@ -33,6 +38,9 @@ extension HTTPSessionManager {
   }
 
   /// PATCHes with a form; see the POST.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @discardableResult
   public func patch(
     _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
@@ -45,6 +53,9 @@ extension HTTPSessionManager {
   }
 
   /// Makes the task of a form; it begins with `resume()`.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   public func uploadTask(
     method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
     responseSerializer: (any ResponseSerializer)? = nil, timeout: Duration? = nil,
@@ -78,6 +89,8 @@ extension HTTPSessionManager {
 
   /// POSTs a form; see `get(_:as:…)` for what `as:` may be.
   ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   /// - Parameter progress: of the request, told on the delegate queue, or `progressQueue`; with one, the call is a task, with its notifications. Default nil.
   @concurrent
   public func post<Value: Decodable & Sendable>(
@@ -89,6 +102,9 @@ extension HTTPSessionManager {
   }
 
   /// PUTs a form.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @concurrent
   public func put<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,
@@ -99,6 +115,9 @@ extension HTTPSessionManager {
   }
 
   /// PATCHes with a form.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @concurrent
   public func patch<Value: Decodable & Sendable>(
     _ url: String, as type: Value.Type = Value.self, parameters: (any Sendable)? = nil,

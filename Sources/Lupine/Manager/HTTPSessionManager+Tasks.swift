@@ -9,7 +9,8 @@ extension HTTPSessionManager {
   ///   - parameters: for the request serializer. Default nil.
   ///   - headers: in the place of what the serializer sets. Default nil.
   ///   - responseSerializer: for this task alone. Default nil: the manager's.
-  ///   - timeout: how long nothing may move. Default nil: the serializer's, then the session's.
+  ///   - timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's, then the
+  ///     session's.
   ///   - uploadProgress: told on the delegate queue, or `progressQueue`.
   ///   - downloadProgress: likewise.
   ///   - success: called on `completionQueue`; this or `failure`, once.

@@ -5,6 +5,8 @@ public import LupineSession
 extension HTTPSessionManager {
   /// GET. Source: `GET:parameters:headers:progress:success:failure:`.
   ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   /// - Parameter progress: of the response.
   @discardableResult
   public func get(
@@ -16,6 +18,9 @@ extension HTTPSessionManager {
   }
 
   /// HEAD; there is no value. Source: `HEAD:parameters:headers:success:failure:`.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @discardableResult
   public func head(
     _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
@@ -28,6 +33,8 @@ extension HTTPSessionManager {
 
   /// POST. Source: `POST:parameters:headers:progress:success:failure:`.
   ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   /// - Parameter progress: of the request.
   @discardableResult
   public func post(
@@ -40,6 +47,8 @@ extension HTTPSessionManager {
 
   /// PUT. Source: `PUT:parameters:headers:success:failure:`.
   ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   /// - Parameter progress: of the request.
   @discardableResult
   public func put(
@@ -52,6 +61,8 @@ extension HTTPSessionManager {
 
   /// PATCH. Source: `PATCH:parameters:headers:success:failure:`.
   ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   /// - Parameter progress: of the request.
   @discardableResult
   public func patch(
@@ -63,6 +74,9 @@ extension HTTPSessionManager {
   }
 
   /// DELETE; parameters go into the query unless the serializer is told otherwise. Source: `DELETE:parameters:headers:success:failure:`.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   @discardableResult
   public func delete(
     _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,

@@ -127,6 +127,8 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
 
   /// The request of a call: headers are set last, and take the place of what the serializer set.
   ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   /// - Throws: `SessionError` with `.badURL` or `.badRequest`; what the serializer throws.
   open func request(
     _ method: HTTPRequest.Method, _ url: String, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,

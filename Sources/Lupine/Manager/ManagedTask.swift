@@ -81,8 +81,8 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     _ core: ManagerCore, _ kind: Kind, serializer: (any ResponseSerializer)?, upload: TaskProgressHandler?,
     download: TaskProgressHandler?, target: Target = Target(), bodyLimit: Int, handler: Handler
   ) {
-    let (shared, queue, notifications) = core.settings.values.withLock {
-      ($0.responseSerializer, $0.progressQueue, $0.notificationQueue)
+    let (shared, queue, notifications, isAsking) = core.settings.values.withLock {
+      ($0.responseSerializer, $0.progressQueue, $0.notificationQueue, !$0.retrying.interceptors.isEmpty)
     }
     notificationQueue = notifications
     self.serializer = serializer ?? shared
@@ -92,6 +92,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     self.download = ByteProgress(download, queue: queue)
     state = LockedStorage(State(core: core, handler: handler, target: target))
     super.init(core.settings)
+    if isAsking { attempts.withLock { $0.refreshing = TokenInterceptor.refreshing } }
   }
 
   /// Whether the end was told; then the progresses are nobody's any more.
@@ -240,9 +241,10 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
       upload.finish(for: task)
       download.finish(for: task)
     }
+    let (taskDidComplete, callDidComplete) = hook { ($0.taskDidComplete, $0.callDidComplete) }
     var ending = TaskEnding(
       task, dataTask: taken.dataTask, serializer: serializer, data: taken.data, file: taken.file,
-      notificationQueue: notificationQueue)
+      notificationQueue: notificationQueue, callDidComplete: callDidComplete)
     if let failure {
       ending.failed(
         with: refused(failure, taken), metrics: failure.metrics ?? task.response?.metrics, response: failure.response)
@@ -250,7 +252,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
       ending.failed(with: error, metrics: task.response?.metrics, response: task.response)
     }
     ending.deliver(to: taken.handler, core)
-    hook { $0.taskDidComplete }?(session, task, error)
+    taskDidComplete?(session, task, error)
   }
 
   /// The error for the handler: with the body as far as it came, and a status as the serializer sees it.

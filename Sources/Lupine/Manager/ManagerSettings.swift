@@ -70,7 +70,9 @@ final class ManagerSettings: Sendable {
       ownsDecoder = true
     }
 
-    private mutating func findPlain() { isPlain = hooks.asyncCallbacks.isEmpty && retrying.isTrivial }
+    private mutating func findPlain() {
+      isPlain = hooks.asyncCallbacks.isEmpty && hooks.callDidComplete == nil && retrying.isTrivial
+    }
   }
 
   let values = LockedStorage(Values())

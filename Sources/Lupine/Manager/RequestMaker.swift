@@ -9,6 +9,8 @@ final class RequestMaker: Sendable {
   private let takesReadURLs: Bool
   /// Its headers, settings and rules for queries, if that is so. No optional, which would be copied where it is looked into.
   private let rules: HTTPRequestSerializer
+  /// Whether there are settings among them.
+  private let hasSettings: Bool
 
   init(_ serializer: any HTTPRequestSerializing) {
     self.serializer = serializer
@@ -16,6 +18,7 @@ final class RequestMaker: Sendable {
       serializer is HTTPRequestSerializer || serializer is JSONRequestSerializer
       || serializer is PropertyListRequestSerializer
     rules = takesReadURLs ? serializer.base : HTTPRequestSerializer()
+    hasSettings = rules.hasSettings
   }
 
   /// A request for a reference to what `base` names; for an absolute URL if there is no base.
@@ -39,7 +42,7 @@ final class RequestMaker: Sendable {
   }
 
   private func complete(_ request: inout Request, _ parameters: (any Sendable)?) throws {
-    rules.applySettings(to: &request)
+    if hasSettings { rules.applySettings(to: &request) }
     if rules.encodesInURL(request.method) {
       try rules.addHeaders(to: &request)
       if parameters != nil { try rules.addQuery(of: parameters, to: &request) }

@@ -15,4 +15,11 @@ extension ResponseSerializer {
       return error
     }
   }
+
+  /// Whether all that a serializer had against the answer to a HEAD is that it has no body: what it would miss there is not there to be missed.
+  func missedOnlyTheBody(_ error: any Error, of response: Response?, data: Data) -> Bool {
+    guard data.isEmpty, let response, refusal(of: response, data: data) == nil else { return false }
+    guard let reason = error as? SerializationError else { return true }
+    return !reason.contains(.unacceptableStatusCode) && !reason.contains(.unacceptableContentType)
+  }
 }

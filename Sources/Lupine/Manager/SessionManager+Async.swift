@@ -15,15 +15,19 @@ extension SessionManager {
   public func response<Serializer: ResponseSerializer>(
     for request: Request, serializer: Serializer
   ) async throws -> (Serializer.Output, Response) {
+    guard isPlain else { return try await told(request) { try serializer.serialize($1, data: $0) } }
     let (data, response) = try await exchange(request)
     return (try serializer.serialize(response, data: data), response)
   }
 
-  /// One exchange, or several, with the hooks that are set. Part of its caller, as `HTTPSessionManager.value(of:as:)` is.
+  /// Whether a call is `exchange(_:)` and nothing else.
+  @inline(__always)
+  var isPlain: Bool { core.settings.values.withLock { $0.isPlain } }
+
+  /// One exchange that tells nobody. Part of its caller, as `HTTPSessionManager.value(of:as:)` is.
   @inline(__always)
   func exchange(_ request: Request) async throws -> (Data, Response) {
     let settings = core.settings
-    guard settings.values.withLock({ $0.isPlain }) else { return try await attempts(request) }
     do {
       return try await session.data(for: request)
     } catch let error as SessionError {
@@ -31,7 +35,30 @@ extension SessionManager {
     }
   }
 
+  /// One exchange, or several, with the hooks that are set, and the value of what came.
   // Apart, because a function is as large as everything that any of its ways needs.
+  @inline(never)
+  func told<Output>(
+    _ request: Request, _ value: (Data, Response) throws -> Output
+  ) async throws -> (Output, Response) {
+    var response: Response?
+    do {
+      let (data, last) = try await attempts(request)
+      response = last
+      let output = try value(data, last)
+      tell(request, last, nil)
+      return (output, last)
+    } catch {
+      tell(request, response ?? (error as? SessionError)?.response, error)
+      throw error
+    }
+  }
+
+  func tell(_ request: Request, _ response: Response?, _ error: (any Error)?) {
+    guard let hook = core.settings.hook({ $0.callDidComplete }) else { return }
+    delegateQueue.async { hook(request, response, error) }
+  }
+
   private func attempts(_ request: Request) async throws -> (Data, Response) {
     let settings = core.settings
     let delegate = HookedTaskDelegate.forAsyncCall(settings)

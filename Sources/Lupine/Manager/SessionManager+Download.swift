@@ -2,8 +2,8 @@ public import Foundation
 internal import LupineBase
 public import LupineSession
 
-/// Downloads as `async` calls: the tasks of `downloadTask(…)`, with their hooks, notifications and repetitions. Cancelling the Swift task cancels the
-/// download; `SessionError.resumeData` has what it can be resumed from.
+/// Downloads as `async` calls: the tasks of `downloadTask(…)`, with their hooks and notifications. Cancelling the Swift task cancels the download. Interceptors
+/// change its request; neither they nor a retry policy have it sent again, as it need not begin anew: `SessionError.resumeData` has what it can be resumed from.
 extension SessionManager {
   /// Fetches a request into a file; see `downloadTask(with:)`.
   ///
@@ -45,7 +45,7 @@ extension SessionManager {
           serializer, options, progress, { _, _ in file }, .awaitedDownload { continuation.resume(with: $0) })
         let task = managed.manage(make(), in: self)
         cancellation.attach(task)
-        task.resume()
+        begin(task)
       }
     } onCancel: {
       cancellation.cancel()
@@ -55,6 +55,9 @@ extension SessionManager {
 
 extension HTTPSessionManager {
   /// GETs a URL, relative to the manager's, into a file; see `download(for:to:)`.
+  ///
+  /// - Parameter timeout: how long nothing may move, not how long all of it may take: see `HTTPRequestSerializer.totalTimeout`. Default nil: the serializer's,
+  ///   then the session's.
   public func download(
     _ url: String, to file: URL, parameters: (any Sendable)? = nil, headers: [String: String]? = nil,
     timeout: Duration? = nil, options: DownloadOptions = [], progress: TaskProgressHandler? = nil

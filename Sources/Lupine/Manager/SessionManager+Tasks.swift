@@ -145,6 +145,13 @@ extension SessionManager {
   }
 }
 
+extension SessionManager {
+  /// Begins a task of an `async` call: behind the hook that hears of it, as nobody else has the task to say when it may begin.
+  func begin(_ task: SessionTask) {
+    if core.settings.hook({ $0.taskWasCreated }) == nil { task.resume() } else { task.resumeBehindDelegateQueue() }
+  }
+}
+
 extension ManagedTask {
   func manage<Task: SessionTask>(_ task: Task, in manager: SessionManager) -> Task {
     manage(task as SessionTask)

@@ -56,7 +56,7 @@ extension SessionManager {
             continuation.resume(with: $0)
           })
         cancellation.attach(task)
-        task.resume()
+        begin(task)
       }
     } onCancel: {
       cancellation.cancel()

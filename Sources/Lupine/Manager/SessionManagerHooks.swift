@@ -6,7 +6,8 @@ public import LupineSession
 /// They are properties of the manager: `manager.taskDidComplete = { … }`. All run on the session's delegate queue. Which of them a task calls is
 /// decided when it begins: one that is set costs that task a hop to the queue, one that is not costs nothing.
 ///
-/// The `async` calls of a manager tell and ask what concerns the exchange (`task…`, but for `taskDidComplete`); what they end with is their result.
+/// The `async` calls of a manager that give a value tell and ask what concerns the exchange (`task…`, but for `taskDidComplete`). How they end is their
+/// result, and `callDidComplete` is told of it, as it is of every task's. `async` downloads and uploads are tasks.
 ///
 /// Source: the block setters of `AFURLSessionManager`, and the delegate methods that it leaves unhandled.
 public struct SessionManagerHooks: Sendable {
@@ -22,6 +23,21 @@ public struct SessionManagerHooks: Sendable {
       @Sendable (Session, ConnectionChallenge, @escaping @Sendable (ConnectionChallengeDisposition) -> Void) ->
         ConnectionChallengeAnswer
     )?
+
+  // MARK: Calls
+
+  /// A call is over, `async` or with handlers: the one place to count and to note failures in. The request as the call was made with it; the response if one
+  /// came; what the call throws, or its handler is given, nil if it succeeded. So a status that is not acceptable and a body that is no value are errors
+  /// here, as they are none to `taskDidComplete`. When what happened is in `Response.metrics`, and without a response in `SessionError.metrics`.
+  ///
+  /// A body that is handed out as it arrives (`bytes(for:)`) is told of when it is: what goes wrong later is its reader's.
+  ///
+  /// Told once for a call, however often it was sent, also of one that was cancelled; not of one for which no request can be made, nor of operations. It may
+  /// come before or after the call returns or its handler is called. Unset, it costs a call nothing. Source: `EventMonitor` of Alamofire,
+  /// `request(_:didParseResponse:)`.
+  ///
+  /// What a request or an error is described as has no credentials; their fields and bodies may hold some.
+  public var callDidComplete: (@Sendable (Request, Response?, (any Error)?) -> Void)?
 
   // MARK: Tasks
 

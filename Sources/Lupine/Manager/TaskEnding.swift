@@ -12,6 +12,8 @@ struct TaskEnding: Sendable {
   let data: Data
   let file: URL?
   private let notificationQueue: DispatchQueue
+  /// The hook, if it was set when the task was over.
+  private let callDidComplete: (@Sendable (Request, Response?, (any Error)?) -> Void)?
   private(set) var response: Response?
   private(set) var error: (any Error)?
   private var value: (any Sendable)?
@@ -20,7 +22,7 @@ struct TaskEnding: Sendable {
   /// - Parameter dataTask: what the task was before it became a download.
   init(
     _ task: SessionTask, dataTask: DataTask?, serializer: any ResponseSerializer, data: Data, file: URL?,
-    notificationQueue: DispatchQueue
+    notificationQueue: DispatchQueue, callDidComplete: (@Sendable (Request, Response?, (any Error)?) -> Void)?
   ) {
     self.task = task
     self.dataTask = dataTask ?? task as? DataTask
@@ -28,6 +30,7 @@ struct TaskEnding: Sendable {
     self.data = data
     self.file = file
     self.notificationQueue = notificationQueue
+    self.callDidComplete = callDidComplete
     response = task.response
     metrics = response?.metrics
   }
@@ -62,8 +65,10 @@ struct TaskEnding: Sendable {
         value = try serializer.anyValue(response, data: data)
       }
     } catch {
-      // HEAD has no value: what a serializer would miss in its body is not there to be missed.
-      if task.currentRequest.method == .head, let response, serializer.refusal(of: response, data: data) == nil {
+      // HEAD has no value; whoever awaits one is told that there is none.
+      if task.currentRequest.method == .head, !handler.isAwaited,
+        serializer.missedOnlyTheBody(error, of: response, data: data)
+      {
         return
       }
       self.error = error
@@ -72,6 +77,11 @@ struct TaskEnding: Sendable {
   }
 
   private func finish(_ handler: ManagedTask.Handler, _ core: ManagerCore) {
+    if let callDidComplete {
+      core.session.delegateQueue.async { [request = task.originalRequest, response, error] in
+        callDidComplete(request, response, error)
+      }
+    }
     let tell: @Sendable () -> Void = {
       switch handler {
       case .data(let handler): handler?(response, value, error)

@@ -8,7 +8,7 @@ extension HTTPRequestOperation {
   ///
   /// - Parameters:
   ///   - operations: none of them added to a queue yet.
-  ///   - queue: where the handlers are called. Default nil: the main queue.
+  ///   - queue: where the handlers are called, one at a time even if it is concurrent. Default nil: the main queue.
   ///   - progress: told, behind each operation's own handlers, how many have finished, of how many. Default nil.
   ///   - completion: called when all have finished and their own handlers have returned.
   /// - Returns: the operations, and behind them one that depends on them all; of no operations, only that one.
@@ -19,7 +19,7 @@ extension HTTPRequestOperation {
     progress: (@Sendable (_ finished: Int, _ total: Int) -> Void)? = nil,
     completion: @escaping @Sendable ([HTTPRequestOperation]) -> Void
   ) -> [Operation] {
-    let queue = queue ?? .main
+    let queue = DispatchQueue.serial("lupine.batch", on: queue ?? .main)
     let group = DispatchGroup()
     let finished = Locked(0)
     for operation in operations {

@@ -56,7 +56,10 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     /// Notes why it failed, if it did, and enters the group: in the step that makes it finished, so that nobody sees an end without its reason, and
     /// who sees it and waits for the group then waits for the handlers.
     mutating func end(_ error: SessionError?) {
-      if let error { self.error = managerSettings?.explained(error) ?? error }
+      if var error {
+        error.requestBytesSent = error.requestBytesSent || transfer.hasLeft
+        self.error = managerSettings?.explained(error) ?? error
+      }
       group = settings.completionGroup
       group?.enter()
     }
@@ -273,8 +276,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     do {
       outcome = Outcome(value: try serializer.anyValue(response, data: data ?? Data()), error: nil)
     } catch {
-      // HEAD has no value: what a serializer would miss in its body is not there to be missed.
-      let isGood = request.method == .head && response.map { serializer.refusal(of: $0, data: Data()) == nil } == true
+      let isGood = request.method == .head && serializer.missedOnlyTheBody(error, of: response, data: data ?? Data())
       outcome = isGood ? Outcome() : Outcome(value: (error as? SerializationError)?.value, error: error)
     }
     return state.withLock { [outcome] state in

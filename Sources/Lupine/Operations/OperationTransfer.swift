@@ -26,6 +26,8 @@ struct OperationTransfer {
   var partEnd: Int64?
   /// Why the operation stopped its exchange itself.
   var failure: SessionError?
+  /// A server may have seen the request, in this exchange or in one before a pause.
+  var hasLeft = false
   /// Somebody has begun to read what can be read only once.
   var isBodySpent = false
 
@@ -186,6 +188,7 @@ extension HTTPRequestOperation {
   func receive(_ response: Response, _ attempt: UInt64) -> Bool {
     let isGET = request.method == .get
     let (restart, emptied) = state.withLock { state -> (UInt64?, OperationBody?) in
+      state.transfer.hasLeft = true
       guard state.machine.isCurrent(attempt) else { return (nil, nil) }
       switch state.transfer.take(response, isGET: isGET) {
       case .receive: return (nil, nil)
@@ -236,6 +239,7 @@ extension HTTPRequestOperation {
 
   func sent(_ bytes: Int64, _ total: Int64, _ expected: Int64?, _ attempt: UInt64) {
     let report = state.withLock { state -> Report? in
+      state.transfer.hasLeft = true
       guard state.machine.isCurrent(attempt) else { return nil }
       return Report(
         handler: state.handlers.uploadProgress, queue: state.settings.serialQueue, bytes: bytes,
@@ -257,6 +261,7 @@ extension HTTPRequestOperation {
   func complete(_ error: SessionError?, _ attempt: UInt64) {
     let failure = flush(attempt)
     let isOver = state.withLock { state in
+      if error?.requestBytesSent == true { state.transfer.hasLeft = true }
       guard state.machine.finish(attempt) else { return false }
       let error = state.transfer.isComplete && error?.code != .cancelled ? nil : error
       let reason = state.transfer.failure ?? error ?? failure ?? state.transfer.deviation

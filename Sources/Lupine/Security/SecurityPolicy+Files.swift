@@ -13,7 +13,7 @@ extension SecurityPolicy {
     } catch {
       throw SecurityPolicyError(.unreadable, message: "cannot read \(path): \(error.localizedDescription)")
     }
-    guard let certificates = PEMReader.certificates(in: bytes) ?? certificate(der: bytes) else {
+    guard let certificates = PEMReader.certificates(in: [UInt8](bytes)) ?? certificate(der: bytes) else {
       throw SecurityPolicyError(.badCertificate, message: "\(path) holds no certificate in PEM or DER")
     }
     for certificate in certificates where PublicKeyPin(certificate: certificate) == nil {
@@ -52,33 +52,6 @@ extension SecurityPolicy {
   private static func certificate(der: Data) -> [[UInt8]]? {
     let bytes = [UInt8](der)
     return PublicKeyPin(certificate: bytes) == nil ? nil : [bytes]
-  }
-}
-
-/// The textual encoding of certificates (RFC 7468).
-enum PEMReader {
-  /// Nil: there is no certificate. One that is damaged is an empty array of bytes, which is no certificate either.
-  static func certificates(in text: Data) -> [[UInt8]]? {
-    var found: [[UInt8]] = []
-    var encoded: [UInt8]?
-    // Editors put a byte order mark first.
-    let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
-    let text = text.starts(with: mark) ? text.dropFirst(mark.count) : text
-    for line in text.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) {
-      let line = String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespaces)
-      switch line {
-      case "-----BEGIN CERTIFICATE-----", "-----BEGIN X509 CERTIFICATE-----":
-        if encoded != nil { found.append([]) }
-        encoded = []
-      case "-----END CERTIFICATE-----", "-----END X509 CERTIFICATE-----":
-        if let lines = encoded { found.append(Data(base64Encoded: Data(lines)).map { [UInt8]($0) } ?? []) }
-        encoded = nil
-      default: encoded?.append(contentsOf: line.utf8)
-      }
-    }
-    // An end that is missing.
-    if encoded != nil { found.append([]) }
-    return found.isEmpty ? nil : found
   }
 }
 

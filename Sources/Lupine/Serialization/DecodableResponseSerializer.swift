@@ -135,8 +135,9 @@ enum PlainJSON {
     throw refused(error, Value.self, data, response)
   }
 
+  /// What a body that is no `Value` is refused with.
   @inline(never)
-  fileprivate static func refused<Value>(
+  static func refused<Value>(
     _ error: any Error, _ type: Value.Type, _ data: Data, _ response: Response?
   ) -> SerializationError {
     SerializationError(

@@ -32,8 +32,11 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
   /// throws. Default nil.
   public var queryStringSerialization: (@Sendable (Request, any Sendable) throws -> String?)?
 
-  /// `Request.timeoutInterval` of requests; nil leaves it alone, so that the session's holds. Default nil.
+  /// `Request.timeoutInterval` of requests, how long nothing may move; nil leaves it alone, so that the session's holds. Default nil.
   public var timeoutInterval: Duration?
+  /// `Request.totalTimeout` of requests, how long all of it may take, redirects included: a call that takes longer fails with `.timedOut`. Of calls that are
+  /// repeated see `RequestInterceptor`. Nil leaves it alone, so that the session's `timeoutIntervalForResource` holds. Default nil.
+  public var totalTimeout: Duration?
   /// `Request.handlesCookies` of requests; nil leaves it alone. Default nil.
   public var handlesCookies: Bool?
 
@@ -115,8 +118,15 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
     return request
   }
 
+  /// Whether `applySettings(to:)` does anything.
+  var hasSettings: Bool {
+    timeoutInterval != nil || totalTimeout != nil || handlesCookies != nil || cachePolicy != nil
+      || networkServiceType != nil || allowsCellularAccess != nil
+  }
+
   func applySettings(to request: inout Request) {
     if let timeoutInterval { request.timeoutInterval = timeoutInterval }
+    if let totalTimeout { request.totalTimeout = totalTimeout }
     if let handlesCookies { request.handlesCookies = handlesCookies }
     if let cachePolicy { request.cachePolicy = cachePolicy }
     if let networkServiceType { request.networkServiceType = networkServiceType }

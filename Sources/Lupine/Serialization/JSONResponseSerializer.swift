@@ -5,7 +5,7 @@ public import LupineSession
 ///
 /// Source: `AFJSONResponseSerializer`.
 public struct JSONResponseSerializer: HTTPResponseSerializing, Codable {
-  /// Default: 200 to 299; `application/json`, `text/json`, `text/javascript`.
+  /// Default: 200 to 299; `application/json`, and with it what ends in `+json`; `text/json`, `text/javascript`.
   public var validation: ResponseValidation
   /// Default none: a text is an array or an object.
   public var readingOptions: JSONValue.ReadingOptions

@@ -57,7 +57,7 @@ extension HTTPResponseSerializing {
     set { validation.acceptableStatusCodes = newValue }
   }
 
-  /// Media types in lower case without parameters that a body may have; nil: any.
+  /// Media types in lower case without parameters that a body may have; nil: any. See `ResponseValidation.acceptableContentTypes`.
   public var acceptableContentTypes: Set<String>? {
     get { validation.acceptableContentTypes }
     set { validation.acceptableContentTypes = newValue }

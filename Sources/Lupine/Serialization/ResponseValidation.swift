@@ -1,5 +1,6 @@
 public import Foundation
 public import LupineSession
+internal import LupineRules
 internal import LupineWire
 
 /// What a response has to be before its body is looked at.
@@ -9,6 +10,9 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
   /// Status codes that are no error; nil: any. Default 200 to 299.
   public var acceptableStatusCodes: Set<Int>?
   /// Media types in lower case without parameters, `text/html`, that the body may have; nil: any.
+  ///
+  /// With `application/json` among them go all types that end in `+json`, as `application/problem+json`, and with `application/xml` those that end in `+xml`
+  /// (RFC 6839 section 3.1, RFC 7303 section 9.2): they say that they are written in it. AFNetworking takes the names alone.
   public var acceptableContentTypes: Set<String>?
 
   /// Rules of these codes and types.
@@ -26,7 +30,7 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
   /// What is wrong with a response; nil if nothing is.
   ///
   /// - No response: nothing to check.
-  /// - Its media type is not among the acceptable ones and there is a body: `.unacceptableContentType`. Without a body the type means nothing, as
+  /// - Its media type is not acceptable and there is a body: `.unacceptableContentType`. Without a body the type means nothing, as
   ///   with 204 and 205.
   /// - Its status is not: `.unacceptableStatusCode`; an error about the media type is then its `underlying`.
   ///
@@ -35,10 +39,17 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
     guard let response else { return nil }
     let typeError = acceptableContentTypes.flatMap { validate(response, data, types: $0) }
     guard let codes = acceptableStatusCodes, !codes.contains(response.statusCode) else { return typeError }
-    return SerializationError(
+    return Self.unacceptableStatus(response, data: data, underlying: typeError)
+  }
+
+  /// The error of a status that is not acceptable.
+  static func unacceptableStatus(
+    _ response: Response, data: Data?, underlying: (any Error)? = nil
+  ) -> SerializationError {
+    SerializationError(
       .unacceptableStatusCode,
       message: "Request failed: \(StatusText.of(response.statusCode)) (\(response.statusCode))", response: response,
-      data: data, underlying: typeError)
+      data: data, underlying: underlying)
   }
 
   private func validate(_ response: Response, _ data: Data?, types: Set<String>) -> SerializationError? {
@@ -49,12 +60,12 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
       let value = fields.valueBytes(at: index)
       for type in types where Self.isSame(value, type.utf8.span) { return nil }
     }
-    let type = response.mimeType
-    if let type, types.contains(type) { return nil }
+    let type = response.mediaType
+    if let type, type.isReadable(as: types) { return nil }
     let accepted = types.sorted().joined(separator: ", ")
     return SerializationError(
       .unacceptableContentType,
-      message: "Request failed: unacceptable content-type: \(type ?? "none") (acceptable: \(accepted))",
+      message: "Request failed: unacceptable content-type: \(type?.essence ?? "none") (acceptable: \(accepted))",
       response: response, data: data)
   }
 }

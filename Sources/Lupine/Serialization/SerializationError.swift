@@ -65,6 +65,30 @@ extension SerializationError {
   }
 }
 
+extension SerializationError {
+  /// What a server says about its error, in a type of the caller's: the body, as JSON. Whatever its media type is: that is among what may be wrong.
+  ///
+  /// - Parameter decoder: Default a plain one.
+  /// - Throws: `SerializationError` with `.cannotParseResponse`: the error has no body, or a blank one, as one that is not of a response, and then the error
+  ///   itself is the `underlying`; or the body is no `Value`, with Foundation's `DecodingError` behind it.
+  public func body<Value: Decodable>(
+    as type: Value.Type = Value.self, decoder: JSONDecoder = JSONDecoder()
+  ) throws(SerializationError) -> Value {
+    guard let data, !JSONValue.isBlank(data) else {
+      throw SerializationError(
+        .cannotParseResponse, message: "The error has no body, and a \(Value.self) is expected.",
+        failingURL: failingURL,
+        response: response, data: data, underlying: self)
+    }
+    do {
+      try PlainJSON.checkMarks(data)
+      return try decoder.decode(Value.self, from: data)
+    } catch {
+      throw PlainJSON.refused(error, type, data, response)
+    }
+  }
+}
+
 extension SerializationError: LocalizedError, CustomStringConvertible {
   /// The message.
   public var errorDescription: String? { message }

@@ -39,6 +39,36 @@ import Testing
     #expect(told(calls) == ["suspended", "resumed", "suspended", "completed"])
   }
 
+  /// On a queue that is concurrent too, one callback comes after the other, and in the order of what happened.
+  @Test func concurrentQueues() async throws {
+    let calls = Calls<Int>()
+    let overlap = OverlapDetector()
+    let binder = TaskStateBinder(
+      queue: DispatchQueue(label: "binder", attributes: .concurrent),
+      callbacks: TaskStateBinder.Callbacks(
+        resumed: { overlap.during { calls.note(1) } }, suspended: { overlap.during { calls.note(0) } }, completed: {}))
+    let task = try task()
+    binder.bind(task)
+    for _ in 0..<200 {
+      post(.taskDidResume, task)
+      post(.taskDidSuspend, task)
+    }
+    #expect(try await calls.first(401) == [0] + (0..<200).flatMap { _ in [1, 0] })
+    #expect(!overlap.isFound)
+  }
+
+  /// What is told of a task that is bound is its state when it is told: an older one behind a newer would stay.
+  @Test func theStateIsReadWhenItIsTold() throws {
+    let calls = Calls<String>()
+    let binder = binder(calls)
+    let task = try task()
+    queue.suspend()
+    binder.bind(task)
+    task.cancel()
+    queue.resume()
+    #expect(task.state == .completed && told(calls) == ["completed"])
+  }
+
   /// Another task takes the place of the first; nil ends it.
   @Test func bindingReplaces() throws {
     let calls = Calls<String>()

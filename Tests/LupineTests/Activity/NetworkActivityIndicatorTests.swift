@@ -59,6 +59,25 @@ import Testing
     #expect(shown(calls) == [true, false] && manager.activityCount == 0)
   }
 
+  /// On a queue that is concurrent too, the sign is shown and hidden in turn.
+  @Test func concurrentQueues() async throws {
+    let (calls, overlap) = (Calls<Bool>(), OverlapDetector())
+    let manager = NetworkActivityIndicatorManager(
+      queue: DispatchQueue(label: "indicator", attributes: .concurrent), timer: timer)
+    manager.activationDelay = .zero
+    manager.completionDelay = .zero
+    manager.action = { isVisible in overlap.during { calls.note(isVisible) } }
+    manager.isEnabled = true
+    for _ in 0..<100 {
+      manager.incrementActivityCount()
+      timer.advance(by: .zero)
+      manager.decrementActivityCount()
+      timer.advance(by: .zero)
+    }
+    #expect(try await calls.first(200) == (0..<100).flatMap { _ in [true, false] })
+    #expect(!overlap.isFound)
+  }
+
   /// Nothing shows while disabled; what was counted meanwhile counts.
   @Test func disabled() {
     let calls = Calls<Bool>()

@@ -27,6 +27,7 @@ import Testing
     serializer.methodsEncodingParametersInURL = ["GET"]
     serializer.queryEncoding = QueryEncoding(arrays: .indexed, booleans: .literal)
     serializer.timeoutInterval = .milliseconds(1500)
+    serializer.totalTimeout = .seconds(90)
     serializer.handlesCookies = false
     serializer.cachePolicy = .returnCacheDataDontLoad
     serializer.networkServiceType = .background
@@ -38,6 +39,7 @@ import Testing
     #expect(left.headers == right.headers && left.stringEncoding == right.stringEncoding)
     #expect(left.methodsEncodingParametersInURL == right.methodsEncodingParametersInURL)
     #expect(left.queryEncoding == right.queryEncoding && left.timeoutInterval == right.timeoutInterval)
+    #expect(left.totalTimeout == right.totalTimeout)
     #expect(left.handlesCookies == right.handlesCookies && left.networkServiceType == right.networkServiceType)
     #expect(left.allowsCellularAccess == right.allowsCellularAccess && left.cachePolicy == right.cachePolicy)
   }

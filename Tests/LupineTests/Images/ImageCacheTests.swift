@@ -155,6 +155,10 @@ import Testing
     #expect(cache.memoryUsage == 10_000)
     cache.add(try TestImage.image(10, 10), withIdentifier: "b")
     #expect(cache.memoryUsage == 400 && cache.image(withIdentifier: "a") == nil)
+    // An image that is too large itself makes room as well.
+    cache.memoryCapacity = 100
+    cache.add(try TestImage.image(10, 10), withIdentifier: "c")
+    #expect(cache.memoryUsage == 0)
   }
 
   @Test func memoryPressureEmptiesIt() throws {

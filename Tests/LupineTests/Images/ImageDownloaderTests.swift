@@ -200,6 +200,14 @@ import Testing
       #expect(service.server.requestCount == 1)
       _ = try await downloader.image(for: request, cachePolicy: .reload)
       #expect(service.server.requestCount == 2)
+      // Also of a request that says what is the default, or that would take anything.
+      for policy in [RequestCachePolicy.useProtocolCachePolicy, .returnCacheDataElseLoad] {
+        let before = service.server.requestCount
+        var named = request
+        named.cachePolicy = policy
+        _ = try await downloader.image(for: named, cachePolicy: .reload)
+        #expect(service.server.requestCount == before + 1)
+      }
       #expect(ImageDownloader.defaultConfiguration.responseCache === ImageDownloader.defaultResponseCache)
     }
   }
@@ -224,6 +232,30 @@ import Testing
       }
       #expect(error?.code == code && error?.failingURL == service.server.url(path))
       #expect(downloader.activeDownloads == 0)
+    }
+  }
+
+  /// A HEAD succeeds and brings no image; nobody has cancelled it.
+  @Test func aHeadIsNoImage() async throws {
+    try await withService { service in
+      let request = try Request(service.server.url("/image"), method: .head)
+      let error = await #expect(throws: SerializationError.self) {
+        try await service.downloader().image(for: request)
+      }
+      #expect(error?.code == .cannotParseResponse)
+    }
+  }
+
+  /// What answers for a range answers for nobody else.
+  @Test func aPartIsNotKept() async throws {
+    try await withService { service in
+      let downloader = try service.downloader()
+      var part = try service.request("/image?w=5&h=5&part=1")
+      part.fields[.range] = "bytes=0-40"
+      let first = try await downloader.image(for: part)
+      #expect(first.response?.statusCode == 206 && first.image.pixelWidth == 5)
+      let whole = try await downloader.image(for: service.request("/image?w=5&h=5&part=1"))
+      #expect(whole.response?.statusCode == 200 && whole.image !== first.image)
     }
   }
 

@@ -26,7 +26,7 @@ enum TestImage {
 ///
 /// | Path | What it answers |
 /// |---|---|
-/// | `/image?w=&h=` | a PNG of that size |
+/// | `/image?w=&h=` | a PNG of that size; with `part=1`, of a request for a range its beginning |
 /// | `/held?w=&h=` | the same, when the latch is open |
 /// | `/text`, `/broken`, `/missing` | text; a PNG without its header; 404 |
 /// | `/moved` | a redirect to `/image?w=7&h=7` |
@@ -40,11 +40,18 @@ struct ImageService {
     let latch = try Latch()
     self.latch = latch
     let png: @Sendable (ServerRequest, ServerConnection) throws -> Void = { request, connection in
+      let body = TestImage.png(request.number("w") ?? 1, request.number("h") ?? 1)
+      guard request.query("part") != nil, request.fields.first("Range") != nil else {
+        return try connection.respond(fields: ["Content-Type": "image/png"], body: body)
+      }
+      let part = body.prefix(41)
       try connection.respond(
-        fields: ["Content-Type": "image/png"], body: TestImage.png(request.number("w") ?? 1, request.number("h") ?? 1))
+        206, fields: ["Content-Type": "image/png", "Content-Range": "bytes 0-\(part.count - 1)/\(body.count)"],
+        body: Array(part))
     }
     server = try LoopbackServer(routes: [
       ServerRoute("GET", "/image", handler: png),
+      ServerRoute("HEAD", "/image", handler: png),
       ServerRoute("GET", "/fresh") { _, connection in
         try connection.respond(
           fields: ["Content-Type": "image/png", "Cache-Control": "max-age=1000"], body: TestImage.png(2, 2))

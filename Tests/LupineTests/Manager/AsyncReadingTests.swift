@@ -59,23 +59,51 @@ import Testing
   /// A serializer of JSON says what is called JSON, for values that are decoded too.
   @Test func theManagersSerializerNamesTheTypes() async throws {
     let body = #"{"firstName":"A"}"#
-    let routes = [route("/vendor", "application/vnd.api+json", body), route("/plain", "application/json", body)]
+    let routes = [route("/vendor", "application/x-vendor", body), route("/plain", "application/json", body)]
     try await withManager(routes) { manager, server in
       let refused = await #expect(throws: SerializationError.self) { try await manager.get("vendor", as: Person.self) }
       #expect(refused?.code == .unacceptableContentType)
       var serializer = JSONResponseSerializer()
-      serializer.acceptableContentTypes?.insert("application/vnd.api+json")
+      serializer.acceptableContentTypes?.insert("application/x-vendor")
       manager.responseSerializer = serializer
       for path in ["vendor", "plain"] {
         let person = try await manager.get(path, as: Person.self)
         #expect(person == Person(firstName: "A"))
       }
-      serializer.acceptableContentTypes = ["application/vnd.api+json"]
+      serializer.acceptableContentTypes = ["application/x-vendor"]
       manager.responseSerializer = serializer
       let plain = await #expect(throws: SerializationError.self) { try await manager.get("plain", as: Person.self) }
       #expect(plain?.code == .unacceptableContentType)
       let person = try await manager.get("vendor", as: Person.self)
       #expect(person == Person(firstName: "A"))
+    }
+  }
+
+  /// A type that ends in `+json` is JSON to every way of reading it.
+  @Test(arguments: ["application/vnd.api+json", "application/hal+json; charset=utf-8", "application/geo+json"])
+  func suffixesNameTheFormat(_ type: String) async throws {
+    try await withManager([route("/value", type, #"{"firstName":"A"}"#)]) { manager, server in
+      let person = try await manager.get("value", as: Person.self)
+      let value = try await manager.get("value", as: JSONValue.self)
+      #expect(person == Person(firstName: "A") && value == ["firstName": "A"])
+      let end = await ended { manager.get("value", success: $0, failure: $1) }
+      #expect(end.value as? JSONValue == ["firstName": "A"])
+    }
+  }
+
+  private struct Problem: Decodable, Equatable { var title: String }
+
+  /// A problem (RFC 9457) is the value of the error, and can be read as what it is.
+  @Test func problemsAreRead() async throws {
+    let route = ServerRoute(nil, "/problem") { _, connection in
+      try connection.respond(422, fields: ["Content-Type": "application/problem+json"], text: #"{"title":"No name."}"#)
+    }
+    try await withManager([route]) { manager, server in
+      let error = await #expect(throws: SerializationError.self) { try await manager.get("problem", as: Person.self) }
+      #expect(error?.code == .unacceptableStatusCode && error?.underlying == nil)
+      #expect(error?.value as? JSONValue == ["title": "No name."])
+      let problem = try error?.body(as: Problem.self)
+      #expect(problem == Problem(title: "No name."))
     }
   }
 

@@ -110,6 +110,17 @@ import Testing
     }
   }
 
+  /// The answer to a HEAD has no value: whoever awaits one gets the serializer's reason.
+  @Test func aHeadHasNoValue() async throws {
+    try await withManager(ServerRoute.api()) { manager, _ in
+      let request = try manager.request(.head, "anything")
+      let error = await #expect(throws: SerializationError.self) {
+        try await manager.upload(streamed: request, serializer: serializer)
+      }
+      #expect(error?.response?.statusCode == 200)
+    }
+  }
+
   /// A response that a hook sends to a file is no value.
   @Test func aResponseThatGoesToAFileIsAFailure() async throws {
     let folder = try ScratchFolder()

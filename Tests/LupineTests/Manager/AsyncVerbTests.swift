@@ -159,6 +159,27 @@ import Testing
     }
   }
 
+  /// The serializer's limit on all of a call ends calls and tasks, however patient they are with a silence; another one is what `timeout:` means.
+  @Test func totalTimeOfCalls() async throws {
+    try await withManager { manager, server in
+      manager.requestSerializer.base.totalTimeout = .milliseconds(100)
+      let call = await #expect(throws: SessionError.self) {
+        try await manager.get("slow", as: Data.self, timeout: .seconds(600))
+      }
+      let end = await ended { manager.get("slow", timeout: .seconds(600), success: $0, failure: $1) }
+      for error in [call, end.error as? SessionError] {
+        #expect(error?.code == .timedOut && error?.phase == .total)
+      }
+      let form = try manager.multipartRequest(.post, "slow") { $0.append(Data("a".utf8), name: "b") }
+      #expect(form.totalTimeout == .milliseconds(100) && form.timeoutInterval == nil)
+      manager.requestSerializer.base.totalTimeout = .seconds(600)
+      let silence = await #expect(throws: SessionError.self) {
+        try await manager.get("slow", as: Data.self, timeout: .milliseconds(100))
+      }
+      #expect(silence?.code == .timedOut && silence?.phase != .total)
+    }
+  }
+
   /// Cancelling the task cancels the request.
   @Test func cancellationReachesTheRequest() async throws {
     try await withManager { manager, server in

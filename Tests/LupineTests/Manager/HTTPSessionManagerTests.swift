@@ -164,6 +164,28 @@ import Testing
     }
   }
 
+  /// Each setting of the serializer reaches the requests of calls, also if it is the only one.
+  @Test func eachSettingIsApplied() throws {
+    let manager = try HTTPSessionManager(baseURL: "http://h/")
+    func request(_ set: (inout HTTPRequestSerializer) -> Void) throws -> Request {
+      var serializer = HTTPRequestSerializer()
+      set(&serializer)
+      manager.requestSerializer = serializer
+      return try manager.request(.get, "a")
+    }
+    let silence = try request { $0.timeoutInterval = .seconds(1) }
+    let total = try request { $0.totalTimeout = .seconds(2) }
+    let cookies = try request { $0.handlesCookies = false }
+    let cache = try request { $0.cachePolicy = .returnCacheDataElseLoad }
+    let service = try request { $0.networkServiceType = .video }
+    let cellular = try request { $0.allowsCellularAccess = false }
+    #expect(silence.timeoutInterval == .seconds(1) && silence.totalTimeout == nil)
+    #expect(total.totalTimeout == .seconds(2) && total.timeoutInterval == nil)
+    #expect(!cookies.handlesCookies && cache.handlesCookies)
+    #expect(cache.cachePolicy == .returnCacheDataElseLoad && service.networkServiceType == .video)
+    #expect(!cellular.allowsCellularAccess && service.allowsCellularAccess)
+  }
+
   /// A header of the call takes the place of the serializer's; the others stay.
   @Test func headersOfACallReplace() throws {
     let manager = try HTTPSessionManager(baseURL: "http://h/")
@@ -286,6 +308,19 @@ import Testing
         manager.head(path, success: { success($0, nil) }, failure: failure)
       }
       #expect(end.isSuccess == isGood, "\(end)")
+    }
+  }
+
+  /// What a serializer has against the status is no want of a body, whoever in it says so.
+  @Test func headMayBeRefusedWithin() async throws {
+    try await withManager { manager, _ in
+      var compound = CompoundResponseSerializer([HTTPResponseSerializer()])
+      compound.validation.acceptableStatusCodes = nil
+      manager.responseSerializer = compound
+      let end = await ended { success, failure in
+        manager.head("status?code=404", success: { success($0, nil) }, failure: failure)
+      }
+      #expect((end.error as? SerializationError)?.code == .unacceptableStatusCode, "\(end)")
     }
   }
 

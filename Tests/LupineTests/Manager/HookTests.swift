@@ -5,7 +5,7 @@ import LupineTesting
 import Testing
 
 /// Hooks whose occasion has to be made: no network, and bytes of a file.
-@Suite struct HookTests {
+@Suite(.timeLimit(.minutes(5))) struct HookTests {
   /// No network for so many requests, then the real one.
   private final class Unplugged: Transport {
     private final class Nothing: TransportExchange {
@@ -36,6 +36,59 @@ import Testing
     }
 
     func invalidate(cancelling: Bool) { network.invalidate(cancelling: cancelling) }
+  }
+
+  /// What is awaited begins behind the hook that hears of its task, as nobody else could say when it may; it is a task of the session before that.
+  @Test func taskWasCreatedBeforeItBegan() async throws {
+    let folder = try ScratchFolder()
+    try await withManager(ServerRoute.api()) { manager, server in
+      let told = Recorder<SessionTask.State>()
+      manager.taskWasCreated = { _, task in told.add(task.state) }
+      let request = try manager.request(.put, "anything")
+      let serializer = HTTPResponseSerializer()
+      let calls: [@Sendable () async throws -> Void] = [
+        { _ = try await manager.response(for: request, serializer: serializer) },
+        { _ = try await manager.download(for: request, to: folder.file("file")) },
+        { _ = try await manager.upload(for: request, from: Data("body".utf8), serializer: serializer) },
+      ]
+      for call in calls {
+        manager.session.delegateQueue.suspend()
+        let running = Task { try await call() }
+        let isTask = await eventually { manager.session.allTasks.count == 1 }
+        manager.session.delegateQueue.resume()
+        try await running.value
+        #expect(isTask)
+        manager.session.delegateQueue.suspend()
+        let cancelled = Task { try await call() }
+        let isAgain = await eventually { manager.session.allTasks.count == 1 }
+        cancelled.cancel()
+        manager.session.delegateQueue.resume()
+        let error = await #expect(throws: SessionError.self) { try await cancelled.value }
+        #expect(isAgain && error?.code == .cancelled)
+        #expect(await eventually { manager.session.allTasks.isEmpty })
+      }
+      #expect(told.values == [.suspended, .completed, .suspended, .completed, .suspended, .completed])
+      #expect(server.requestCount == 3)
+    }
+  }
+
+  /// The session may end before what is awaited has begun, as when the hook itself ends it: the call ends with it.
+  @Test func theSessionMayEndBeforeTheTaskBegins() async throws {
+    let folder = try ScratchFolder()
+    for isUpload in [false, true] {
+      try await withManager(ServerRoute.api()) { manager, server in
+        manager.taskWasCreated = { session, _ in session.invalidateAndCancel() }
+        let request = try manager.request(.put, "anything")
+        let error = await #expect(throws: SessionError.self) {
+          if isUpload {
+            _ = try await manager.upload(for: request, from: Data("body".utf8), serializer: HTTPResponseSerializer())
+          } else {
+            _ = try await manager.download(for: request, to: folder.file("file"))
+          }
+        }
+        #expect(error?.code == .cancelled && server.requestCount == 0)
+      }
+    }
   }
 
   /// A task that waits for a network tells so, once, and goes on; an `async` call too.

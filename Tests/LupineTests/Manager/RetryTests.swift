@@ -161,6 +161,63 @@ import Testing
     }
   }
 
+  /// What left with one attempt has left, though the next one found nobody, or never came.
+  @Test func attemptsBeforeTheLastCount() async throws {
+    try await withManager([flaky(9)]) { manager, server in
+      var policy = RetryPolicy()
+      policy.maximumAttempts = 2
+      manager.retryPolicy = policy
+      let other = ["Idempotency-Key": "k"]
+      manager.core.settings.change { $0.retrying.sleep = { _ in server.shutdown() } }
+      let lost = await #expect(throws: SessionError.self) {
+        try await manager.post("flaky", as: Data.self, headers: other)
+      }
+      #expect(lost?.code == .cannotConnect && lost?.requestBytesSent == true)
+    }
+    try await withManager([flaky(9)]) { manager, _ in
+      manager.retryPolicy = RetryPolicy()
+      manager.core.settings.change { $0.retrying.sleep = { _ in throw CancellationError() } }
+      let cancelled = await #expect(throws: SessionError.self) {
+        try await manager.post("flaky", as: Data.self, headers: ["Idempotency-Key": "k"])
+      }
+      #expect(cancelled?.code == .cancelled && cancelled?.requestBytesSent == true)
+    }
+  }
+
+  /// An interceptor that throws in the place of the next attempt makes none of those before undone.
+  @Test func whatIsThrownForTheNextAttemptKnowsOfTheFirst() async throws {
+    try await withManager([flaky(9)]) { manager, _ in
+      manager.retryPolicy = RetryPolicy()
+      manager.core.settings.change { $0.retrying.sleep = { _ in } }
+      manager.interceptors = [
+        ClosureInterceptor(adapt: { request, attempt in
+          guard attempt > 1 else { return request }
+          throw SessionError(.cannotConnect, phase: .connect, message: "no token")
+        })
+      ]
+      let error = await #expect(throws: SessionError.self) { try await manager.get("flaky", as: Data.self) }
+      #expect(error?.code == .cannotConnect && error?.requestBytesSent == true)
+    }
+  }
+
+  /// A POST that an interceptor sends again is not sent a third time by the policy, as the first has left.
+  @Test func thePolicyKnowsOfEarlierAttempts() async throws {
+    try await withManager([flaky(9)]) { manager, server in
+      manager.retryPolicy = RetryPolicy()
+      let waits = Recorder<Duration>()
+      manager.interceptors = [
+        ClosureInterceptor(decide: { failure in
+          guard failure.attempt == 1 else { return .undecided }
+          server.shutdown()
+          return .retry(after: .zero)
+        })
+      ]
+      manager.core.settings.change { $0.retrying.sleep = { waits.add($0) } }
+      let error = await #expect(throws: SessionError.self) { try await manager.post("flaky", as: Data.self) }
+      #expect(error?.code == .cannotConnect && waits.values == [.zero])
+    }
+  }
+
   // MARK: Interceptors
 
   /// A token is put into every attempt; a 401 renews it.

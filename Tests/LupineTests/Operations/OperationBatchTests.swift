@@ -29,6 +29,24 @@ import Testing
     }
   }
 
+  /// On a queue that is concurrent too, one step of the progress comes after the other.
+  @Test func progressOnAConcurrentQueue() async throws {
+    try await withOperations { service in
+      let (steps, overlap) = (Calls<Int>(), OverlapDetector())
+      let operations = try (1...60).map { _ in try service.operation("/hello") }
+      let queue = DispatchQueue(label: "batch", attributes: .concurrent)
+      let batch = HTTPRequestOperation.batch(operations, queue: queue) { finished, _ in
+        overlap.during { steps.note(finished) }
+      } completion: { _ in
+        steps.note(0)
+      }
+      let batchQueue = OperationQueue()
+      for operation in batch { batchQueue.addOperation(operation) }
+      #expect(try await steps.first(61) == Array(1...60) + [0])
+      #expect(!overlap.isFound)
+    }
+  }
+
   /// Whoever cancels a queue cancels the end of the batch as well, and is told of it all the same.
   @Test func cancelledBatch() async throws {
     try await withOperations { service in

@@ -97,4 +97,25 @@ import Testing
     session.invalidateAndCancel()
     #expect(missed == 0)
   }
+
+  /// What left before a pause has left.
+  @Test func aPausedRequestHasLeft() async throws {
+    try await withOperations { service in
+      let silent = try ScriptedServer([[.readHead, .waitForClose]])
+      defer { silent.shutdown() }
+      let request = try Request(silent.url(), method: .post, body: .bytes(Array("body".utf8)))
+      let operation = HTTPRequestOperation(request: request, session: service.session)
+      operation.completionQueue = service.queue
+      let sent = Calls<Int64>()
+      operation.setUploadProgress { _, total, _ in sent.note(total) }
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      _ = try await sent.first(1)
+      operation.pause()
+      operation.cancel()
+      _ = try await outcomes.first(1)
+      let error = try #require(operation.error as? SessionError)
+      #expect(error.code == .cancelled && error.requestBytesSent)
+    }
+  }
 }

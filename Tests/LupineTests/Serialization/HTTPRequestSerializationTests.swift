@@ -279,16 +279,17 @@ import Testing
   @Test func settingsAreApplied() throws {
     var serializer = serializer
     let plain = try serializer.request(method: "GET", url: Self.url)
-    #expect(plain.timeoutInterval == nil && plain.handlesCookies)
+    #expect(plain.timeoutInterval == nil && plain.totalTimeout == nil && plain.handlesCookies)
     #expect(plain.networkServiceType == nil && plain.allowsCellularAccess)
     serializer.timeoutInterval = .seconds(3)
+    serializer.totalTimeout = .seconds(30)
     serializer.handlesCookies = false
     serializer.networkServiceType = .video
     serializer.cachePolicy = .returnCacheDataElseLoad
     serializer.allowsCellularAccess = false
     let copy = serializer
     let request = try copy.request(method: "GET", url: Self.url)
-    #expect(request.timeoutInterval == .seconds(3) && !request.handlesCookies)
+    #expect(request.timeoutInterval == .seconds(3) && request.totalTimeout == .seconds(30) && !request.handlesCookies)
     #expect(request.networkServiceType == .video && !request.allowsCellularAccess)
     #expect(plain.cachePolicy == nil && request.cachePolicy == .returnCacheDataElseLoad)
     let own = try copy.serialize(try Request(Self.url), parameters: nil)

@@ -73,6 +73,49 @@ import Testing
   }
 }
 
+/// What errors have to say, decoded.
+@Suite struct ErrorBodyTests {
+  struct Problem: Decodable, Equatable { var title: String }
+
+  private func error(_ body: String?, type: String = "text/html") throws -> SerializationError {
+    SerializationError(
+      .unacceptableStatusCode, message: "422", response: try Responses.response(422, type: type),
+      data: body.map { Data($0.utf8) })
+  }
+
+  /// The media type does not matter, and the decoder is the caller's.
+  @Test func bodiesAreDecoded() throws {
+    #expect(try error(#"{"title":"a"}"#).body(as: Problem.self) == Problem(title: "a"))
+    let problem: Problem = try error(#"{"title":"a"}"#, type: "application/problem+json").body()
+    #expect(problem == Problem(title: "a"))
+    struct Named: Decodable { var firstName: String }
+    let decoder = JSONDecoder()
+    decoder.keyDecodingStrategy = .convertFromSnakeCase
+    #expect(try error(#"{"first_name":"A"}"#).body(as: Named.self, decoder: decoder).firstName == "A")
+  }
+
+  @Test(arguments: [nil, "", " \n"]) func nothingIsNoBody(_ body: String?) throws {
+    let error = try error(body)
+    let refusal = #expect(throws: SerializationError.self) { try error.body(as: Problem.self) }
+    #expect(refusal?.code == .cannotParseResponse && refusal?.response?.statusCode == 422)
+    #expect(refusal?.failingURL == "http://localhost/test")
+    #expect((refusal?.underlying as? SerializationError)?.code == .unacceptableStatusCode)
+    // Also where an optional is asked for: nothing said is not the same as `null`.
+    #expect(throws: SerializationError.self) { try error.body(as: Problem?.self) }
+  }
+
+  @Test func whatIsSomethingElseIsAnError() throws {
+    for text in ["<html>", #"{"titel":"a"}"#, "[]"] {
+      let refusal = #expect(throws: SerializationError.self) { try self.error(text).body(as: Problem.self) }
+      #expect(refusal?.code == .cannotParseResponse && refusal?.underlying is DecodingError)
+      #expect(refusal?.data == Data(text.utf8))
+    }
+    let marks = #"{"title":"a\#(String(repeating: "\u{301}", count: 300))"}"#
+    let refusal = #expect(throws: SerializationError.self) { try self.error(marks).body(as: Problem.self) }
+    #expect(refusal?.code == .cannotParseResponse)
+  }
+}
+
 @Suite struct DecodableResponseSerializerTests {
   struct Person: Decodable, Sendable, Equatable { var firstName: String }
 

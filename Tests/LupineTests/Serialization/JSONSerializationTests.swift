@@ -133,7 +133,11 @@ import Testing
     #expect(throws: SerializationError.self) { try value(text, status, type) }
   }
 
-  @Test(arguments: ["application/json", "text/json", "text/javascript", "Application/JSON; charset=utf-8"])
+  @Test(
+    arguments: [
+      "application/json", "text/json", "text/javascript", "Application/JSON; charset=utf-8", "application/vnd.api+json",
+    ]
+  )
   func testThatJSONResponseSerializerAcceptsJSONMimeTypes(type: String) throws {
     #expect(try value("{}", 200, type) == [:])
   }

@@ -12,6 +12,10 @@ struct Attempts {
   var sent: Request?
   /// The question under way.
   var work: Task<Void, Never>?
+  /// What an interceptor has the task end with.
+  var verdict: (any Error)?
+  /// `TokenInterceptor.refreshing` where the task was made: its questions are asked elsewhere.
+  var refreshing: [TokenInterceptor.Pass] = []
 
   mutating func end() {
     work?.cancel()
@@ -36,26 +40,28 @@ extension AttemptingDelegate {
     completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
   ) {
     let retrying = retrying
-    let (original, attempt) = attempts.withLock { attempts in
+    let (original, attempt, verdict) = attempts.withLock { attempts in
       attempts.count += 1
       attempts.original = attempts.original ?? request
-      return (attempts.original ?? request, attempts.count)
+      return (attempts.original ?? request, attempts.count, attempts.verdict)
     }
+    if let verdict { return completionHandler(.failure(Self.givenUp(original, verdict))) }
     answer { [self] in
       do {
         let adapted = try await retrying.adapted(original, attempt)
         attempts.withLock { $0.sent = adapted }
         completionHandler(.success(adapted))
       } catch {
-        let message = "an interceptor gave the request up: \(error)"
-        completionHandler(
-          .failure(
-            error as? SessionError
-              ?? SessionError(
-                .cancelled, phase: .prepare, message: message, failingURL: original.urlString,
-                underlying: ChallengeRefusal(error: error))))
+        completionHandler(.failure(Self.givenUp(original, error)))
       }
     }
+  }
+
+  private static func givenUp(_ request: Request, _ error: any Error) -> SessionError {
+    error as? SessionError
+      ?? SessionError(
+        .cancelled, phase: .prepare, message: "an interceptor gave the request up: \(error)",
+        failingURL: request.urlString, underlying: ChallengeRefusal(error: error))
   }
 
   func session(
@@ -66,11 +72,17 @@ extension AttemptingDelegate {
     let (request, attempt) = attempts.withLock { ($0.sent ?? task.originalRequest, $0.count) }
     let failure = RequestFailure(
       request: request, attempt: attempt, response: error?.response ?? task.response, data: dataSoFar, error: error)
-    answer {
-      // What would begin after the task's time is over is not waited for: what there is would be lost for it.
-      guard let delay = await retrying.delay(after: failure), delay < task.timeLeft else {
-        return completionHandler(false)
+    answer { [self] in
+      let delay: Duration?
+      do {
+        delay = try await retrying.delay(after: failure)
+      } catch {
+        // The next attempt ends where it is prepared, before anything of this one is forgotten.
+        attempts.withLock { $0.verdict = error }
+        return completionHandler(true)
       }
+      // What would begin after the task's time is over is not waited for: what there is would be lost for it.
+      guard let delay, delay < task.timeLeft else { return completionHandler(false) }
       do {
         try await retrying.sleep(delay)
         completionHandler(true)
@@ -82,7 +94,8 @@ extension AttemptingDelegate {
 
   /// Does it outside the delegate queue, until the task is over.
   private func answer(_ body: @escaping @Sendable () async -> Void) {
-    let work = Task { await body() }
+    let refreshing = attempts.withLock { $0.refreshing }
+    let work = Task { await TokenInterceptor.$refreshing.withValue(refreshing) { await body() } }
     attempts.withLock { $0.work = work }
   }
 }

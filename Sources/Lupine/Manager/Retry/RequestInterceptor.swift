@@ -16,16 +16,21 @@ public struct RequestFailure: Sendable {
 }
 
 /// What follows an attempt that failed.
-public enum RetryDecision: Sendable, Hashable {
+public enum RetryDecision: Sendable {
   /// Ask the next interceptor, and at last the retry policy.
   case undecided
   /// Send the request again after a while.
   case retry(after: Duration)
   /// Let it be the result.
   case doNotRetry
+  /// Let this error be the result, in the place of the response or the error that there is. Source: `doNotRetryWithError` of Alamofire.
+  case fail(any Error)
 }
 
-/// Changes the requests of a manager, for example to sign them, and decides whether they are sent again, for example after a token was renewed.
+/// Changes the requests of a manager, for example to sign them, and decides whether they are sent again, for example after a token was renewed: see
+/// `TokenInterceptor` for that.
+///
+/// `Request.setURL(_:)`, `appendQuery(_:)` and `setJSON(_:encoder:)` change a request that is made already, and leave the rest of it as it is.
 ///
 /// Of an `async` call every attempt is adapted, as of a task with handlers: when it begins, and before it is sent again; its `originalRequest` stays what it
 /// was made with, its `currentRequest` is what was sent. A task that is sent again is the same task, with one completion; hooks see the bytes of every

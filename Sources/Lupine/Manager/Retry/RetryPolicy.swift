@@ -1,5 +1,7 @@
 internal import HTTPTypes
+internal import LupineRules
 public import LupineSession
+internal import LupineWire
 
 /// When a request that failed is sent again by itself, and how long is waited before. For the `async` calls of a manager, and
 /// for its tasks except downloads, those of operations among them. A task whose time for all of it is over, or would be after the wait, is not sent again.
@@ -35,7 +37,7 @@ public struct RetryPolicy: Sendable, Hashable {
 }
 
 /// What an attempt ended with that calls for another one.
-struct FailedAttempt: Sendable {
+package struct FailedAttempt: Sendable {
   var method: HTTPRequest.Method
   /// Whether the body can be sent again.
   var isReplayable: Bool
@@ -51,6 +53,21 @@ struct FailedAttempt: Sendable {
   var hasIdempotencyKey = false
 }
 
+extension FailedAttempt {
+  /// - Parameters:
+  ///   - response: nil: none came.
+  ///   - error: nil: the response is the end of it.
+  package init(_ request: Request, response: Response? = nil, error: SessionError? = nil) {
+    method = request.method
+    isReplayable = request.body.isReplayable
+    status = response?.statusCode
+    retryAfter = response?.head.fields.first(named: "retry-after")
+    self.error = error?.code
+    requestBytesSent = error?.requestBytesSent ?? true
+    hasIdempotencyKey = request.fields.contains { RetryRule.isIdempotencyKey($0.name.rawName) }
+  }
+}
+
 extension RetryPolicy {
   /// How long to wait before the next attempt; nil: there is none.
   ///
@@ -58,7 +75,7 @@ extension RetryPolicy {
   ///   - attempt: how many have failed, from 1.
   ///   - now: seconds since 1970.
   ///   - random: from 0 to 1, for the jitter.
-  func delay(after failure: FailedAttempt, attempt: Int, now: Int64, random: Double) -> Duration? {
+  package func delay(after failure: FailedAttempt, attempt: Int, now: Int64, random: Double) -> Duration? {
     guard attempt < maximumAttempts, failure.isReplayable,
       methods.contains(failure.method) || !failure.requestBytesSent || failure.hasIdempotencyKey
     else { return nil }

@@ -1,0 +1,230 @@
+import Foundation
+import Lupine
+import LupineBase
+import LupineTesting
+import Testing
+
+// The examples of Docs/Recipes.md, word for word: `.ci/check-examples` looks for them here.
+
+private struct Page: Codable, Sendable {
+  var users: [User]
+  var next: Int?
+}
+
+private struct NotALog: Error {}
+
+@Suite(.timeLimit(.minutes(5))) struct DocumentedRecipes {
+  private static let json: ServerFields = ["Content-Type": "application/json"]
+
+  private func withSite(
+    tls: ServerTLS? = nil, _ routes: [ServerRoute] = [], _ body: (_ site: String, LoopbackServer) async throws -> Void
+  ) async throws {
+    let user = ServerRoute("GET", "/v1/users/7") { _, connection in
+      try connection.respond(200, fields: Self.json, text: #"{"id": 7, "name": "Ada"}"#)
+    }
+    let server = try LoopbackServer(routes: routes + [user], tls: tls)
+    defer { server.shutdown() }
+    try await body(server.url("/v1"), server)
+  }
+
+  @Test func timeLimits() async throws {
+    try await withSite { site, _ in
+      var configuration = SessionConfiguration()
+      configuration.connectTimeout = .seconds(2)
+      configuration.timeoutIntervalForResource = .seconds(30)
+      let session = try Session(configuration)
+      var request = try Request("\(site)/users/7")
+      request.totalTimeout = .seconds(5)
+      let (body, _) = try await session.data(for: request)
+      #expect(!body.isEmpty)
+    }
+  }
+
+  @Test func oneSessionForEachUser() async throws {
+    let configuration = SessionConfiguration.ephemeral
+    let session = try Session(configuration)
+    #expect(session.configuration.cookieStorage !== CookieStorage.shared)
+    #expect(session.configuration.credentialStorage !== CredentialStorage.shared)
+    // Each has storages of its own, also of the same configuration.
+    #expect(SessionConfiguration.ephemeral.cookieStorage !== configuration.cookieStorage)
+  }
+
+  @Test func logIn() async throws {
+    let routes = [
+      ServerRoute("POST", "/v1/login") { _, connection in
+        let fields: ServerFields = ["Set-Cookie": "csrf=t0ken; Path=/"]
+        try connection.respond(204, fields: fields)
+      },
+      ServerRoute("POST", "/v1/profile") { request, connection in
+        let isGenuine =
+          request.fields.first("X-CSRF-Token") == "t0ken" && request.fields.first("Cookie") == "csrf=t0ken"
+        try connection.respond(isGenuine ? 200 : 403, fields: Self.json, text: #"{"changed": true}"#)
+      },
+    ]
+    try await withSite(routes) { site, _ in
+      let password = "secret"
+      let manager = try HTTPSessionManager(baseURL: site, configuration: .ephemeral)
+      let _: Data = try await manager.post("login", parameters: ["user": "ada", "password": password])
+      let token = manager.session.configuration.cookieStorage?.cookies.first { $0.name == "csrf" }?.value
+      let changed: JSONValue = try await manager.post("profile", headers: ["X-CSRF-Token": token ?? ""])
+      #expect(changed["changed"]?.boolValue == true)
+    }
+  }
+
+  @Test func manyAtOnce() async throws {
+    let (running, most) = (Locked(0), Locked(0))
+    let routes = [
+      ServerRoute("GET", "/v1/item") { _, connection in
+        let count = running.withLock { running in
+          running += 1
+          return running
+        }
+        most.withLock { $0 = max($0, count) }
+        try connection.respond(200, text: "item")
+        running.withLock { $0 -= 1 }
+      }
+    ]
+    try await withSite(routes) { site, _ in
+      var configuration = SessionConfiguration()
+      configuration.maximumConnectionsPerHost = 50
+      let session = try Session(configuration)
+      let urls = (0..<50).map { "\(site)/item?\($0)" }
+      let bodies = try await withThrowingTaskGroup(of: Int.self) { group in
+        var (next, sizes) = (0, [Int]())
+        while next < urls.count || !group.isEmpty {
+          while next < urls.count, next - sizes.count < 8 {
+            let url = urls[next]
+            next += 1
+            group.addTask { try await session.data(from: url).0.count }
+          }
+          if let size = try await group.next() { sizes.append(size) }
+        }
+        return sizes
+      }
+      #expect(bodies == Array(repeating: 4, count: 50) && most.withLock { $0 } <= 8)
+    }
+  }
+
+  @Test func pages() async throws {
+    let routes = [
+      ServerRoute("GET", "/v1/users") { request, connection in
+        let page = request.number("page") ?? 0
+        let next = page < 3 ? ", \"next\": \(page + 1)" : ""
+        try connection.respond(
+          200, fields: Self.json, text: #"{"users": [{"id": \#(page), "name": "user \#(page)"}]\#(next)}"#)
+      }
+    ]
+    try await withSite(routes) { site, _ in
+      let manager = try HTTPSessionManager(baseURL: site)
+      var users: [User] = []
+      var page: Int? = 1
+      while let number = page {
+        let answer: Page = try await manager.get("users", parameters: ["page": number])
+        users += answer.users
+        page = answer.next
+      }
+      #expect(users.map(\.id) == [1, 2, 3])
+    }
+  }
+
+  @Test func tryAgain() async throws {
+    try await withSite { site, _ in
+      let manager = try HTTPSessionManager(baseURL: site)
+      var policy = RetryPolicy()
+      policy.maximumAttempts = 5
+      manager.retryPolicy = policy
+      let user = try await manager.get("users/7", as: User.self)
+      #expect(user.id == 7)
+    }
+  }
+
+  @Test func streams() async throws {
+    let routes = [
+      ServerRoute("GET", "/v1/log") { _, connection in
+        try connection.respond(200, text: "fine\nerror 1\nfine\nerror 2\n")
+      }
+    ]
+    try await withSite(routes) { site, _ in
+      let session = try Session()
+      let (bytes, response) = try await session.bytes(for: Request("\(site)/log"))
+      guard response.statusCode == 200 else { throw NotALog() }
+      for try await line in bytes.lines where line.hasPrefix("error") { print(line) }
+      #expect(bytes.finalResponse?.statusCode == 200)
+    }
+  }
+
+  @Test func downloadsThatGoOn() async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "lupine-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    try await withSite(ServerRoute.standard()) { _, server in
+      let manager = try HTTPSessionManager(baseURL: server.url("/"))
+      func fetch(_ url: String, to file: URL) async throws {
+        let request = try manager.request(.get, url)
+        var resumeData: ResumeData?
+        for attempt in 1...10 {
+          do {
+            if let resumeData {
+              _ = try await manager.download(resumeFrom: resumeData, request: request, to: file)
+            } else {
+              _ = try await manager.download(for: request, to: file)
+            }
+            return
+          } catch let error as SessionError where error.code != .cancelled && attempt < 10 {
+            guard let data = error.resumeData else { throw error }
+            resumeData = data
+            try await Task.sleep(for: .milliseconds(50 << attempt))
+          }
+        }
+      }
+      try await fetch("bytes?n=200000&cut=150000&etag=x", to: folder.appending(path: "file"))
+      #expect(try Data(contentsOf: folder.appending(path: "file")).count == 200_000)
+      // What does not get better is thrown in the end.
+      await #expect(throws: SerializationError.self) {
+        try await fetch("status?code=404", to: folder.appending(path: "other"))
+      }
+    }
+  }
+
+  @Test func privateTrust() async throws {
+    let authority = try CertificateAuthority(commonName: "Example Root")
+    var tls = try ServerTLS(authority.issue(CertificateOrder(dnsNames: ["localhost"], ipAddresses: ["127.0.0.1"])))
+    tls.clientAuthorities = authority.rootPEM
+    tls.requiresClientCertificate = true
+    let client = try authority.issue(CertificateOrder(commonName: "client", usage: .client)).write()
+    defer { client.remove() }
+    let (certificatePath, keyPath) = (client.chainPath, client.privateKeyPath)
+    let authorityPEM = Array(authority.rootPEM.utf8)
+    try await withSite(tls: tls) { site, server in
+      var configuration = SessionConfiguration()
+      configuration.tls.additionalRoots = try TLSConfiguration.certificates(inPEM: authorityPEM)
+      configuration.tls.clientIdentity = .init(certificatePath: certificatePath, privateKeyPath: keyPath)
+      let session = try Session(configuration)
+      let (body, _) = try await session.data(from: "\(site)/users/7")
+      #expect(!body.isEmpty)
+    }
+  }
+
+  @Test func whereTheTimeGoes() async throws {
+    try await withSite { site, _ in
+      let session = try Session()
+      let (_, response) = try await session.data(from: "\(site)/users/7")
+      for transaction in response.metrics.transactions {
+        print(transaction.urlString, transaction.remoteAddress ?? "?")
+        for phase in transaction.phases { print(phase.name, phase.duration) }
+      }
+      #expect(response.metrics.transactions.count == 1)
+    }
+  }
+
+  @Test func otherWays() async throws {
+    try await withSite { _, server in
+      let port = server.port
+      var configuration = SessionConfiguration()
+      configuration.nameOverrides = ["api.example:\(port)": "127.0.0.1:\(port)"]
+      let session = try Session(configuration)
+      let (body, _) = try await session.data(from: "http://api.example:\(port)/v1/users/7")
+      #expect(!body.isEmpty)
+    }
+  }
+}
