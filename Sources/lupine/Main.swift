@@ -35,6 +35,9 @@ enum Main {
     // Without this detour `--help` would describe the root, which has nothing to say, instead of the main form.
     let names = LupineCommand.configuration.subcommands.compactMap { $0.configuration.commandName } + ["help"]
     let isMainForm = arguments.first.map { !names.contains($0) && $0 != "--version" } ?? true
+    if isMainForm {
+      for warning in CurlHabits.warnings(arguments) { System.tell("lupine: \(warning)\n") }
+    }
     let parsed: any ParsableCommand
     do {
       parsed = isMainForm ? try FetchCommand.parse(arguments) : try LupineCommand.parseAsRoot(arguments)

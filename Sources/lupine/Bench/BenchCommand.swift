@@ -62,7 +62,9 @@ struct BenchCommand: AsyncParsableCommand {
   mutating func run() async throws {
     let payload = PayloadOptions(json: false, form: form, raw: raw, headers: [])
     let target = try Target(arguments)
-    try InputUsers.check(items: target.items, payload: payload, credentials: [("--auth", authentication.auth)])
+    try InputUsers.check(
+      items: target.items, payload: payload,
+      credentials: [("--auth", authentication.auth), ("--key-pass", connection.passphraseSource)])
     let plan = try FetchPlan(target: target, payload: payload, connection: connection, authentication: authentication)
     guard plan.request.body.isReplayable else {
       throw CommandFailure.misuse(

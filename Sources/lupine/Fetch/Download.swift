@@ -13,6 +13,7 @@ struct Download {
   /// Whether a body that is of no interest is read to its end all the same.
   let drainsWhole: Bool
   let console: Console
+  let attempts: Attempts
   let show: (Response) throws -> Void
 
   /// What is there already, and what is asked because of it.
@@ -24,6 +25,7 @@ struct Download {
   /// An answer that is not saved, and how it came if that was waited for.
   struct Refusal: Error {
     var failure: CommandFailure
+    var response: Response
     var metrics: TaskMetrics?
   }
 
@@ -54,7 +56,7 @@ struct Download {
     }
     guard (200..<300).contains(answer.response.statusCode), answer.response.statusCode != 206 || isPart else {
       let metrics = drainsWhole ? try await answer.body.drain(whole: true) : nil
-      throw Refusal(failure: statusFailure(answer.response), metrics: metrics)
+      throw Refusal(failure: statusFailure(answer.response), response: answer.response, metrics: metrics)
     }
     // With its lock, which would be in the way of the new one's.
     partial = nil
@@ -75,7 +77,7 @@ struct Download {
       request.fields[.range] = "bytes=\(offer.offset)-"
       request.fields[.ifRange] = offer.validator?.text
     }
-    let (body, response) = try await session.bytes(for: request)
+    let (body, response) = try await attempts.bytes(for: request, session)
     try show(response)
     return (body, response)
   }

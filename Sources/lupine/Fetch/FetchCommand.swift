@@ -20,6 +20,8 @@ struct FetchCommand: AsyncParsableCommand {
         @file          the file is the whole body; "-" is standard input
       A backslash makes ":", "=" and "@" ordinary characters.
 
+      Coming from curl: the URL comes first, and -d, -b and -F mean other things here; Docs/CommandLine.md has a table.
+
       COMMANDS (each has its own --help):
         batch          JSON requests on standard input, JSON results on standard output
         bench          measure requests per second, CPU time and latencies
@@ -46,8 +48,16 @@ struct FetchCommand: AsyncParsableCommand {
     let target = try Target(arguments)
     try InputUsers.check(
       items: target.items, payload: payload,
-      credentials: [("--auth", authentication.auth), ("--proxy-auth", proxy.auth)])
-    var plan = try FetchPlan(target: target, payload: payload, connection: connection, authentication: authentication)
+      credentials: [
+        ("--auth", authentication.auth), ("--proxy-auth", proxy.auth), ("--key-pass", connection.passphraseSource),
+      ])
+    let writeOut = try output.writeOut.map { format throws(CommandFailure) in try WriteOut(format) }
+    var plan: FetchPlan
+    do {
+      plan = try FetchPlan(target: target, payload: payload, connection: connection, authentication: authentication)
+    } catch let error as SessionError where error.code == .badURL {
+      throw target.misplacedURL(error) ?? error
+    }
     if let proxy = try proxy.configuration() { plan.configuration.proxy = proxy }
     if output.download, plan.request.method == .head {
       throw CommandFailure.misuse("--download saves a body, and the answer to HEAD has none; leave one of them out")
@@ -70,7 +80,9 @@ struct FetchCommand: AsyncParsableCommand {
     let archive = try output.har.map { try ArchiveFile($0, showsSecrets: output.showSecrets) }
     plan.configuration.transport = try archive?.transport(plan.configuration)
     do {
-      try await ArchiveFile.writing(archive) { [plan, output] in try await FetchRun(plan, output: output).run() }
+      try await ArchiveFile.writing(archive) { [plan, output, writeOut] in
+        try await FetchRun(plan, output: output, writeOut: writeOut).run()
+      }
     } catch {
       // What the redirects before a failure have set is kept too.
       await cache?.flush()
@@ -145,14 +157,34 @@ struct OutputOptions: ParsableArguments {
   @Flag(name: [.customShort("b"), .long], help: "Print the body only, also on a terminal.")
   var body = false
 
+  @Flag(name: .shortAndLong, help: "Print the response's head to standard output, before the body, also into a pipe.")
+  var include = false
+
+  @Option(
+    name: [.customShort("w"), .long],
+    help: ArgumentHelp(
+      "Print this after the transfer, with variables of curl's names: '%{http_code} %{time_total}\\n'.",
+      valueName: "format"))
+  var writeOut: String?
+
+  @Option(
+    help: ArgumentHelp(
+      """
+      Send again what failed in a way that time may heal (408, 429, 500, 502, 503, 504, lost connections, deadlines), at most so many times; \
+      waits as Retry-After asks. Only what may be sent twice.
+      """, valueName: "n"))
+  var retry = 0
+
   @Flag(help: "Exit with 22, and write no body, when the status is 400 or above.")
   var fail = false
 
   /// What nobody is shown is not waited for, but who wants a record of the exchange wants all of it.
-  var wantsWholeBody: Bool { har != nil || timing || verbose }
+  var wantsWholeBody: Bool { har != nil || timing || verbose || writeOut != nil }
 
   func validate() throws {
     if continues, !download { throw ValidationError("--continue needs --download.") }
+    if include, body { throw ValidationError("--include and --body exclude each other.") }
+    if !(0...1_000).contains(retry) { throw ValidationError("--retry is between 0 and 1000.") }
   }
 }
 
@@ -167,6 +199,16 @@ struct ConnectionOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Give up after so many seconds in all (fractions allowed).", valueName: "seconds"))
   var timeout: Double?
 
+  @Option(
+    help: ArgumentHelp(
+      "Give up opening a connection when looking up, connecting, a proxy or TLS takes so many seconds, each by itself.",
+      valueName: "seconds"))
+  var connectTimeout: Double?
+
+  @Option(
+    help: ArgumentHelp("Connect to this address for a host and port (repeatable).", valueName: "host:port:address"))
+  var resolve: [String] = []
+
   @Option(help: ArgumentHelp("Trust the certificates in this PEM file instead of the system's.", valueName: "file"))
   var cacert: String?
 
@@ -179,6 +221,14 @@ struct ConnectionOptions: ParsableArguments {
 
   @Option(help: ArgumentHelp("Private key of --cert, PEM (default: the same file).", valueName: "file"))
   var key: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "A file whose first line is the passphrase of an encrypted key; - is standard input.", valueName: "file"))
+  var keyPass: String?
+
+  /// As `--auth` has it.
+  var passphraseSource: String? { keyPass.map { $0.hasPrefix("@") ? $0 : "@" + $0 } }
 
   @Flag(name: [.customShort("k"), .long], help: "Accept any certificate. Anybody on the path can read everything.")
   var insecure = false
@@ -194,6 +244,10 @@ struct ConnectionOptions: ParsableArguments {
     if let timeout, !(timeout > 0 && timeout < 1e9) {
       throw ValidationError("--timeout is a number of seconds above 0.")
     }
+    if let connectTimeout, !(connectTimeout > 0 && connectTimeout < 1e9) {
+      throw ValidationError("--connect-timeout is a number of seconds above 0.")
+    }
     if key != nil, cert == nil { throw ValidationError("--key needs --cert.") }
+    if keyPass != nil, cert == nil { throw ValidationError("--key-pass needs --cert.") }
   }
 }

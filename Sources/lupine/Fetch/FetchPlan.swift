@@ -112,19 +112,30 @@ struct FetchPlan: Sendable {
     if let certificate = options.cert {
       if options.key == nil { try checkHoldsKey(certificate) }
       configuration.tls.clientIdentity = TLSConfiguration.ClientIdentity(
-        certificatePath: certificate, privateKeyPath: options.key ?? certificate)
+        certificatePath: certificate, privateKeyPath: options.key ?? certificate,
+        passphrase: try options.passphraseSource.map { source throws(CommandFailure) in try CredentialText.read(source)
+        }
+      )
     }
+    configuration.nameOverrides = try NameOverrides.read(options.resolve)
     if let timeout = options.timeout {
       let limit = Duration.seconds(timeout)
       configuration.timeoutIntervalForResource = limit
       configuration.timeoutIntervalForRequest = limit
       // The whole is limited; a phase may take all of it.
-      let phaseLimit = Duration.seconds(timeout * 2 + 1)
-      configuration.resolveTimeout = phaseLimit
-      configuration.connectTimeout = phaseLimit
-      configuration.tlsTimeout = phaseLimit
-      configuration.proxyTimeout = phaseLimit
+      configuration.limitOpening(to: .seconds(timeout * 2 + 1))
     }
+    if let timeout = options.connectTimeout { configuration.limitOpening(to: .seconds(timeout)) }
     return configuration
+  }
+}
+
+extension SessionConfiguration {
+  /// How long each phase of opening a connection may take.
+  fileprivate mutating func limitOpening(to limit: Duration) {
+    resolveTimeout = limit
+    connectTimeout = limit
+    tlsTimeout = limit
+    proxyTimeout = limit
   }
 }

@@ -10,10 +10,12 @@ struct FetchRun {
   private let output: OutputOptions
   /// Nil unless there is verbose output.
   private let transcript: Transcript?
+  private let writeOut: WriteOut?
 
-  init(_ plan: FetchPlan, output: OutputOptions, console: Console = .current) {
+  init(_ plan: FetchPlan, output: OutputOptions, writeOut: WriteOut? = nil, console: Console = .current) {
     self.plan = plan
     self.output = output
+    self.writeOut = writeOut
     self.console = console
     transcript =
       output.verbose ? Transcript(HeadPrinter(style: console.errorStyle, showsSecrets: output.showSecrets)) : nil
@@ -26,18 +28,30 @@ struct FetchRun {
       configuration.transport = VerboseTransport(transport, transcript)
     }
     let session = try Session(configuration)
+    let (final, metrics) = try await telling { [self] in
+      output.download ? try await download(session) : try await fetch(session)
+    }
+    if output.verbose { tellEnd(final) }
+    if output.timing { tellTiming(metrics) }
+    try write(WriteOut.Facts(final, metrics))
+    if let failure = plan.request.refusalToRepeat(after: final) { throw failure }
+    // A download judges the status itself: 416 may say that all is there.
+    if !output.download { try checkStatus(final) }
+  }
+
+  /// Tells what is known of a transfer that fails.
+  private func telling(
+    _ transfer: () async throws -> (Response, TaskMetrics)
+  ) async throws -> (Response, TaskMetrics) {
     do {
-      let (final, metrics) = output.download ? try await download(session) : try await fetch(session)
-      if output.verbose { tellEnd(final) }
-      if output.timing { tellTiming(metrics) }
-      if let failure = plan.request.refusalToRepeat(after: final) { throw failure }
-      // A download judges the status itself: 416 may say that all is there.
-      if !output.download { try checkStatus(final) }
+      return try await transfer()
     } catch {
       transcript?.tell()
       if output.timing, let metrics = (error as? SessionError)?.metrics ?? (error as? Download.Refusal)?.metrics {
         tellTiming(metrics)
       }
+      // The first failure is the one that counts.
+      try? write(WriteOut.Facts(error, url: plan.request.urlString))
       if let refusal = error as? Download.Refusal { throw refusal.failure }
       throw error
     }
@@ -46,7 +60,7 @@ struct FetchRun {
   // MARK: The body
 
   private func fetch(_ session: Session) async throws -> (Response, TaskMetrics) {
-    let (body, response) = try await session.bytes(for: plan.request)
+    let (body, response) = try await attempts.bytes(for: plan.request, session)
     try show(response)
     if output.fail, response.statusCode >= 400 {
       let metrics = try await body.drain(whole: output.wantsWholeBody)
@@ -65,8 +79,12 @@ struct FetchRun {
   private func download(_ session: Session) async throws -> (Response, TaskMetrics) {
     let download = Download(
       session: session, request: plan.request, path: output.output, continues: output.continues,
-      drainsWhole: output.wantsWholeBody, console: console, show: { try show($0) })
+      drainsWhole: output.wantsWholeBody, console: console, attempts: attempts, show: { try show($0) })
     return try await download.run()
+  }
+
+  private var attempts: Attempts {
+    Attempts(policy: Attempts.policy(retries: output.retry), isVerbose: output.verbose, transcript: transcript)
   }
 
   private func checkStatus(_ response: Response) throws(CommandFailure) {
@@ -84,7 +102,9 @@ struct FetchRun {
       // Nothing was sent for what the cache has.
       if response.requestHead.isEmpty { transcript.note(response: response.head) }
       transcript.tell()
-    } else if console.outputIsTerminal, !output.body, !output.download, output.output == nil {
+    }
+    let isOnTerminal = console.outputIsTerminal && !output.body && !output.download && output.output == nil
+    if output.include || isOnTerminal && transcript == nil {
       let printer = HeadPrinter(style: console.outputStyle, showsSecrets: true, marks: false)
       try System.print(printer.response(response.head) + "\n")
     }
@@ -94,6 +114,11 @@ struct FetchRun {
   private func tellEnd(_ response: Response) {
     let printer = HeadPrinter(style: console.errorStyle, showsSecrets: output.showSecrets)
     if !response.trailers.isEmpty { System.tell("\n" + printer.trailers(response.trailers)) }
+  }
+
+  private func write(_ facts: WriteOut.Facts) throws {
+    guard let writeOut else { return }
+    try System.print(writeOut.text(facts, isForTerminal: console.outputIsTerminal))
   }
 
   private func tellTiming(_ metrics: TaskMetrics) {

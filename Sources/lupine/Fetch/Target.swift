@@ -1,3 +1,5 @@
+internal import LupineSession
+
 /// What the arguments of the main form say: method, URL and items.
 struct Target: Sendable, Equatable {
   var method: String?
@@ -21,6 +23,16 @@ struct Target: Sendable, Equatable {
       url = Self.expanded(first)
       items = Array(arguments.dropFirst())
     }
+  }
+
+  /// Why the URL was refused, where it is none, and one stands behind it: as after an option that takes a value elsewhere, and none here.
+  func misplacedURL(_ error: SessionError) -> CommandFailure? {
+    guard items.contains(where: Self.hasScheme) else { return nil }
+    return .misuse(
+      """
+      \(error.message)
+              The URL comes first: lupine URL [ITEM ...] [options]; see --help.
+      """)
   }
 
   private static func isMethod(_ text: String) -> Bool {

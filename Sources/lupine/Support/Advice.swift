@@ -10,6 +10,8 @@ extension SessionError {
     case .proxyAuthenticationRequired: "Give user and password with --proxy-auth."
     case .cannotConnect: "Is the server running, and is the port right?"
     case .serverCertificateUntrusted: trustAdvice
+    case .secureConnectionFailed where message.hasPrefix("the client identity cannot be read"):
+      "Is the key encrypted? --key-pass FILE gives its passphrase."
     case .timedOut: "Allow more time with --timeout SECONDS, or look whether the server is stuck."
     case .tooManyRedirects: "Raise --max-redirects, or look at the chain with --verbose."
     case .connectionLost, .truncatedResponse: "Try again; --verbose shows how far the exchange came."

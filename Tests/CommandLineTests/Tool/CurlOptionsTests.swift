@@ -1,0 +1,127 @@
+import Foundation
+import LupineSession
+import LupineTestSupport
+import LupineTesting
+import Testing
+
+@testable import lupine
+
+/// Options that people know from curl, against real servers.
+@Suite(.timeLimit(.minutes(3))) struct CurlOptionsTests {
+  @Test func resolveIncludeAndWriteOut() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let format =
+      "\\n%{http_code} %{response_code} %{num_redirects} %{size_download} %{remote_ip} %{content_type} %{url_effective}|"
+      + "%{time_namelookup} %{time_connect} %{time_appconnect} %{time_starttransfer} %{time_total}"
+    let outcome = try await Tool.run([
+      "http://api.invalid:\(server.port)/redirect?to=/hello", "-Fi", "-w", format, "--resolve",
+      "api.invalid:\(server.port):127.0.0.1", "--no-proxy", "*",
+    ])
+    #expect(outcome.status == 0 && outcome.error == "", "\(outcome.error)")
+    let text = outcome.text
+    #expect(text.hasPrefix("HTTP/1.1 200 OK\n") && text.contains("\n\nHello, world!\n"), "\(text)")
+    let parts = try #require(text.components(separatedBy: "\n").last).split(separator: "|").map(String.init)
+    let url = "http://api.invalid:\(server.port)/hello"
+    #expect(parts.first == "200 200 1 13 127.0.0.1 text/plain \(url)", "\(text)")
+    let times = parts.last?.split(separator: " ").compactMap { Double($0) } ?? []
+    #expect(times.count == 5 && times[3] > 0 && times[4] >= times[3] && times[2] == 0, "\(times)")
+    #expect(server.recordedRequests.allSatisfy { $0.fields.first("Host") == "api.invalid:\(server.port)" })
+    // The same as a curl command; and a failure, too, is told of.
+    let command = try await Tool.run(["http://a.invalid:81/", "--resolve", "a.invalid:81:::1", "--print-curl"])
+    #expect(command.text.contains("--resolve 'a.invalid:81:[::1]'"))
+    let failed = try await Tool.run(["http://127.0.0.1:1/", "-w", "%{http_code} %{url_effective}"])
+    #expect(failed.status == 3 && failed.text == "000 http://127.0.0.1:1/", "\(failed.text)")
+    let misuse = try await Tool.run([server.url("/hello"), "-w", "%{nope}"])
+    #expect(misuse.status == 2 && misuse.error.contains("%{time_total}"))
+    #expect(server.requestCount == 2)
+  }
+
+  @Test func writeOutBehindRefusals() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    for option in ["--fail", "-d"] {
+      let outcome = try await Tool.run([server.url("/status?code=404"), option, "-w", "%{http_code}"], in: folder)
+      #expect(outcome.status == 22 && outcome.text == "404", "\(outcome.text)")
+    }
+  }
+
+  @Test func connectTimeout() async throws {
+    // A server that never answers the handshake.
+    let server = try ScriptedServer([[.waitForClose]])
+    defer { server.shutdown() }
+    let begun = ContinuousClock.now
+    let outcome = try await Tool.run(["https://127.0.0.1:\(server.port)/", "--connect-timeout", "0.3"])
+    // Without the option it would be ten.
+    #expect(outcome.status == 6 && ContinuousClock.now - begun < .seconds(9), "\(outcome.error)")
+    #expect(try await Tool.run(["http://127.0.0.1:1/", "--connect-timeout", "0"]).status == 2)
+  }
+
+  @Test func retries() async throws {
+    let busy: ScriptBytes = "HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"
+    let script: [ScriptStep] = [.readHead, .send(busy), .close]
+    let good: [ScriptStep] = [
+      .readHead, .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"), .close,
+    ]
+    // Lost before the head, and busy: once each.
+    let server = try ScriptedServer([[.readHead, .close], script, good], surplus: .problem)
+    defer { server.shutdown() }
+    let outcome = try await Tool.run(["http://127.0.0.1:\(server.port)/", "--retry", "2", "-v"])
+    #expect(outcome.status == 0 && outcome.text == "ok", "\(outcome.error)")
+    #expect(outcome.error.contains("attempt 2 of 3 in ") && outcome.error.contains("503; attempt 3 of 3 in "))
+    // Neither without the option, nor what may not be sent twice, nor more often than allowed.
+    let cases: [(arguments: [String], requests: Int)] = [
+      ([], 1), (["--retry", "3", "a=b"], 1), (["--retry", "1"], 2),
+    ]
+    for (arguments, requests) in cases {
+      let server = try LoopbackServer { _, connection in
+        try connection.respond(503, fields: ["Retry-After": "0"], text: "no")
+      }
+      defer { server.shutdown() }
+      let outcome = try await Tool.run([server.url("/")] + arguments)
+      #expect(outcome.status == 0 && outcome.text == "no" && outcome.error == "")
+      #expect(server.requestCount == requests)
+    }
+  }
+
+  @Test func passphraseOfAKey() async throws {
+    let authority = try CertificateAuthority()
+    var tls = try ServerTLS.minted(by: authority)
+    tls.clientAuthorities = authority.rootPEM
+    tls.requiresClientCertificate = true
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    defer { server.shutdown() }
+    let files = try authority.issue(CertificateOrder(commonName: "client", usage: .client)).write()
+    defer { files.remove() }
+    let root = try authority.writeRoot()
+    defer { root.remove() }
+    let folder = try Folder()
+    try EncryptedKey.write(files.privateKeyPath, to: folder.path("key.pem"), passphrase: "open sesame")
+    try folder.write("open sesame\nmore\n", to: "passphrase")
+    let arguments = [
+      server.url("/hello"), "--cacert", root.certificatePath, "--cert", files.chainPath, "--key",
+      folder.path("key.pem"),
+    ]
+    let good = try await Tool.run(arguments + ["--key-pass", folder.path("passphrase")])
+    #expect(good.status == 0 && good.text == "Hello, world!", "\(good.error)")
+    let piped = try await Tool.run(arguments + ["--key-pass", "-"], input: "open sesame\n")
+    #expect(piped.status == 0, "\(piped.error)")
+    let without = try await Tool.run(arguments)
+    #expect(without.status == 4 && without.error.contains("--key-pass FILE"), "\(without.error)")
+    let command = try await Tool.run(arguments + ["--key-pass", folder.path("passphrase"), "--print-curl"])
+    #expect(command.text.contains("--pass '[redacted]'") && !command.text.contains("sesame"))
+    #expect(try await Tool.run([server.url("/"), "--key-pass", "x"]).status == 2)
+    let twice = try await Tool.run(arguments + ["--key-pass", "-", "-a", "@-"])
+    #expect(twice.status == 2 && twice.error.contains("--auth @-, --key-pass @-"), "\(twice.error)")
+  }
+
+  /// The URL stands behind what curl takes for the value of an option.
+  @Test func theURLComesFirst() async throws {
+    let outcome = try await Tool.run(["-d", "a=s3cret", "http://127.0.0.1:1/"])
+    #expect(outcome.status == 2 && outcome.error.contains("The URL comes first"), "\(outcome.error)")
+    #expect(outcome.error.contains("-d means --download here"))
+    let other = try await Tool.run(["http://a=b/", "X-A:1"])
+    #expect(other.status == 2 && !other.error.contains("comes first"), "\(other.error)")
+  }
+}
