@@ -24,6 +24,13 @@ scratch() {
 foreground=()
 [ ! -t 0 ] || foreground=(--foreground)
 
+# `timeout` runs in a process group of its own, and hears nothing when this script is ended together with its group: the kernel tells it.
+with_script=()
+! setpriv --pdeathsig TERM true 2>/dev/null || with_script=(setpriv --pdeathsig TERM)
+
+# within SECONDS COMMAND...: runs it with a limit of time; it does not outlive the script.
+within() { "${with_script[@]}" timeout "${foreground[@]}" --kill-after=10 "$@"; }
+
 say() { printf '==> %s\n' "$*"; }
 
 complain() { printf 'error: %s\n' "$*" >&2; }
@@ -41,7 +48,7 @@ need_swift() {
 build() {
   local limit=$1 folder=$2
   shift 2
-  timeout "${foreground[@]}" --kill-after=10 "$limit" swift build --scratch-path "$folder" "$@" </dev/null \
+  within "$limit" swift build --scratch-path "$folder" "$@" </dev/null \
     || die "swift build --scratch-path $folder $* failed (status $?; 124 means that it took more than $limit s)"
 }
 
@@ -50,7 +57,7 @@ run_tests() {
   local folder=$1 status=0
   shift
   # One test at a time: many block, and together they would starve the few threads that Swift runs tasks on.
-  timeout "${foreground[@]}" --kill-after=10 "${LUPINE_TEST_SECONDS:-900}" swift test --skip-build --disable-xctest --no-parallel --scratch-path "$folder" "$@" </dev/null 2>&1 \
+  within "${LUPINE_TEST_SECONDS:-900}" swift test --skip-build --disable-xctest --no-parallel --scratch-path "$folder" "$@" </dev/null 2>&1 \
     | tee "$folder/test.log" \
     | awk '/^✔ Test run/ {print; fflush(); next} /^(◇|✔ Test |↳)/ {next} {print; fflush()}' || status=$?
   if [ "$status" != 0 ]; then
