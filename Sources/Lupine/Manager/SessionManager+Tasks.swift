@@ -148,7 +148,8 @@ extension SessionManager {
 extension SessionManager {
   /// Begins a task of an `async` call: behind the hook that hears of it, as nobody else has the task to say when it may begin.
   func begin(_ task: SessionTask) {
-    if core.settings.hook({ $0.taskWasCreated }) == nil { task.resume() } else { task.resumeBehindDelegateQueue() }
+    guard core.settings.hook({ $0.taskWasCreated }) != nil else { return task.resume() }
+    session.delegateQueue.async { task.resume() }
   }
 }
 
@@ -157,6 +158,8 @@ extension ManagedTask {
     manage(task as SessionTask)
     if let created = hook({ $0.taskWasCreated }) {
       let session = manager.session
+      // Before the hook can run: if it ends the session, that is the end of this task too.
+      if isAwaited { task.register() }
       session.delegateQueue.async { created(session, task) }
     }
     return task

@@ -56,6 +56,9 @@ struct TaskEnding: Sendable {
     if handler.isOfDownload { return }
     if let file {
       value = file
+      if case .awaitedUpload = handler {
+        error = SessionError(.unknown, phase: .receive, message: "the response went to a file, by a hook's choice")
+      }
       return
     }
     do {
@@ -109,9 +112,8 @@ struct TaskEnding: Sendable {
   /// The end of an upload whose response was to be a value.
   private var uploaded: Result<Response, any Error> {
     if let error { return .failure(error) }
-    guard let response, file == nil else {
-      return .failure(
-        SessionError(.unknown, phase: .receive, message: "the response went to a file, by a hook's choice"))
+    guard let response else {
+      return .failure(SessionError(.unknown, phase: .receive, message: "the upload ended without a response"))
     }
     return .success(response)
   }

@@ -141,13 +141,11 @@ public class SessionTask: @unchecked Sendable, Hashable {
     run.start { onChange?(self, .running) }
   }
 
-  /// Begins the task behind what its session's delegate queue holds; it is one of the session's tasks from now on. For managers, whose hooks hear of a task
-  /// before it begins.
-  package func resumeBehindDelegateQueue() {
+  /// Makes the task one of its session's before it begins. For managers, whose hooks hear of a task that nobody else can begin.
+  package func register() {
     // Whoever asks for the session's tasks meanwhile is given this handle, which has the delegate.
     run.adopt(self)
     run.register()
-    run.session.delegateQueue.async { self.resume() }
   }
 
   /// Stops a running task: the socket is not read until `resume()`, and nothing new begins. Suspensions do not add up. The time for the whole
