@@ -225,7 +225,10 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   // MARK: The end
 
   override func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
-    attempts.withLock { $0.end() }
+    let isGivenUp = attempts.withLock { attempts in
+      attempts.end()
+      return attempts.isGivenUp
+    }
     let taken = state.withLock { state -> State in
       let taken = state
       state.core = nil
@@ -250,7 +253,9 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
       notificationQueue: notificationQueue, callDidComplete: callDidComplete)
     if let failure {
       ending.failed(
-        with: refused(failure, taken), metrics: failure.metrics ?? task.response?.metrics, response: failure.response)
+        with: isGivenUp ? explained(failure) : refused(failure, taken),
+        metrics: (isGivenUp ? nil : failure.metrics) ?? task.response?.metrics,
+        response: isGivenUp ? nil : failure.response)
     } else if let error = taken.fileError {
       ending.failed(with: error, metrics: task.response?.metrics, response: task.response)
     }

@@ -43,13 +43,12 @@ extension SessionManager {
   ) async throws -> (Output, Response) {
     var response: Response?
     do {
-      let (data, last) = try await attempts(request)
-      response = last
+      let (data, last) = try await attempts(request, &response)
       let output = try value(data, last)
       tell(request, last, nil)
       return (output, last)
     } catch {
-      tell(request, response ?? (error as? SessionError)?.response, error)
+      tell(request, response, error)
       throw error
     }
   }
@@ -59,22 +58,31 @@ extension SessionManager {
     delegateQueue.async { hook(request, response, error) }
   }
 
-  private func attempts(_ request: Request) async throws -> (Data, Response) {
+  /// - Parameter last: becomes the response of the last attempt, if it had one. An error may be an interceptor's, with the response of another request.
+  private func attempts(_ request: Request, _ last: inout Response?) async throws -> (Data, Response) {
     let settings = core.settings
     let delegate = HookedTaskDelegate.forAsyncCall(settings)
     let retrying = settings.values.withLock { $0.retrying.isTrivial ? nil : $0.retrying }
     do {
-      guard let retrying else { return try await session.data(for: request, delegate: delegate) }
+      guard let retrying else {
+        let answer = try await session.data(for: request, delegate: delegate)
+        last = answer.1
+        return answer
+      }
       return try await retrying.run(request) { request throws(SessionError) in
         do {
-          return try await session.data(for: request, delegate: delegate)
+          let answer = try await session.data(for: request, delegate: delegate)
+          last = answer.1
+          return answer
         } catch let error as SessionError {
+          last = error.response
           throw error
         } catch {
           throw SessionError(.unknown, phase: .receive, message: "\(error)", underlying: error)
         }
       }
     } catch let error as SessionError {
+      if retrying == nil { last = error.response }
       throw delegate?.explained(error) ?? settings.explained(error)
     }
   }

@@ -18,23 +18,32 @@ extension SessionManager {
   /// - Throws: `SessionError`; `SerializationError` with `.unacceptableStatusCode`; what an interceptor throws; the error of a challenge handler that gave up.
   @concurrent
   public func bytes(for request: Request) async throws -> (ResponseBytes, Response) {
+    var response: Response?
     do {
-      let answer = try await accepted(request)
+      let answer = try await accepted(request, &response)
       tell(request, answer.1, nil)
       return answer
     } catch {
-      tell(request, (error as? SerializationError)?.response ?? (error as? SessionError)?.response, error)
+      tell(request, response, error)
       throw error
     }
   }
 
-  private func accepted(_ request: Request) async throws -> (ResponseBytes, Response) {
+  /// - Parameter last: see `attempts(_:_:)`.
+  private func accepted(_ request: Request, _ last: inout Response?) async throws -> (ResponseBytes, Response) {
     let settings = core.settings
     let delegate = HookedTaskDelegate.forAsyncCall(settings)
     let retrying = settings.values.withLock { $0.retrying }
     do {
       let answer = try await retrying.run(request) { request throws(SessionError) in
-        try await streamed(request, delegate)
+        do throws(SessionError) {
+          let answer = try await streamed(request, delegate)
+          last = answer.bytes.finalResponse ?? answer.response
+          return answer
+        } catch {
+          last = error.response
+          throw error
+        }
       } refusal: {
         $0.response.statusCode >= 400 ? ($0.refusedBody ?? Data(), $0.response) : nil
       }

@@ -36,6 +36,9 @@ import Testing
         _ = try connection.readBody()
         try connection.respond(404, fields: ["Content-Type": "application/json"], text: "{}")
       },
+      ServerRoute(nil, "/gone") { _, connection in
+        try connection.respond(410, fields: ["Content-Type": "application/json"], text: "{}")
+      },
       ServerRoute(nil, "/lost") { _, connection in connection.abort(reset: true) },
     ] + ServerRoute.standard()
 
@@ -123,6 +126,25 @@ import Testing
       #expect(
         ends.values.map(\.text)
           == ["/missing 404 unacceptableStatusCode", "/ok - Refused", "/ok - Refused", "/slow - cancelled"])
+    }
+  }
+
+  /// An interceptor's error may have the response of a request of its own, as of one for a token: that is no response of this call, which had none, or another.
+  @Test func anInterceptorsResponseIsNotTheCalls() async throws {
+    try await withEnds { manager, server, ends in
+      let (_, other) = try await manager.session.data(for: manager.request(.get, "missing"))
+      let error = SessionError(.badResponse, phase: .receive, message: "no token", response: other)
+      let refusing = ClosureInterceptor(adapt: { _, _ in throw error })
+      let failing = ClosureInterceptor(decide: { _ in .fail(error) })
+      for interceptor in [refusing, failing] {
+        manager.interceptors = [interceptor]
+        await #expect(throws: SessionError.self) { try await manager.get("gone", as: JSONValue.self) }
+        await #expect(throws: SessionError.self) { try await manager.bytes(.get, "gone") }
+        _ = await ended { manager.get("gone", success: $0, failure: $1) }
+      }
+      #expect(await eventually { ends.values.count == 6 })
+      let (none, own) = ("/gone - badResponse", "/gone 410 badResponse")
+      #expect(ends.values.map(\.text) == [none, none, none, own, own, own])
     }
   }
 

@@ -14,6 +14,8 @@ struct Attempts {
   var work: Task<Void, Never>?
   /// What an interceptor has the task end with.
   var verdict: (any Error)?
+  /// Whether the task ends with an interceptor's error, whose response and metrics may be those of another request, such as one for a token.
+  var isGivenUp = false
   /// `TokenInterceptor.refreshing` where the task was made: its questions are asked elsewhere.
   var refreshing: [TokenInterceptor.Pass] = []
 
@@ -45,20 +47,21 @@ extension AttemptingDelegate {
       attempts.original = attempts.original ?? request
       return (attempts.original ?? request, attempts.count, attempts.verdict)
     }
-    if let verdict { return completionHandler(.failure(Self.givenUp(original, verdict))) }
+    if let verdict { return completionHandler(.failure(givenUp(original, verdict))) }
     answer { [self] in
       do {
         let adapted = try await retrying.adapted(original, attempt)
         attempts.withLock { $0.sent = adapted }
         completionHandler(.success(adapted))
       } catch {
-        completionHandler(.failure(Self.givenUp(original, error)))
+        completionHandler(.failure(givenUp(original, error)))
       }
     }
   }
 
-  private static func givenUp(_ request: Request, _ error: any Error) -> SessionError {
-    error as? SessionError
+  private func givenUp(_ request: Request, _ error: any Error) -> SessionError {
+    attempts.withLock { $0.isGivenUp = true }
+    return error as? SessionError
       ?? SessionError(
         .cancelled, phase: .prepare, message: "an interceptor gave the request up: \(error)",
         failingURL: request.urlString, underlying: ChallengeRefusal(error: error))
