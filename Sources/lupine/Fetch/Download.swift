@@ -39,6 +39,7 @@ struct Download {
       partial = nil
       answer = try await ask(nil)
     }
+    try show(answer.response)
     let decision = partial.map { decide(answer.response, $0.offer) } ?? .replace
     switch decision {
     case .complete:
@@ -77,9 +78,7 @@ struct Download {
       request.fields[.range] = "bytes=\(offer.offset)-"
       request.fields[.ifRange] = offer.validator?.text
     }
-    let (body, response) = try await attempts.bytes(for: request, session)
-    try show(response)
-    return (body, response)
+    return try await attempts.bytes(for: request, session)
   }
 
   private func decide(_ response: Response, _ offer: RangeOffer) -> ResumeDecision {

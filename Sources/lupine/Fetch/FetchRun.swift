@@ -1,3 +1,4 @@
+internal import LupineBase
 internal import LupineRules
 internal import LupineSession
 internal import LupineTesting
@@ -11,6 +12,8 @@ struct FetchRun {
   /// Nil unless there is verbose output.
   private let transcript: Transcript?
   private let writeOut: WriteOut?
+  /// The head that has come, for what is said when something fails behind it that knows of none, such as a file.
+  private let shown = Locked<Response?>(nil)
 
   init(_ plan: FetchPlan, output: OutputOptions, writeOut: WriteOut? = nil, console: Console = .current) {
     self.plan = plan
@@ -51,7 +54,7 @@ struct FetchRun {
         tellTiming(metrics)
       }
       // The first failure is the one that counts.
-      try? write(WriteOut.Facts(error, url: plan.request.urlString))
+      try? write(WriteOut.Facts(error, response: shown.withLock { $0 }, url: plan.request.urlString))
       if let refusal = error as? Download.Refusal { throw refusal.failure }
       throw error
     }
@@ -98,6 +101,7 @@ struct FetchRun {
 
   /// Everything up to and with the head of the final response.
   private func show(_ response: Response) throws {
+    shown.withLock { $0 = response }
     if let transcript {
       // Nothing was sent for what the cache has.
       if response.requestHead.isEmpty { transcript.note(response: response.head) }

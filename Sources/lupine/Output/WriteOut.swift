@@ -127,11 +127,15 @@ extension WriteOut.Facts {
   }
 
   /// Of a transfer that failed, as far as it came.
-  init(_ error: any Error, url: String) {
+  ///
+  /// - Parameter response: the head that came, for an error that knows of none.
+  init(_ error: any Error, response: Response?, url: String) {
     if let refusal = error as? Download.Refusal {
       self.init(refusal.response, refusal.metrics ?? refusal.response.metrics)
     } else if let error = error as? SessionError, let response = error.response {
       self.init(response, error.metrics)
+    } else if let response {
+      self.init(response, (error as? SessionError)?.metrics ?? response.metrics)
     } else {
       self.init(url: url, metrics: (error as? SessionError)?.metrics)
     }

@@ -45,6 +45,34 @@ import Testing
       let outcome = try await Tool.run([server.url("/status?code=404"), option, "-w", "%{http_code}"], in: folder)
       #expect(outcome.status == 22 && outcome.text == "404", "\(outcome.text)")
     }
+    // What fails behind the head, such as its file, takes nothing from what came.
+    for arguments in [["-o", "missing/file"], ["-d", "-o", "missing/file"]] {
+      let outcome = try await Tool.run(
+        [server.url("/hello"), "-w", "%{http_code} %{content_type}"] + arguments, in: folder)
+      #expect(outcome.status != 0 && outcome.text == "200 text/plain", "\(outcome.text) \(outcome.error)")
+    }
+  }
+
+  /// A download that has to be asked for anew has one head, that of what is saved.
+  @Test func includeShowsOneHead() async throws {
+    let server = try LoopbackServer(
+      routes: [
+        ServerRoute(nil, "/file") { request, connection in
+          // Another part than was asked for.
+          guard request.fields.first("Range") == nil else {
+            return try connection.respond(206, fields: ["Content-Range": "bytes 0-4/5"], text: "whole")
+          }
+          try connection.respond(fields: [:], text: "whole")
+        }
+      ])
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("old", to: "file")
+    let outcome = try await Tool.run([server.url("/file"), "-d", "--continue", "-i", "-o", "file"], in: folder)
+    #expect(outcome.status == 0 && server.requestCount == 2, "\(outcome.error)")
+    #expect(outcome.text.components(separatedBy: "HTTP/1.1").count == 2, "\(outcome.text)")
+    #expect(outcome.text.hasPrefix("HTTP/1.1 200 OK"))
+    #expect(try folder.bytes("file") == Array("whole".utf8))
   }
 
   @Test func connectTimeout() async throws {
