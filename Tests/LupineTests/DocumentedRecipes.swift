@@ -159,29 +159,41 @@ private struct NotALog: Error {}
     defer { try? FileManager.default.removeItem(at: folder) }
     try await withSite(ServerRoute.standard()) { _, server in
       let manager = try HTTPSessionManager(baseURL: server.url("/"))
-      func fetch(_ url: String, to file: URL) async throws {
+      var policy = RetryPolicy()
+      policy.maximumAttempts = 10
+      manager.retryPolicy = policy
+
+      func fetch(_ url: String, to file: URL, keeping state: URL) async throws {
         let request = try manager.request(.get, url)
-        var resumeData: ResumeData?
-        for attempt in 1...10 {
-          do {
-            if let resumeData {
-              _ = try await manager.download(resumeFrom: resumeData, request: request, to: file)
-            } else {
-              _ = try await manager.download(for: request, to: file)
-            }
-            return
-          } catch let error as SessionError where error.code != .cancelled && attempt < 10 {
-            guard let data = error.resumeData else { throw error }
-            resumeData = data
-            try await Task.sleep(for: .milliseconds(50 << attempt))
+        do {
+          if let kept = try? Data(contentsOf: state) {
+            _ = try await manager.download(resumeFrom: ResumeData(kept), request: request, to: file)
+          } else {
+            _ = try await manager.download(for: request, to: file)
           }
+          try? FileManager.default.removeItem(at: state)
+        } catch let error as SessionError {
+          if let left = error.resumeData {
+            try left.data.write(to: state)
+          } else {
+            try? FileManager.default.removeItem(at: state)
+          }
+          throw error
         }
       }
-      try await fetch("bytes?n=200000&cut=150000&etag=x", to: folder.appending(path: "file"))
+      // The first run has one attempt, and the next goes on.
+      manager.retryPolicy = nil
+      let state = folder.appending(path: "state")
+      await #expect(throws: SessionError.self) {
+        try await fetch("bytes?n=200000&cut=150000&etag=x", to: folder.appending(path: "file"), keeping: state)
+      }
+      #expect(try Data(contentsOf: state).count > 0)
+      try await fetch("bytes?n=200000&cut=150000&etag=x", to: folder.appending(path: "file"), keeping: state)
+      #expect(!FileManager.default.fileExists(atPath: state.path))
       #expect(try Data(contentsOf: folder.appending(path: "file")).count == 200_000)
       // What does not get better is thrown in the end.
       await #expect(throws: SerializationError.self) {
-        try await fetch("status?code=404", to: folder.appending(path: "other"))
+        try await fetch("status?code=404", to: folder.appending(path: "other"), keeping: state)
       }
     }
   }

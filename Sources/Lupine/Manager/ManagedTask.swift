@@ -69,6 +69,8 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   let notificationQueue: DispatchQueue
   private let kind: Kind
   private let bodyLimit: Int
+  /// It is one of several attempts, which is somebody else's affair: it is not repeated, nor is its end that of the call.
+  private let isAttempt: Bool
   private let state: LockedStorage<State>
 
   enum Kind {
@@ -79,7 +81,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
 
   init(
     _ core: ManagerCore, _ kind: Kind, serializer: (any ResponseSerializer)?, upload: TaskProgressHandler?,
-    download: TaskProgressHandler?, target: Target = Target(), bodyLimit: Int, handler: Handler
+    download: TaskProgressHandler?, target: Target = Target(), bodyLimit: Int, handler: Handler, isAttempt: Bool = false
   ) {
     let (shared, queue, notifications, isAsking) = core.settings.values.withLock {
       ($0.responseSerializer, $0.progressQueue, $0.notificationQueue, !$0.retrying.interceptors.isEmpty)
@@ -88,6 +90,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     self.serializer = serializer ?? shared
     self.kind = kind
     self.bodyLimit = bodyLimit
+    self.isAttempt = isAttempt
     self.upload = ByteProgress(upload, queue: queue)
     self.download = ByteProgress(download, queue: queue)
     state = LockedStorage(State(core: core, handler: handler, target: target))
@@ -119,7 +122,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     case .download: set.formUnion([.finishedDownload, .wroteData, .resumedAtOffset])
     }
     if kind == .upload || upload.isWanted { set.insert(.sentBodyData) }
-    if settings.values.withLock({ !$0.retrying.isTrivial }) { set.insert(.repetition) }
+    if !isAttempt, settings.values.withLock({ !$0.retrying.isTrivial }) { set.insert(.repetition) }
     return set
   }
 
@@ -250,7 +253,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     let (taskDidComplete, callDidComplete) = hook { ($0.taskDidComplete, $0.callDidComplete) }
     var ending = TaskEnding(
       task, dataTask: taken.dataTask, serializer: serializer, data: taken.data, file: taken.file,
-      notificationQueue: notificationQueue, callDidComplete: callDidComplete)
+      notificationQueue: notificationQueue, callDidComplete: isAttempt ? nil : callDidComplete)
     if let failure {
       ending.failed(
         with: isGivenUp ? explained(failure) : refused(failure, taken),

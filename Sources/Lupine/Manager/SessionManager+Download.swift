@@ -1,9 +1,13 @@
 public import Foundation
 internal import LupineBase
 public import LupineSession
+internal import Synchronization
 
-/// Downloads as `async` calls: the tasks of `downloadTask(…)`, with their hooks and notifications. Cancelling the Swift task cancels the download. Interceptors
-/// change its request; neither they nor a retry policy have it sent again, as it need not begin anew: `SessionError.resumeData` has what it can be resumed from.
+/// Downloads as `async` calls: the tasks of `downloadTask(…)`, with their hooks and notifications. Cancelling the Swift task cancels the download.
+///
+/// Interceptors and retry policy do for it what they do for `response(for:serializer:)`, with a task for each attempt. One that lost its connection, or whose
+/// server had enough, is gone on with where it stopped, if the server names a strong validator; otherwise it begins anew. What fails for good, or is cancelled
+/// between two attempts, throws with `SessionError.resumeData`, if there is any.
 extension SessionManager {
   /// Fetches a request into a file; see `downloadTask(with:)`.
   ///
@@ -18,7 +22,7 @@ extension SessionManager {
     for request: Request, to file: URL, responseSerializer: (any ResponseSerializer)? = nil,
     options: DownloadOptions = [], progress: TaskProgressHandler? = nil
   ) async throws -> (file: URL, response: Response) {
-    try await downloaded(responseSerializer, options, progress, file) { session.downloadTask(with: request) }
+    try await downloaded(request, nil, responseSerializer, options, progress, file)
   }
 
   /// Goes on with a download; see `downloadTask(withResumeData:)` and `download(for:to:)`.
@@ -29,26 +33,42 @@ extension SessionManager {
     responseSerializer: (any ResponseSerializer)? = nil, options: DownloadOptions = [],
     progress: TaskProgressHandler? = nil
   ) async throws -> (file: URL, response: Response) {
-    try await downloaded(responseSerializer, options, progress, file) {
-      session.downloadTask(withResumeData: resumeData, request: request)
-    }
+    try await downloaded(
+      request ?? Request(resuming: resumeData), resumeData, responseSerializer, options, progress, file)
   }
 
   private func downloaded(
-    _ serializer: (any ResponseSerializer)?, _ options: DownloadOptions, _ progress: TaskProgressHandler?, _ file: URL,
-    _ make: () -> DownloadTask
-  ) async throws -> (file: URL, response: Response) {
-    let cancellation = CancellationRelay<DownloadTask> { $0.cancel() }
-    return try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { continuation in
-        let managed = managed(
-          serializer, options, progress, { _, _ in file }, .awaitedDownload { continuation.resume(with: $0) })
-        let task = managed.manage(make(), in: self)
-        cancellation.attach(task)
-        begin(task)
+    _ request: Request, _ resumeData: ResumeData?, _ serializer: (any ResponseSerializer)?, _ options: DownloadOptions,
+    _ progress: TaskProgressHandler?, _ file: URL
+  ) async throws -> RepeatedDownload.Saved {
+    let retrying = core.settings.values.withLock { $0.retrying.isTrivial ? nil : $0.retrying }
+    let attempt: RepeatedDownload.Attempt = { [self] request, resumeData in
+      let cancellation = CancellationRelay<DownloadTask> { $0.cancel() }
+      return try await withTaskCancellationHandler {
+        try await withCheckedThrowingContinuation { continuation in
+          let managed = managed(
+            serializer, options, progress, { _, _ in file }, .awaitedDownload { continuation.resume(with: $0) },
+            isAttempt: retrying != nil)
+          let made =
+            resumeData.map { session.downloadTask(withResumeData: $0, request: request) }
+            ?? session.downloadTask(with: request)
+          let task = managed.manage(made, in: self)
+          cancellation.attach(task)
+          begin(task)
+        }
+      } onCancel: {
+        cancellation.cancel()
       }
-    } onCancel: {
-      cancellation.cancel()
+    }
+    guard let retrying else { return try await attempt(request, resumeData) }
+    var download = RepeatedDownload(resumeData, attempt)
+    do {
+      let saved = try await download.run(request, retrying)
+      tell(request, saved.response, nil)
+      return saved
+    } catch {
+      tell(request, download.response, error)
+      throw download.described(error, temporaryDirectory: session.configuration.temporaryDirectory)
     }
   }
 }

@@ -121,12 +121,12 @@ extension SessionManager {
 
   func managed(
     _ serializer: (any ResponseSerializer)?, _ options: DownloadOptions, _ progress: TaskProgressHandler?,
-    _ destination: DownloadDestinationHandler?, _ handler: ManagedTask.Handler
+    _ destination: DownloadDestinationHandler?, _ handler: ManagedTask.Handler, isAttempt: Bool = false
   ) -> ManagedTask {
     ManagedTask(
       core, .download, serializer: serializer, upload: nil, download: progress,
       target: ManagedTask.Target(destination: destination, options: options), bodyLimit: 0,
-      handler: handler)
+      handler: handler, isAttempt: isAttempt)
   }
 
   // MARK: Progress

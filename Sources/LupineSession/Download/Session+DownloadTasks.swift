@@ -45,7 +45,8 @@ extension Session {
 }
 
 extension Request {
-  init(resuming resumeData: ResumeData) {
+  /// A plain GET of the URL of the data.
+  package init(resuming resumeData: ResumeData) {
     self.init(parsed: resumeData.record.url, method: .get, fields: HTTPFields(), body: .none)
   }
 }

@@ -35,8 +35,8 @@ public enum RetryDecision: Sendable {
 /// Of an `async` call every attempt is adapted, as of a task with handlers: when it begins, and before it is sent again; its `originalRequest` stays what it
 /// was made with, its `currentRequest` is what was sent. A task that is sent again is the same task, with one completion; hooks see the bytes of every
 /// attempt, and progress begins anew. Its attempts and the waits between them have the time of one task, `Request.totalTimeout`: no wait goes beyond it, and
-/// an interceptor that has not answered by then is not waited for. Of an `async` call each attempt has that time anew. Downloads are adapted, and not sent
-/// again: they go on by their resume data. Of an operation, every exchange is as a task: one that was resumed begins with attempt 1.
+/// an interceptor that has not answered by then is not waited for. Of an `async` call each attempt has that time anew. An awaited download is as an `async`
+/// call, with a task for each attempt, and goes on where it stopped; a download task with handlers is adapted, and not sent again. Of an operation, every exchange is as a task: one that was resumed begins with attempt 1.
 public protocol RequestInterceptor: Sendable {
   /// The request to send. Called before each attempt with the request of the call; what it throws, the call throws. Default: as it is.
   func adapt(_ request: Request, attempt: Int) async throws -> Request

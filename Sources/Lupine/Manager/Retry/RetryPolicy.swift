@@ -3,8 +3,8 @@ internal import LupineRules
 public import LupineSession
 internal import LupineWire
 
-/// When a request that failed is sent again by itself, and how long is waited before. For the `async` calls of a manager, and
-/// for its tasks except downloads, those of operations among them. A task whose time for all of it is over, or would be after the wait, is not sent again.
+/// When a request that failed is sent again by itself, and how long is waited before. For the `async` calls of a manager, downloads among them, and
+/// for its tasks except download tasks with handlers, those of operations among them. A task whose time for all of it is over, or would be after the wait, is not sent again.
 ///
 /// A value without a clock or a source of chance: both are given. The engine repeats by itself, and at once, what a stale connection lost; this is for
 /// servers and networks that need time.

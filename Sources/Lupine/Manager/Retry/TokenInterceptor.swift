@@ -12,8 +12,8 @@ public import LupineSession
 /// - What the refresh throws, the calls throw that waited for it.
 /// - At most 5 refreshes begin within 30 s. After that the 401 is the result, or what the last refresh threw, if it did.
 /// - Cancelling a call ends its waiting, not the refresh, which has no time limit but its own.
-/// - As with every interceptor, a body that can be sent only once is not repeated, and a download neither: its 401 is the result. The token is refreshed for
-///   bodies all the same, for downloads not.
+/// - As with every interceptor, a body that can be sent only once is not repeated, and a download task with handlers neither: its 401 is the result. The token is
+///   refreshed for bodies all the same, for such tasks not.
 ///
 /// A request that is answered with 401 after it was repeated for another reason, by the retry policy for example, is not sent again.
 ///
