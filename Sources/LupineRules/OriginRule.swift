@@ -21,7 +21,8 @@ package enum OriginRule {
     package static let sensitive = Strip(rawValue: 1)
     /// The body was dropped: the fields that describe it (RFC 9110 section 15.4, urllib3 CVE-2023-45803).
     package static let content = Strip(rawValue: 2)
-    /// A hop was made at all: fields that name the old target. `Host` is always made from the current URL (curl CVE-2026-6276).
+    /// The origin changed: fields that name the old target. A `Host` of the caller's is one of the servers at the first origin, which a redirect
+    /// to a mere path means as well (Go 22233); elsewhere, and from there on, it is made from the URL (curl CVE-2026-6276).
     package static let target = Strip(rawValue: 4)
     /// The whole is wanted after all: the fields that ask for a part of it.
     package static let range = Strip(rawValue: 8)

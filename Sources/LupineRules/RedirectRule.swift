@@ -113,8 +113,7 @@ package enum RedirectRule {
     guard chain.count < policy.limit else { return .refuse(.tooManyRedirects(limit: policy.limit)) }
 
     let crossesOrigin = !OriginRule.isSame(current, url)
-    var strip: OriginRule.Strip = .target
-    if crossesOrigin { strip.insert(.sensitive) }
+    var strip: OriginRule.Strip = crossesOrigin ? [.sensitive, .target] : []
     if dropsBody { strip.insert(.content) }
     return .follow(
       RedirectStep(

@@ -185,9 +185,14 @@ import Testing
     #expect(!OriginRule.strips("Authorization", []))
   }
 
-  /// curl CVE-2026-6276: a `Host` of the caller's names the first target only.
-  @Test func hostIsNeverCarriedOver() throws {
-    #expect(OriginRule.strips("host", try step(decide(302)).chain.strip))
+  /// curl CVE-2026-6276: a `Host` of the caller's names a server of the first origin, and no other (Go 22233).
+  @Test func hostStaysWithinTheOrigin() throws {
+    let near = try step(decide(302, "GET", "/y", from: "https://a/x"))
+    #expect(!OriginRule.strips("Host", near.chain.strip))
+    let away = try step(decide(302, "GET", "https://b/", from: "https://a/x", chain: near.chain))
+    #expect(OriginRule.strips("host", away.chain.strip))
+    let back = try step(decide(302, "GET", "https://a/x", from: "https://b/", chain: away.chain))
+    #expect(OriginRule.strips("host", back.chain.strip))
   }
 
   /// curl CVE-2021-22876 and CVE-2026-9546.

@@ -153,6 +153,19 @@ import Testing
     }
   }
 
+  /// One of several servers at an address, whose redirect says nothing of the host.
+  @Test func ownHostStaysWithinTheOrigin() async throws {
+    try await withServer { session, server in
+      var request = try Request(server.url("/redirect?n=2"))
+      request.fields[try #require(HTTPField.Name("Host"))] = "virtual.example"
+      _ = try await session.data(for: request)
+      #expect(
+        server.recordedRequests.map { $0.fields.first("Host") } == [
+          "virtual.example", "virtual.example", "virtual.example",
+        ])
+    }
+  }
+
   @Test func httpsToHTTPIsRefusedUnlessAllowed() async throws {
     let plain = try LoopbackServer(routes: ServerRoute.standard())
     defer { plain.shutdown() }

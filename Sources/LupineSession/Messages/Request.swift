@@ -42,12 +42,12 @@ public struct Request: Sendable {
     }
   }
 
-  /// The URL as it was read: normalised host, no dot segments.
+  /// The URL as it was read: normalised host, dot segments and escapes as given.
   package var parsedURL: ParsedURL
   /// The method. Default GET.
   public var method: HTTPRequest.Method
   /// The fields. `Host` and the framing fields are made from the URL and the body. A `Host` given here goes to the first origin as it
-  /// is, whatever the URL says; framing fields must agree with the body.
+  /// is, whatever the URL says, redirects within that origin included; framing fields must agree with the body.
   public var fields: HTTPFields { didSet { encodedFields = nil } }
   /// The encoded form of `fields`, shared with other requests that have the same; nil once they change. Set it after `fields`.
   package var encodedFields: EncodedFields?

@@ -32,8 +32,7 @@ struct Chain {
   mutating func follow(_ step: RedirectStep, from redirect: Response.Redirect) {
     url = step.url
     method = step.method
-    strip.insert(.target)
-    if step.crossesOrigin { strip.insert(.sensitive) }
+    if step.crossesOrigin { strip.formUnion([.sensitive, .target]) }
     if step.dropsBody { strip.insert(.content) }
     history = step.chain
     dropsBody = dropsBody || step.dropsBody
