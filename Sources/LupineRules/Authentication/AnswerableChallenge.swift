@@ -41,8 +41,8 @@ package enum AnswerableChallenge: Hashable, Sendable {
   init?(_ challenge: Challenge) {
     switch challenge.scheme {
     case "basic":
-      guard let realm = challenge["realm"] else { return nil }
-      self = .basic(realm: realm)
+      // RFC 7617 section 2 wants a realm, and what is answered does not depend on it: small servers leave it out.
+      self = .basic(realm: challenge["realm"] ?? "")
     case "digest":
       guard let digest = try? DigestChallenge(challenge) else { return nil }
       self = .digest(digest)
