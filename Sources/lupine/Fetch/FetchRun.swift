@@ -70,8 +70,9 @@ struct FetchRun {
       return (body.finalResponse ?? response, metrics ?? response.metrics)
     }
     if let path = output.output, path != "-" {
-      let file = try OutputFile(path)
-      for try await chunk in body.chunks { try file.write(chunk) }
+      // What the server need not send again may be there.
+      let file = response.statusCode == 304 ? nil : try OutputFile(path)
+      for try await chunk in body.chunks { try file?.write(chunk) }
     } else {
       try await BodyPrinter(console: console).print(body, of: response)
     }

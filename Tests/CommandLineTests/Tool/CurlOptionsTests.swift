@@ -113,6 +113,24 @@ import Testing
     }
   }
 
+  /// What the server need not send is there already.
+  @Test func notModifiedLeavesTheFile() async throws {
+    let server = try LoopbackServer { request, connection in
+      try connection.respond(request.fields.first("If-None-Match") == nil ? 200 : 304, text: "")
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("kept", to: "page")
+    let outcome = try await Tool.run([server.url("/"), "If-None-Match:\"a\"", "-o", "page"], in: folder)
+    #expect(outcome.status == 0 && outcome.error == "", "\(outcome.error)")
+    #expect(try folder.bytes("page") == Array("kept".utf8))
+    let other = try await Tool.run([server.url("/"), "If-None-Match:\"a\"", "-o", "none"], in: folder)
+    #expect(other.status == 0 && !folder.exists("none"))
+    // An empty body is one.
+    #expect(try await Tool.run([server.url("/"), "-o", "page"], in: folder).status == 0)
+    #expect(try folder.bytes("page").isEmpty)
+  }
+
   @Test func passphraseOfAKey() async throws {
     let authority = try CertificateAuthority()
     var tls = try ServerTLS.minted(by: authority)
