@@ -53,7 +53,9 @@ struct BatchRequest: Sendable {
       throw BatchRefusal(error.message, code: error.code.rawValue)
     }
     sessionKey = try Self.sessionKey(fields)
-    request.fields = try Self.headers(fields)
+    let headers = try Self.headers(fields)
+    request.expectsContinue = headers.contains { $0.asksForContinue }
+    request.fields = HTTPFields(headers.filter { !$0.asksForContinue })
     if let parts = try fields.objects("multipart") {
       try addForm(parts, fields)
     } else {

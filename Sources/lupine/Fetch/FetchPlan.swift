@@ -44,7 +44,9 @@ struct FetchPlan: Sendable {
     case .header(let name, let value):
       let field = try Self.field(name, value)
       defaults[field.name] = nil
-      if !value.isEmpty {
+      if field.asksForContinue {
+        request.expectsContinue = true
+      } else if !value.isEmpty {
         request.fields.append(field)
       } else if field.name == .userAgent {
         configuration.userAgent = nil
@@ -138,4 +140,9 @@ extension SessionConfiguration {
     tlsTimeout = limit
     proxyTimeout = limit
   }
+}
+
+extension HTTPField {
+  /// `Expect: 100-continue`, which is more than a field: whoever says it has the body wait (RFC 9110 section 10.1.1).
+  var asksForContinue: Bool { name == .expect && value.lowercased() == "100-continue" }
 }

@@ -131,6 +131,30 @@ import Testing
     #expect(try folder.bytes("page").isEmpty)
   }
 
+  /// Refused before the body, and a server that does not know the expectation; in both forms of a request.
+  @Test(arguments: [false, true]) func expectationIsAwaited(_ isBatch: Bool) async throws {
+    for (refusal, answer) in [("403 Forbidden", "no"), ("417 Expectation Failed", "taken")] {
+      let server = try ScriptedServer([
+        [
+          .readHead, .send(ScriptBytes("HTTP/1.1 \(refusal)\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")),
+          .expectNothing,
+        ],
+        [.readHead, .readBody, .send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntaken"), .waitForClose],
+      ])
+      defer { server.shutdown() }
+      if isBatch {
+        let line = #"{"method":"PUT","url":"\#(server.url("/"))","body":"abc","headers":[["Expect","100-Continue"]]}"#
+        let outcome = try await Tool.run(["batch"], input: line + "\n")
+        #expect(outcome.text.contains(Data(answer.utf8).base64EncodedString()), "\(outcome.text)")
+      } else {
+        let outcome = try await Tool.run(["PUT", server.url("/"), "--raw", "abc", "Expect:100-continue"])
+        #expect(outcome.status == 0 && outcome.text == answer, "\(outcome.error)")
+      }
+      #expect(server.recordedRequests.first?.fields.first("Expect") == "100-continue")
+      #expect(server.recordedRequests.count == (answer == "no" ? 1 : 2))
+    }
+  }
+
   @Test func passphraseOfAKey() async throws {
     let authority = try CertificateAuthority()
     var tls = try ServerTLS.minted(by: authority)
