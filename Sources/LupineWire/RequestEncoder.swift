@@ -15,7 +15,7 @@ public enum RequestEncoder {
   /// Appends one head, its empty line included, to `output`. Appends nothing if it throws.
   ///
   /// The framing field is written last, by the encoder. A Content-Length or Transfer-Encoding among `fields` is accepted only if it
-  /// says what `framing` says, and is then left out.
+  /// says what `framing` says, and is then left out. A Content-Length of 0 is what no body has: beside `none` it is written.
   ///
   /// - Parameters:
   ///   - method: a token, case kept.
@@ -116,11 +116,12 @@ public enum RequestEncoder {
   /// Whether the field frames the body; then it must say what `framing` says.
   static func isFraming(_ name: String, _ value: String, _ framing: RequestFraming) throws(WireError) -> Bool {
     if equalsIgnoringCase(name, "content-length") {
+      switch framing {
       // `Int64` alone would also read a sign.
-      guard case .length(let length) = framing, value == String(length) else {
-        throw WireError(.contradictoryFraming, at: 0)
+      case .length(let length) where value == String(length): return true
+      case .none where value == "0": return true
+      default: throw WireError(.contradictoryFraming, at: 0)
       }
-      return true
     }
     if equalsIgnoringCase(name, "transfer-encoding") {
       guard framing == .chunked, equalsIgnoringCase(value, "chunked") else {

@@ -25,7 +25,7 @@ public struct PreparedFields: Sendable {
 /// way to it.
 public struct RequestHeadBuilder: ~Copyable {
   private var bytes: [UInt8] = []
-  private let framing: RequestFraming
+  private var framing: RequestFraming
   private var hosts = 0
 
   /// Begins with the request line.
@@ -46,11 +46,14 @@ public struct RequestHeadBuilder: ~Copyable {
 
   private static let versionLine: [UInt8] = Array(" HTTP/1.1\r\n".utf8)
 
-  /// Adds a field. A framing field must say what `framing` says, and is left out.
+  /// Adds a field. A framing field must say what `framing` says, and is left out; a Content-Length of 0 where there is no body is written at the end.
   ///
   /// - Throws: ``WireError``: `invalidFieldName`, `invalidFieldValue`, `contradictoryFraming`.
   public mutating func append(_ name: String, _ value: String) throws(WireError) {
-    if try RequestEncoder.isFraming(name, value, framing) { return }
+    if try RequestEncoder.isFraming(name, value, framing) {
+      if framing == .none { framing = .length(0) }
+      return
+    }
     if RequestEncoder.equalsIgnoringCase(name, "host") { hosts += 1 }
     try RequestEncoder.field(name, value, &bytes)
   }

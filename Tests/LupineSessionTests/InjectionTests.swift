@@ -98,4 +98,16 @@ import Testing
       #expect(server.recordedRequests.first?.fields.values("Content-Length") == ["2"])
     }
   }
+
+  /// Some servers want a length with every request, and say 411 without one.
+  @Test(arguments: [HTTPRequest.Method.get, .delete, .post]) func lengthOfNothingIsSentOnce(
+    _ method: HTTPRequest.Method
+  ) async throws {
+    try await withServer { session, server in
+      var request = try Request(server.url("/echo"), method: method)
+      request.fields[.contentLength] = "0"
+      try await session.expect("", from: request)
+      #expect(server.recordedRequests.first?.fields.values("Content-Length") == ["0"])
+    }
+  }
 }

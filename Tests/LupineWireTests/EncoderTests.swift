@@ -69,8 +69,18 @@ struct EncoderTests {
         == "POST / HTTP/1.1\r\nHost: example.org\r\nTransfer-Encoding: chunked\r\n\r\n")
   }
 
+  /// A request without a body has one of no bytes, and may say so.
+  @Test(arguments: [1, 2]) func announcesNothingWhereTheCallerDoes(_ times: Int) throws {
+    let announced = [(name: String, value: String)](repeating: ("content-length", "0"), count: times)
+    #expect(
+      try head("DELETE", "/", Self.host + announced)
+        == "DELETE / HTTP/1.1\r\nHost: example.org\r\nContent-Length: 0\r\n\r\n")
+    #expect(throws: WireError(.contradictoryFraming, at: 0)) { try PreparedFields(announced) }
+  }
+
   @Test(arguments: [
-    ("Content-Length", "3", RequestFraming.none), ("Content-Length", "3", .length(4)),
+    ("Content-Length", "3", RequestFraming.none), ("Content-Length", "3", .length(4)), ("Content-Length", "00", .none),
+    ("Content-Length", "0", .chunked), ("Content-Length", "0", .length(4)),
     ("Content-Length", "+3", .length(3)), ("Content-Length", "3, 3", .length(3)), ("Content-Length", "03", .length(3)),
     ("Content-Length", "3", .chunked), ("Transfer-Encoding", "chunked", .none),
     ("Transfer-Encoding", "chunked", .length(3)), ("Transfer-Encoding", "gzip, chunked", .chunked),
