@@ -67,6 +67,15 @@ package enum SafeFileName {
     return String(shortened(kept))
   }
 
+  /// The component that the last segment of a URL's path names, without its percent-encoding (RFC 3986 section 2.1). A segment that is no text then, or more than one
+  /// component, keeps it.
+  package static func name(ofSegment segment: String) -> String? {
+    guard let decoded = PercentCoding.decode(segment.utf8),
+      !decoded.unicodeScalars.contains(where: { $0 == "/" || $0 == "\\" })
+    else { return component(segment) }
+    return component(decoded)
+  }
+
   private static func isVisible(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
     case .control, .format, .surrogate, .lineSeparator, .paragraphSeparator: false

@@ -132,6 +132,19 @@ import Testing
     #expect(longExtension.utf8.count <= 255)
   }
 
+  /// The last segment of a URL's path, and the name that is made of it.
+  static let segments: [(String, String?)] = [
+    ("a.txt", "a.txt"), ("Annual%20Report%202024.pdf", "Annual Report 2024.pdf"), ("caf%C3%A9.txt", "café.txt"),
+    ("100%", "100%"), ("a%2", "a%2"), ("%zz.txt", "%zz.txt"), ("a+b", "a+b"), ("%FF.bin", "%FF.bin"),
+    ("a%2Fb.txt", "a%2Fb.txt"), ("..%2f..%2fx", "%2f..%2fx"), ("a%5Cb", "a%5Cb"), ("%2e%2e", nil),
+    ("%2Ebashrc", "bashrc"),
+    ("a%00b%0D%0A.txt", "ab.txt"), ("exe.%E2%80%AEtxt", "exe.txt"), ("%2541", "%41"), ("", nil), ("%20", nil),
+  ]
+
+  @Test(arguments: segments) func namesOfSegments(_ segment: String, _ expected: String?) {
+    #expect(SafeFileName.name(ofSegment: segment) == expected)
+  }
+
   @Test(arguments: ["", ";filename=x", "\"a\"", "a b; filename=x"]) func refuses(_ text: String) {
     #expect(ContentDisposition(text) == nil)
   }

@@ -155,7 +155,7 @@ public struct Response: Sendable {
     return number
   }
 
-  /// A name to save the body under: from `Content-Disposition`, else the last component of the URL's path, else "download".
+  /// A name to save the body under: from `Content-Disposition`, else the last component of the URL's path, without its percent-encoding, else "download".
   /// One path component without separators, control bytes or leading dots.
   public var suggestedFileName: String {
     if let name = head.fields.first(named: "content-disposition").flatMap({ ContentDisposition($0)?.fileName }) {
@@ -163,6 +163,6 @@ public struct Response: Sendable {
     }
     let path = urlString.split(separator: "?", maxSplits: 1)[0]
     let last = path.split(separator: "/").dropFirst(2).last.map(String.init) ?? ""
-    return SafeFileName.component(last) ?? "download"
+    return SafeFileName.name(ofSegment: last) ?? "download"
   }
 }

@@ -105,7 +105,7 @@ struct Download {
 
   private var nameOfURL: String {
     let last = request.parsedURL.path.split(separator: "/").last.map { String($0) } ?? ""
-    return SafeFileName.component(last) ?? "download"
+    return SafeFileName.name(ofSegment: last) ?? "download"
   }
 
   /// A new file, and the path that it gets in the end. Without --output nothing that is there is overwritten; with --continue it is the name

@@ -9,7 +9,8 @@ import Testing
     ("/a", #"attachment; filename="../../x""#, "x"), ("/a", #"attachment; filename="/etc/x""#, "x"),
     ("/a", "attachment; filename*=UTF-8''..%2Fx", "x"), ("/a", "attachment; filename=.bashrc", "bashrc"),
     ("/a", #"attachment; filename="..\\..\\x""#, "x"), ("/a", #"attachment; filename="..""#, "a"),
-    ("/a/b.txt?c=/d", nil, "b.txt"), ("/%2e%2e", nil, "%2e%2e"), ("/.bashrc", nil, "bashrc"),
+    ("/a/b.txt?c=/d", nil, "b.txt"), ("/%2e%2e", nil, "download"), ("/.bashrc", nil, "bashrc"),
+    ("/Annual%20Report.pdf", nil, "Annual Report.pdf"), ("/caf%C3%A9", nil, "café"),
     ("/a%2f..%2f..%2fx", nil, "a%2f..%2f..%2fx"), ("/", nil, "download"),
   ]
 
