@@ -9,7 +9,8 @@ public struct JSONRequestSerializer: HTTPRequestSerializing {
   public var base: HTTPRequestSerializer
   /// How bodies are written. Default none. With `.sortedKeys` equal parameters give equal bodies.
   public var writingOptions: JSONValue.WritingOptions
-  /// Makes the encoder of parameters that are an `Encodable` other than dictionaries and arrays; nil is `JSONEncoder()`, with `writingOptions`.
+  /// Makes the encoder of each `Encodable` other than dictionaries and arrays, which may hold some; nil is `JSONEncoder()`, with `writingOptions`. Called at
+  /// most once for a request.
   public var makeEncoder: (@Sendable () -> JSONEncoder)?
 
   /// A serializer with the default headers.
@@ -43,7 +44,12 @@ public struct JSONRequestSerializer: HTTPRequestSerializing {
         throw JSONValue.refused("\(type(of: value)) cannot be encoded", underlying: error)
       }
     }
-    let value = try JSONValue(parameters)
+    var made: JSONEncoder?
+    let value = try JSONValue(any: parameters, depth: 0) {
+      let encoder = made ?? encoder
+      made = encoder
+      return encoder
+    }
     switch value {
     case .array, .object: return try value.data(options: writingOptions)
     default: throw JSONValue.refused("it is neither a dictionary nor an array")

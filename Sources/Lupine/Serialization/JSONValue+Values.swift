@@ -16,10 +16,13 @@ extension JSONValue {
   ///
   /// Source: `isValidJSONObject`.
   public init(_ value: any Sendable) throws(SerializationError) {
-    try self.init(any: value, depth: 0)
+    try self.init(any: value, depth: 0) { JSONEncoder() }
   }
 
-  private init(any value: Any, depth: Int) throws(SerializationError) {
+  /// What `init(_:)` makes.
+  ///
+  /// - Parameter encoder: asked for each `Encodable` that is met.
+  init(any value: Any, depth: Int, encoder: () -> JSONEncoder) throws(SerializationError) {
     guard depth <= Self.maximumDepth else {
       throw Self.refused("it is nested deeper than \(Self.maximumDepth) levels")
     }
@@ -36,7 +39,7 @@ extension JSONValue {
     case .list(let list):
       var elements: [JSONValue] = []
       elements.reserveCapacity(list.count)
-      for element in list { elements.append(try JSONValue(any: element, depth: depth + 1)) }
+      for element in list { elements.append(try JSONValue(any: element, depth: depth + 1, encoder: encoder)) }
       self = .array(elements)
     case .dictionary(let list):
       var members: [String: JSONValue] = [:]
@@ -45,26 +48,26 @@ extension JSONValue {
         guard case .text(let name) = ParameterShape(key) else {
           throw Self.refused("the key \(key) is no string")
         }
-        members[name] = try JSONValue(any: value, depth: depth + 1)
+        members[name] = try JSONValue(any: value, depth: depth + 1, encoder: encoder)
       }
       self = .object(members)
     case .set: throw Self.refused("a set has no order")
-    case .other(let value): self = try Self.other(value)
+    case .other(let value): self = try Self.other(value, encoder)
     }
   }
 
-  private static func other(_ value: Any) throws(SerializationError) -> JSONValue {
+  private static func other(_ value: Any, _ encoder: () -> JSONEncoder) throws(SerializationError) -> JSONValue {
     switch value {
     case is Date, is Data, is URL, is Decimal: throw refused("a \(type(of: value)) has no one form in it")
-    case let value as any Encodable: return try JSONValue(encoding: value)
+    case let value as any Encodable: return try JSONValue(encoding: value, with: encoder())
     default: throw refused("a \(type(of: value)) has no form in it")
     }
   }
 
   /// What a value encodes to.
-  init(encoding value: any Encodable) throws(SerializationError) {
+  init(encoding value: any Encodable, with encoder: JSONEncoder = JSONEncoder()) throws(SerializationError) {
     do {
-      self = try JSONValue(parsing: try JSONEncoder().encode(value))
+      self = try JSONValue(parsing: try encoder.encode(value))
     } catch {
       throw Self.refused("\(type(of: value)) cannot be encoded", underlying: error)
     }

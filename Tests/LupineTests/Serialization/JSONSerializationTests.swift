@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Lupine
+import LupineBase
 import Testing
 
 /// The facts of AFJSONRequestSerializationTests.
@@ -102,6 +103,30 @@ import Testing
     struct Named: Encodable, Sendable { var firstName = "A" }
     #expect(
       try serializer.request(method: "POST", url: Self.url, parameters: Named()).body.text == #"{"first_name":"A"}"#)
+    // The same wherever such a value stands; names of the dictionary itself are nobody's properties.
+    let within: [(any Sendable, String)] = [
+      ([Named(), Named()], #"[{"first_name":"A"},{"first_name":"A"}]"#),
+      (["firstUser": Named()], #"{"firstUser":{"first_name":"A"}}"#),
+      (["a": [1, [Named()]] as [any Sendable]], #"{"a":[1,[{"first_name":"A"}]]}"#),
+    ]
+    for (parameters, text) in within {
+      #expect(try serializer.request(method: "POST", url: Self.url, parameters: parameters).body.text == text)
+    }
+  }
+
+  /// An encoder is made when one is needed, and once.
+  @Test func encodersAreMadeOnce() throws {
+    struct Named: Encodable, Sendable { var name = "A" }
+    let made = Locked(0)
+    var serializer = JSONRequestSerializer()
+    serializer.makeEncoder = {
+      made.withLock { $0 += 1 }
+      return JSONEncoder()
+    }
+    _ = try serializer.request(method: "POST", url: Self.url, parameters: ["a": [1, 2]])
+    #expect(made.withLock { $0 } == 0)
+    _ = try serializer.request(method: "POST", url: Self.url, parameters: [Named](repeating: Named(), count: 100))
+    #expect(made.withLock { $0 } == 1)
   }
 
   /// Methods without a body have a query; no parameters, no body and no type; a type of the request's own stays.
