@@ -70,10 +70,19 @@ struct ParameterTreeBuilder {
 
   private func other(_ value: Any, _ depth: Int) throws(SerializationError) -> ParameterTree {
     if keepsData, let data = value as? Data { return .bytes([UInt8](data)) }
-    guard !(value is any CustomStringConvertible), let encodable = value as? any Encodable else {
-      return .value(String(describing: value))
+    guard let encodable = value as? any Encodable else { return .value(String(describing: value)) }
+    guard value is any CustomStringConvertible else { return try tree(JSONValue(encoding: encodable), depth) }
+    // A description is for people. What has members is a model nevertheless, and means these.
+    switch Self.isOneValue(value) ? nil : try? JSONValue(encoding: encodable) {
+    case .array(let elements)?: return try tree(.array(elements), depth)
+    case .object(let members)?: return try tree(.object(members), depth)
+    default: return .value(String(describing: value))
     }
-    return try tree(JSONValue(encoding: encodable), depth)
+  }
+
+  /// What need not be encoded to know that.
+  private static func isOneValue(_ value: Any) -> Bool {
+    value is Date || value is URL || value is UUID || value is Decimal || value is Data || value is Duration
   }
 
   private func text(_ flag: Bool) -> String {

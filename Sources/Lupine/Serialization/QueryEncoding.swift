@@ -56,7 +56,7 @@ public func percentEscaped(_ text: String) -> String { QueryEscaping.escaped(tex
 /// - Arrays: in order, as `encoding` says. Sets: sorted by description, the same key for every element.
 /// - Nil and `NSNull`: the bare key. Empty dictionaries, arrays and sets: nothing.
 /// - Numbers: shortest form, `1.0` as `1`; booleans as `encoding` says; `JSONValue` by its case.
-/// - Anything else by its description; an `Encodable` that has none, as the JSON it encodes to.
+/// - An `Encodable` that has members, as the JSON it encodes to, and so one without a description; anything else by its description.
 /// - A value that stands alone has an empty key: `=value`.
 ///
 /// - Throws: `SerializationError` with `.requestSerializationFailed` for more than `QueryEncoding.maximumDepth` levels.

@@ -61,6 +61,18 @@ struct QueryStringCase: Sendable, CustomTestStringConvertible {
   private enum Colour: String, Encodable, Sendable { case red = "r" }
   private struct Point: Encodable, Sendable { var x = 1, y: [Int] = [2, 3] }
   private struct Opaque: Sendable, CustomStringConvertible { var description: String { "an opaque" } }
+  private struct Spot: Encodable, Sendable, CustomStringConvertible {
+    var x = 1, at = [Colour.red]
+    var description: String { "a spot" }
+  }
+  private enum Shade: String, Encodable, Sendable, CustomStringConvertible {
+    case dark = "d"
+    var description: String { "Dark" }
+  }
+  private struct Broken: Encodable, Sendable, CustomStringConvertible {
+    var number = Double.nan
+    var description: String { "broken" }
+  }
 
   static let described: [(any Sendable, String)] = [
     (["s": Set(["b", "a"])] as [String: any Sendable], "s=a&s=b"),
@@ -81,6 +93,12 @@ struct QueryStringCase: Sendable, CustomTestStringConvertible {
     (["c": Colour.red], "c=r"),
     (Point(), "x=1&y%5B%5D=2&y%5B%5D=3"),
     (["p": Point()], "p%5Bx%5D=1&p%5By%5D%5B%5D=2&p%5By%5D%5B%5D=3"),
+    // A model that has a description, for logs, is sent all the same; what is one value goes by it.
+    (Spot(), "at%5B%5D=r&x=1"), ([Spot()], "%5B%5D%5Bat%5D%5B%5D=r&%5B%5D%5Bx%5D=1"),
+    (["p": Spot()], "p%5Bat%5D%5B%5D=r&p%5Bx%5D=1"), (["s": Shade.dark], "s=Dark"), (["b": Broken()], "b=broken"),
+    (["u": URL(filePath: "/a b")], "u=file%3A///a%2520b"),
+    (["d": Decimal(string: "0.12345678901234567891")], "d=0.12345678901234567891"),
+    (["t": Duration.seconds(2)], "t=2.0%20seconds"),
     (Set(["x"]), "=x"),
     (["k": "abc".prefix(2)], "k=ab"),
   ]
