@@ -15,6 +15,9 @@ extension TrustProblem: CustomStringConvertible {
     case .revoked: "a certificate has been revoked"
     case .revocationUnknown: "no current revocation list covers a certificate of the chain"
     case .chainTooLong(let limit): "the chain has more than \(limit) certificates"
+    // A name that is the host matches, unless the host is an address: addresses are looked for among addresses only.
+    case .hostMismatch(let host, let names) where names.contains(host):
+      "it has \(Self.escaped(host)) as a DNS name, not as an address"
     case .hostMismatch(let host, let names): "it is for \(Self.list(names)), not for \(Self.escaped(host))"
     case .pinMismatch: "none of the public keys of the chain is pinned"
     case .missing: "there is no certificate"

@@ -34,4 +34,10 @@ import Testing
     #expect(text == "it is for b.example and c.example, not for a.example")
     #expect("\(TLSError.alert(.handshakeFailure))" == "the server refused with alert 40, handshake failure")
   }
+
+  /// An address that a certificate has among its DNS names looks the same in print, and does not count (RFC 9110 section 4.3.5).
+  @Test(arguments: ["127.0.0.1", "::1"]) func addressesAmongNamesAreTold(host: String) {
+    let text = "\(TrustProblem.hostMismatch(host: host, names: ["b.example", host]))"
+    #expect(text == "it has \(host) as a DNS name, not as an address")
+  }
 }
