@@ -247,12 +247,14 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   /// The encoding of `responseString`: the one that the response names, else UTF-8.
   public var responseStringEncoding: String.Encoding { response?.textEncoding ?? .utf8 }
 
-  /// The body as text in `responseStringEncoding`; what is none is read as UTF-8, with what cannot be read replaced.
+  /// The body as text: in the encoding of its byte order mark, which is left out, else in `responseStringEncoding`; what is none is read as UTF-8,
+  /// with what cannot be read replaced.
   public var responseString: String? {
     guard let data = responseData else { return nil }
-    let encoding = responseStringEncoding
-    let text = encoding == .utf8 ? nil : String(data: data, encoding: encoding)
-    return text ?? String(decoding: data, as: UTF8.self)
+    let (marked, unmarked) = ByteOrderMark.split(data)
+    let encoding = marked ?? responseStringEncoding
+    let text = encoding == .utf8 ? nil : String(data: unmarked, encoding: encoding)
+    return text ?? String(decoding: unmarked, as: UTF8.self)
   }
 
   /// What the serializer made of the body, made when it is first asked for; of an error page too, where it could. Nil until the operation has

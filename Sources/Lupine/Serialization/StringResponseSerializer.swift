@@ -7,7 +7,7 @@ public import LupineSession
 public struct StringResponseSerializer: HTTPResponseSerializing {
   /// Default: 200 to 299, any media type.
   public var validation: ResponseValidation
-  /// The encoding, whatever the response says; nil takes `Response.textEncoding`. Default nil.
+  /// The encoding, whatever response and body say; nil takes that of the body's byte order mark, else `Response.textEncoding`. Default nil.
   public var encoding: String.Encoding?
 
   /// A serializer of what `validation` accepts.
@@ -16,14 +16,15 @@ public struct StringResponseSerializer: HTTPResponseSerializing {
     self.validation = validation
   }
 
-  /// The text, empty if there is no body. A byte order mark of UTF-8 is left out.
+  /// The text, empty if there is no body. A byte order mark is left out.
   ///
   /// - Throws: `SerializationError`: those of `validation`, a wrong status with the text as its value; `.cannotParseResponse` if the body is no
   ///   text in its encoding.
   public func serialize(_ response: Response?, data: Data?) throws -> String {
-    let encoding = encoding ?? response?.textEncoding ?? .utf8
-    return try validation.serialize(response, data) { data throws(SerializationError) in
-      let content = encoding == .utf8 && data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data
+    try validation.serialize(response, data) { data throws(SerializationError) in
+      let (marked, unmarked) = ByteOrderMark.split(data)
+      let encoding = self.encoding ?? marked ?? response?.textEncoding ?? .utf8
+      let content = self.encoding.map { ByteOrderMark.skip(in: data, of: $0) } ?? unmarked
       guard let text = String(data: content, encoding: encoding) else {
         throw SerializationError(.cannotParseResponse, message: "The body is no text in \(encoding).")
       }

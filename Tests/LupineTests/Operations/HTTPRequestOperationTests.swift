@@ -54,13 +54,16 @@ import Testing
     }
   }
 
-  /// The text of a body is read in the encoding that the response names; what is no text in it, and what names none, as UTF-8.
+  /// The text of a body is read in the encoding of its byte order mark, else in that of the response; what is no text in it, and what names none, as
+  /// UTF-8.
   @Test(
     arguments: [
       ("text/plain; charset=windows-1251", [0xCF, 0xF0], "Пр", .windowsCP1251),
       ("text/plain; charset=ISO-8859-1", [0x61, 0xE9], "aé", .isoLatin1),
       ("text/plain; charset=us-ascii", [0xC3, 0xA9], "é", .ascii),
       ("text/plain", [0xC3, 0xA9, 0xFF], "é\u{FFFD}", .utf8),
+      ("text/plain", [0xFF, 0xFE, 0xE9, 0], "é", .utf8),
+      ("text/plain; charset=ISO-8859-1", [0xEF, 0xBB, 0xBF, 0xC3, 0xA9], "é", .isoLatin1),
     ] as [(String, [UInt8], String, String.Encoding)])
   func responseStrings(_ type: String, _ body: [UInt8], _ text: String, _ encoding: String.Encoding) async throws {
     var configuration = SessionConfiguration()

@@ -158,6 +158,31 @@ import Testing
 }
 
 @Suite struct StringResponseSerializerTests {
+  /// A byte order mark is more precise than what a server says of all its files, and is no part of the text (WHATWG Encoding section 6).
+  @Test(
+    arguments: [
+      ([0xEF, 0xBB, 0xBF], .utf8, "; charset=iso-8859-1"), ([0xFE, 0xFF], .utf16BigEndian, ""),
+      ([0xFF, 0xFE], .utf16LittleEndian, ""), ([0xFF, 0xFE], .utf16LittleEndian, "; charset=utf-16be"),
+      ([0xFF, 0xFE], .utf16LittleEndian, "; charset=utf-16le"), ([0xFE, 0xFF], .utf16BigEndian, "; charset=utf-16"),
+      ([0xFF, 0xFE, 0, 0], .utf32LittleEndian, ""), ([0, 0, 0xFE, 0xFF], .utf32BigEndian, "; charset=utf-32"),
+    ] as [([UInt8], String.Encoding, String)])
+  func byteOrderMarksDecide(_ mark: [UInt8], _ encoding: String.Encoding, _ parameter: String) throws {
+    let response = try Responses.response(type: "text/plain\(parameter)")
+    let data = Data(mark) + (try #require("é€".data(using: encoding)))
+    #expect(Array(try StringResponseSerializer().serialize(response, data: data).utf8) == Array("é€".utf8))
+    #expect(try StringResponseSerializer().serialize(response, data: Data(mark)).isEmpty)
+  }
+
+  /// Who says the encoding has it, with its own mark left out.
+  @Test func namedEncodingsAreNotGuessed() throws {
+    let marked = Data([0xFF, 0xFE, 0x61, 0])
+    let named = StringResponseSerializer(encoding: .utf16LittleEndian)
+    #expect(Array(try named.serialize(nil, data: marked).utf8) == [0x61])
+    let latin = StringResponseSerializer(encoding: .isoLatin1)
+    #expect(try latin.serialize(nil, data: marked) == "ÿþa\0")
+    #expect(try latin.serialize(nil, data: Data([0xEF, 0xBB, 0xBF])) == "ï»¿")
+  }
+
   static let texts: [(type: String?, bytes: [UInt8], text: String?)] = [
     (nil, Array("é".utf8), "é"), ("text/plain; charset=utf-8", [0xEF, 0xBB, 0xBF, 0x61], "a"),
     ("text/plain; charset=ISO-8859-1", [0xE9], "é"), ("text/plain; charset=\"windows-1252\"", [0x80], "€"),
