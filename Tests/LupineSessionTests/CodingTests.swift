@@ -150,4 +150,38 @@ import Testing
       #expect(error.message.contains("maximumBufferedBodySize"))
     }
   }
+
+  /// A length beyond the limit ends the request when the body begins, with what may be an explanation, and not after all that fits. What is announced only,
+  /// as of HEAD, is no body.
+  @Test func anAnnouncedExcessIsNotReceived() async throws {
+    let head: ScriptBytes = "HTTP/1.1 200 OK\r\nContent-Length: 20000000\r\n\r\n"
+    try await withScript(
+      [[.readHead, .send(head), .readHead, .send(head), .sendPattern(100_000), .waitForClose]],
+      configure: { $0.maximumBufferedBodySize = 10_000_000 }
+    ) { session, server in
+      let (body, _) = try await session.data(for: Request(server.url(), method: .head))
+      #expect(body.isEmpty)
+      let error = try await failure { try await session.data(from: server.url()) }
+      #expect(error.code == .bodyTooLarge && error.response?.statusCode == 200)
+      #expect(error.partialBody?.count == 64 << 10)
+    }
+  }
+
+  /// A coded length says nothing of the body.
+  @Test func aCodedLengthIsNoExcess() async throws {
+    // Without compression: the coded form is longer than what it holds.
+    let packed: [UInt8] = [0x78, 0x01, 1, 2, 0, 0xFD, 0xFF, 0x68, 0x69, 0x01, 0x3B, 0x00, 0xD2]
+    try await withScript(
+      [
+        [
+          .readHead,
+          .send("HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\nContent-Length: 13\r\n\r\n" + ScriptBytes(packed)),
+          .waitForClose,
+        ]
+      ],
+      configure: { $0.maximumBufferedBodySize = 2 }
+    ) { session, server in
+      try await session.expect("hi", from: server.url())
+    }
+  }
 }

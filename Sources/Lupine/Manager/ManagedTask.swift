@@ -154,14 +154,17 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   }
 
   func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
+    let announced = dataTask.decodedLength
+    // Of what is known to be too much, no more than may explain it.
+    let limit = announced ?? 0 > bodyLimit ? min(bodyLimit, SessionConfiguration.excessLimit) : bodyLimit
     let (count, isTooLarge) = state.withLock { state -> (Int, Bool) in
-      let room = bodyLimit - state.data.count
+      let room = limit - state.data.count
       state.data.append(data.count > room ? data.prefix(max(0, room)) : data)
       if data.count > room { state.isTooLarge = true }
       return (state.data.count, state.isTooLarge)
     }
     if isTooLarge { dataTask.cancel() }
-    download.update(Int64(count), of: dataTask.decodedLength, for: dataTask)
+    download.update(Int64(count), of: announced, for: dataTask)
     hook { $0.dataTaskDidReceiveData }?(session, dataTask, data)
   }
 

@@ -58,9 +58,12 @@ struct OperationBody: Sendable {
   }
 
   /// Counts a part that was written, or keeps it in memory.
-  mutating func append(_ part: Data) throws(SessionError) {
+  ///
+  /// - Parameter expected: bytes of the whole, if that is known. Of what is known to be too much, no more is taken than may explain it.
+  mutating func append(_ part: Data, of expected: Int64?) throws(SessionError) {
     if case .memory = output {
-      guard part.count <= limit - Int(count) else {
+      let room = (expected ?? 0 > limit ? min(limit, SessionConfiguration.excessLimit) : limit) - Int(count)
+      guard part.count <= room else {
         throw SessionError(
           .bodyTooLarge, phase: .receive,
           message: "the body exceeds \(limit) bytes: raise Request.maximumBufferedBodySize, or use a file")

@@ -226,10 +226,11 @@ extension HTTPRequestOperation {
       try body?.write(data)
       let report = try state.withLock { state throws(SessionError) -> Report? in
         guard state.isWanted(of: attempt) else { return nil }
-        try state.transfer.body?.append(data)
+        let expected = state.transfer.expected
+        try state.transfer.body?.append(data, of: expected)
         return Report(
           handler: state.handlers.downloadProgress, queue: state.settings.serialQueue,
-          bytes: Int64(data.count), total: state.transfer.body?.count ?? 0, expected: state.transfer.expected)
+          bytes: Int64(data.count), total: state.transfer.body?.count ?? 0, expected: expected)
       }
       report?.deliver()
     } catch {

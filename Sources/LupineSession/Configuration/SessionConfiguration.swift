@@ -90,8 +90,11 @@ public struct SessionConfiguration: Sendable {
   /// `.cannotDecodeContent`. nil is unlimited. Default 100, which few bodies come near but those made to exhaust a client. One gzip or deflate coding
   /// gives at most about 1,032 (zlib's own bound), so that 1,100 accepts each of them, and still not a bomb within another. Less than 1 is 1.
   public var maximumDecompressionRatio: Int? = 100
-  /// Bytes that `data(for:)` buffers before it fails with `.bodyTooLarge`, counted after decoding. Default 256 MiB.
+  /// Bytes that `data(for:)` buffers before it fails with `.bodyTooLarge`, counted after decoding. Of a body whose `Content-Length` says more, 64 KiB at most
+  /// are received. Default 256 MiB.
   public var maximumBufferedBodySize = 256 * 1024 * 1024
+  /// What is received of a body that is announced to be too large: it may say why.
+  package static let excessLimit = 64 << 10
   /// Whether and how far redirects are followed.
   public var redirects = RedirectConfiguration()
   /// Limits on what a server may send; see `WireLimits`.

@@ -17,6 +17,8 @@ final class BufferedRun: TaskRun, @unchecked Sendable {
     var bytes = Data()
     /// What the head announces; 0 if nothing.
     var expected = 0
+    /// How many bytes may come.
+    var limit: Int
     var isTooLarge = false
     var completion: Completion?
     /// Is woken, and takes the outcome then: it passes through no other hands.
@@ -32,7 +34,6 @@ final class BufferedRun: TaskRun, @unchecked Sendable {
   }
 
   private let buffer: LockedStorage<Buffer>
-  private let limit: Int
   private let place: Waiter.Place
 
   /// Calls `completion` once.
@@ -40,9 +41,8 @@ final class BufferedRun: TaskRun, @unchecked Sendable {
     _ request: Request, session: Session, kind: Kind = .data, isObserved: Bool = false, takesAnswersAtOnce: Bool = true,
     completion: @escaping @Sendable (Outcome) -> Void
   ) {
-    limit = Self.limit(of: request, session)
     place = Waiter.Place(nil, queue: nil)
-    buffer = LockedStorage(Buffer(completion: Completion(call: completion)))
+    buffer = LockedStorage(Buffer(limit: Self.limit(of: request, session), completion: Completion(call: completion)))
     super.init(
       request, session: session, consumer: nil, kind: kind, isObserved: isObserved,
       takesAnswersAtOnce: takesAnswersAtOnce)
@@ -53,9 +53,8 @@ final class BufferedRun: TaskRun, @unchecked Sendable {
     _ request: Request, session: Session, kind: Kind, isObserved: Bool, onSent: (@Sendable (Int) -> Void)?,
     resuming place: Waiter.Place
   ) {
-    limit = Self.limit(of: request, session)
     self.place = place
-    buffer = LockedStorage(Buffer())
+    buffer = LockedStorage(Buffer(limit: Self.limit(of: request, session)))
     super.init(
       request, session: session, consumer: nil, kind: kind, isObserved: isObserved, onSent: onSent)
   }
@@ -88,13 +87,28 @@ final class BufferedRun: TaskRun, @unchecked Sendable {
 
   override func take(_ response: Response) {
     guard let length = response.expectedContentLength, length > 0 else { return }
-    buffer.withLock { $0.expected = min(Int(clamping: length), limit) }
+    let isExcess = buffer.withLock { buffer -> Bool in
+      guard length <= buffer.limit else { return true }
+      buffer.expected = Int(length)
+      return false
+    }
+    if isExcess { expectExcess(response) }
+  }
+
+  /// More is announced than may come: of a body that is not decoded, which may be none, no more is taken than may explain it.
+  @inline(never)
+  private func expectExcess(_ response: Response) {
+    let isCoded = response.decodedLength(isDecoded: true) == nil
+    buffer.withLock { buffer in
+      if !isCoded { buffer.limit = min(buffer.limit, SessionConfiguration.excessLimit) }
+      buffer.expected = buffer.limit
+    }
   }
 
   override func take(body bytes: Span<UInt8>) {
     let isTooLarge = buffer.withLock { buffer -> Bool in
       guard !buffer.isTooLarge else { return false }
-      let room = limit - buffer.bytes.count
+      let room = buffer.limit - buffer.bytes.count
       guard bytes.count > room else {
         buffer.append(bytes)
         return false
@@ -152,6 +166,7 @@ final class BufferedRun: TaskRun, @unchecked Sendable {
     var error = error
     error.code = .bodyTooLarge
     error.phase = .receive
+    let limit = Self.limit(of: request, session)
     error.message =
       "the body is larger than \(limit) bytes; see SessionConfiguration.maximumBufferedBodySize, or use bytes(for:)"
     error.underlying = nil

@@ -191,6 +191,16 @@ import Testing
     }
   }
 
+  /// Of a body whose length is beyond the limit beforehand no more is received than may explain it.
+  @Test func announcedExcessIsNotReceived() async throws {
+    try await withManager(configure: { $0.maximumBufferedBodySize = 10_000_000 }) { manager, server in
+      let end = await ended { manager.get("bytes?n=20000000", success: $0, failure: $1) }
+      let error = try #require(end.error as? SessionError)
+      #expect(error.code == .bodyTooLarge && error.partialBody?.count == 64 << 10)
+      #expect(error.message.contains("maximumBufferedBodySize"))
+    }
+  }
+
   // MARK: 7: trust
 
   /// A server that a handler refuses is refused with the handler's error, in a task and in a call: nothing was cancelled.

@@ -421,6 +421,20 @@ import Testing
     }
   }
 
+  /// What is announced to be too large is not received up to the limit.
+  @Test func announcedExcessIsNotReceived() async throws {
+    try await withOperations { service in
+      var request = try Request(service.server.url("/bytes?n=20000000"))
+      request.maximumBufferedBodySize = 10_000_000
+      let operation = HTTPRequestOperation(request: request, session: service.session)
+      operation.completionQueue = service.queue
+      let outcomes = service.outcomes(of: operation)
+      operation.start()
+      #expect((try await outcomes.first(1)[0].error as? SessionError)?.code == .bodyTooLarge)
+      #expect(operation.responseData?.count ?? 0 <= 64 << 10)
+    }
+  }
+
   /// HEAD has no value, whatever the serializer would make of a body; what is wrong with the response is said.
   @Test func headNeedsNoBody() async throws {
     try await withOperations { service in
