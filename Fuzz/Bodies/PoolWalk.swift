@@ -69,13 +69,22 @@ package enum PoolWalk {
       }
     }
 
-    mutating func gone(_ connection: Machine.ConnectionIdentifier) {
-      precondition(idle.removeValue(forKey: connection) != nil || leased.removeValue(forKey: connection) != nil)
+    /// - Parameter served: a waiter that is answered by the same steps.
+    mutating func gone(_ connection: Machine.ConnectionIdentifier, served: Int? = nil) {
+      if let position = opening.firstIndex(where: { $0.connection == connection }) {
+        let key = keyOf[connection]
+        precondition(
+          opening.count { keyOf[$0.connection] == key } > waiting.count { $0.key == key && $0.waiter != served },
+          "an opening was ended although a request waits for it")
+        opening.remove(at: position)
+      } else {
+        precondition(idle.removeValue(forKey: connection) != nil || leased.removeValue(forKey: connection) != nil)
+      }
       keyOf[connection] = nil
     }
 
     mutating func perform(_ steps: Machine.Steps) {
-      if let close = steps.close { gone(close.connection) }
+      if let close = steps.close { gone(close.connection, served: steps.lease?.waiter) }
       if let open = steps.open {
         opening.append((open.connection, nextWaiter))
         keyOf[open.connection] = open.key
@@ -109,6 +118,17 @@ package enum PoolWalk {
         if waiting.contains(where: { $0.key == key }) {
           precondition(!idle.keys.contains { keyOf[$0] == key }, "a request waits although a connection is idle")
         }
+      }
+      // A key that is below its own limit waits for the total one only while no opening is nobody's.
+      let surplus = opening.contains { one in
+        let key = keyOf[one.connection]
+        return opening.count { keyOf[$0.connection] == key } > waiting.count { $0.key == key }
+      }
+      for key in Set(waiting.map(\.key)) where surplus {
+        precondition(
+          opening.count { keyOf[$0.connection] == key } >= waiting.count { $0.key == key }
+            || keyOf.values.count { $0 == key } >= limits.perHost,
+          "a key starves although an opening is nobody's")
       }
       // Nobody waits for nothing: with waiters, something is opening or leased, somewhere.
       precondition(waiting.isEmpty || !opening.isEmpty || !leased.isEmpty, "requests wait and nothing is under way")
@@ -148,6 +168,7 @@ package enum PoolWalk {
     limits.total = 1 + Int(bytes.dropFirst().first ?? 0) % 5
     limits.waiters = 8
     limits.idleNanoseconds = 20
+    limits.openingPatienceNanoseconds = 20
     limits.lifetimeNanoseconds = 100
     limits.uses = 5
     return World(machine: Machine(limits: limits))
@@ -189,9 +210,11 @@ package enum PoolWalk {
     case 6:
       guard !world.waiting.isEmpty else { return }
       let waiter = world.waiting.remove(at: operand % world.waiting.count)
-      precondition(world.machine.cancel(waiter.token) == waiter.waiter)
-      precondition(world.machine.cancel(waiter.token) == nil)
+      let given = world.machine.cancel(waiter.token, now: world.now)
+      precondition(given?.waiter == waiter.waiter)
+      precondition(world.machine.cancel(waiter.token, now: world.now) == nil)
       world.answer(waiter.waiter)
+      if let given { world.perform(given.steps) }
     default:
       world.now = world.now.advanced(byNanoseconds: Int64(operand))
       while let steps = world.machine.expireOne(now: world.now) { world.perform(steps) }

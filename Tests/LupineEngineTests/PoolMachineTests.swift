@@ -48,7 +48,10 @@ private final class Pool {
   func closed(_ connection: Identifier, _ reason: ConnectionCloseReason, now: Instant) -> Machine.Steps {
     machine.closed(connection, reason, now: now)
   }
-  func cancel(_ token: Machine.WaiterToken) -> Int? { machine.cancel(token) }
+  func cancel(_ token: Machine.WaiterToken) -> Int? { machine.cancel(token, now: start)?.waiter }
+  func giveUp(_ token: Machine.WaiterToken, now: Instant = start) -> Machine.Steps {
+    machine.cancel(token, now: now)?.steps ?? Machine.Steps()
+  }
   func expireOne(now: Instant) -> Machine.Steps? { machine.expireOne(now: now) }
 }
 
@@ -264,6 +267,55 @@ private final class Pool {
     #expect(closed == mustYield)
   }
 
+  @Test func openingThatNobodyWaitsForMakesRoomForWhoComes() throws {
+    let machine = Pool(limits: limits(total: 2))
+    let (_, steps, token) = machine.ask("a", 1)
+    let surplus = try #require(steps.open?.connection)
+    _ = machine.openOne("b", 2)
+    _ = machine.giveUp(try #require(token))
+    let later = machine.ask("c", 3).1
+    #expect(later.close?.connection == surplus)
+    #expect(later.open?.key == "c")
+    // What is being opened for somebody stays.
+    #expect(machine.ask("d", 4).1.close == nil)
+    #expect(machine.machine.live == 2)
+  }
+
+  @Test func openingThatNobodyWaitsForAnyMoreMakesRoomForWhoIsThere() throws {
+    let machine = Pool(limits: limits(total: 2))
+    let (_, steps, token) = machine.ask("a", 1)
+    let used = try #require(machine.openOne("b", 2))
+    #expect(machine.ask("c", 3).1.open == nil)
+    let given = machine.giveUp(try #require(token))
+    #expect(given.close?.connection == steps.open?.connection)
+    #expect(given.open?.key == "c")
+    // Nor does anybody where a connection that is free again serves who waited for the opening.
+    let other = try #require(given.open?.connection)
+    _ = machine.opened(other, now: start)
+    _ = machine.closed(other, .failed, now: start)
+    let opening = try #require(machine.ask("b", 4).1.open?.connection)
+    #expect(machine.ask("c", 5).1.open == nil)
+    let freed = machine.release(used, now: start)
+    #expect(freed.lease?.waiter == 4)
+    #expect(freed.close?.connection == opening)
+    #expect(freed.open?.key == "c")
+  }
+
+  @Test func nobodyReliesForLongOnWhatWasOpenedForOthers() throws {
+    let machine = Pool(limits: limits())
+    let patience = machine.machine.limits.openingPatienceNanoseconds
+    let (_, steps, token) = machine.ask("a", 1)
+    let first = try #require(steps.open?.connection)
+    _ = machine.giveUp(try #require(token))
+    let soon = machine.ask("a", 2, now: Instant(nanoseconds: patience - 1))
+    #expect(soon.1.open == nil)
+    _ = machine.giveUp(try #require(soon.2))
+    let late = Instant(nanoseconds: patience)
+    #expect(machine.ask("a", 3, now: late).1.open != nil)
+    // Should it come to something after all, it serves.
+    #expect(machine.opened(first, now: late).lease?.waiter == 3)
+  }
+
   @Test func placeOfAConnectionThatEndsGoesToWhoHasWaitedForOneLongest() throws {
     let machine = Pool(limits: limits(perHost: 2, total: 1))
     let a = try #require(machine.openOne("a", 1))
@@ -288,7 +340,7 @@ private final class Pool {
       Issue.record("it does not wait")
       return
     }
-    #expect(machine.cancel(token) == 1)
+    #expect(machine.cancel(token, now: start)?.waiter == 1)
     guard case .wait = machine.acquire("a", 2, now: start, expired: { _, _ in }),
       case .tooManyWaiters = machine.acquire("a", 3, now: start, expired: { _, _ in }),
       case .wait = machine.acquire("a", 1, now: start, isReturning: true, expired: { _, _ in })

@@ -345,7 +345,7 @@ import Testing
 }
 
 /// A listener whose queue is full: connecting to it never ends.
-private final class FullListener {
+final class FullListener {
   let port: Int
   private var descriptors: [Int32] = []
 

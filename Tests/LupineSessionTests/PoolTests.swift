@@ -109,6 +109,35 @@ import Testing
     }
   }
 
+  /// What was being opened for a request that gave up keeps nobody from the last place, whether that one came before or after.
+  @Test(arguments: [false, true]) func openingOfARequestThatGaveUpYields(_ isWaiting: Bool) async throws {
+    let full = try FullListener()
+    let deadURL = "http://127.0.0.1:\(full.port)/"
+    try await withServer(configure: {
+      $0.maximumConnections = 1
+      $0.connectTimeout = .seconds(600)
+    }) { session, server in
+      let dead = Task { try await session.data(from: deadURL) }
+      #expect(await eventually { await session.poolStatistics().waits == 1 })
+      if !isWaiting { dead.cancel() }
+      let answer = Task { try await session.text(server.url("/hello")).1.statusCode }
+      if isWaiting {
+        #expect(await eventually { await session.poolStatistics().waits == 2 })
+        dead.cancel()
+      }
+      let timer = Task {
+        try await Task.sleep(for: .seconds(10))
+        answer.cancel()
+      }
+      let status = try? await answer.value
+      #expect(status == 200)
+      timer.cancel()
+      dead.cancel()
+      _ = await dead.result
+    }
+    withExtendedLifetime(full) {}
+  }
+
   /// A failed connection fails one waiter, and the others get one of their own.
   @Test func waitersOutliveABadConnection() async throws {
     try await withScript(

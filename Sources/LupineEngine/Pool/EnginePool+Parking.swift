@@ -6,7 +6,7 @@ extension EnginePool {
   /// The reader stopped. What has a connection keeps it, and is not read.
   func park(_ transfer: Transfer) {
     guard case .waiting(let token) = transfer.state else { return }
-    _ = machine.value.cancel(token)
+    giveUp(token)
     hold(transfer)
   }
 

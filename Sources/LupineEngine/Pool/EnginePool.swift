@@ -127,7 +127,7 @@ package final class EnginePool {
     case .new:
       end(transfer, error, .poolWait)
     case .waiting(let token):
-      _ = machine.value.cancel(token)
+      giveUp(token)
       end(transfer, error, .poolWait)
     case .parked:
       parked[ObjectIdentifier(transfer)] = nil
@@ -137,6 +137,11 @@ package final class EnginePool {
         TransferFailure(error: error, phase: .total, requestBytesSent: connection.wroteAnything))
     case .ended: break
     }
+  }
+
+  /// A transfer leaves the queue; the place of what was being opened for it may go to another one.
+  func giveUp(_ token: PoolMachine<PoolKey, Transfer>.WaiterToken) {
+    if let given = machine.value.cancel(token, now: context.now) { perform(given.steps) }
   }
 
   /// The same request once more, because 417 refused its expectation, or with what a proxy wants to know.
@@ -299,7 +304,7 @@ package final class EnginePool {
       }
       phase = opening?.phase ?? .poolWait
     }
-    _ = machine.value.cancel(token)
+    giveUp(token)
     end(transfer, .deadline(phase), phase)
   }
 

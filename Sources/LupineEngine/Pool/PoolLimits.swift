@@ -8,6 +8,8 @@ package struct PoolLimits: Equatable, Sendable {
   package var waiters = 10_000
   /// Nanoseconds after which an idle connection is closed. Default 60 s.
   package var idleNanoseconds: Int64 = 60_000_000_000
+  /// Nanoseconds after which an opening whose request gave up is not relied on by others. Default 1 s: the first retransmission of a SYN (RFC 6298).
+  package var openingPatienceNanoseconds: Int64 = 1_000_000_000
   /// Nanoseconds after which a connection takes no new request. Default unlimited.
   package var lifetimeNanoseconds: Int64 = .max
   /// Requests that one connection may serve. Default unlimited.
@@ -26,7 +28,7 @@ package enum ConnectionCloseReason: Hashable, Sendable {
   case lifetime
   /// It served `PoolLimits.uses` requests.
   case uses
-  /// Another key needed its place under `PoolLimits.total`: it was idle, or that key's turn had come.
+  /// Another key needed its place under `PoolLimits.total`: it was idle, nobody waited for its opening, or that key's turn had come.
   case evicted
   /// The peer closed it while it was idle.
   case closedByPeer

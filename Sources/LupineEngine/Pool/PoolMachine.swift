@@ -18,7 +18,8 @@ package import LupineBase
 ///    have no other opening under way, and one alone while an earlier opening is: that of several openings one fails says little about
 ///    the others, and yet whoever waits for a dead host learns it after two openings at most;
 /// 6. at the total limit, the place of a connection that is gone goes to the key that has waited for one longest; and of the answers
-///    that used connections give while keys wait for a place, every sixteenth makes room for one that has none, or two fewer.
+///    that used connections give while keys wait for a place, every sixteenth makes room for one that has none, or two fewer;
+/// 7. no key waits for a place while there is an opening that nobody waits for.
 ///
 /// `Key` is the whole identity of a connection, `Waiter` whatever the driver wants back with a lease.
 package struct PoolMachine<Key: Hashable, Waiter> {
@@ -172,16 +173,18 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let token = WaiterToken(
       host: host, priority: priority, token: waiters.append(queued, to: &hosts[host][priority]))
     var steps = Steps()
-    openIfUseful(host, now: now, &steps)
+    openIfUseful(host, besides: staleOpenings(of: host, now: now), now: now, &steps)
     return .wait(token, steps)
   }
 
-  /// A waiting request gives up. Returns its waiter, or nil if it was answered before.
-  package mutating func cancel(_ token: WaiterToken) -> Waiter? {
+  /// A waiting request gives up. Returns its waiter and what to do, or nil if it was answered before.
+  package mutating func cancel(_ token: WaiterToken, now: Instant) -> (waiter: Waiter, steps: Steps)? {
     guard let queued = waiters.remove(token.token, from: &hosts[token.host][token.priority]) else { return nil }
     waiting -= 1
+    var steps = Steps()
+    yieldSurplus(of: token.host, now: now, &steps)
     releaseHostIfEmpty(token.host)
-    return queued.waiter
+    return (queued.waiter, steps)
   }
 
   /// Takes every waiter out of the queues, for closing a pool at once.
@@ -284,17 +287,6 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     return ConnectionIdentifier(index: index)
   }
 
-  /// Whether a waiting request waits for an opening alone: one of its key is under way, and no connection of the key is in use.
-  package func waitsForOpening(_ token: WaiterToken) -> Bool {
-    let host = hosts[token.host]
-    return host.opening > 0 && host.live == host.opening
-  }
-
-  /// When the opening of a connection began that is not open yet.
-  package func openingBegan(_ connection: ConnectionIdentifier) -> Instant {
-    connections[connection.index].openedAt
-  }
-
   // MARK: Inside
 
   private mutating func closed(
@@ -325,6 +317,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
       if isReused { counters.reused += 1 }
       var steps = Steps()
       steps.lease = (ConnectionIdentifier(index: index), waiter, isReused)
+      yieldSurplus(of: host, now: now, &steps)
       return steps
     }
     connections[index].state = .idle
@@ -345,20 +338,6 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     waiting -= 1
     return first.waiter
   }
-
-  private mutating func contestedTurn(_ host: Int) -> TransferPriority {
-    let classes = TransferPriority.allCases.filter { !hosts[host][$0].isEmpty }
-    guard classes.count > 1 else { return classes.first ?? .default }
-    hosts[host].contested &+= 1
-    guard hosts[host].contested % Self.oldestTurn == 0 else { return classes.last ?? .default }
-    let oldest = classes.min {
-      (waiters.first(of: hosts[host][$0])?.arrival ?? .max) < (waiters.first(of: hosts[host][$1])?.arrival ?? .max)
-    }
-    return oldest ?? .default
-  }
-
-  /// One answer of so many goes to the oldest waiter whatever its priority.
-  private static var oldestTurn: UInt8 { 4 }
 
   private mutating func lease(_ index: Int) {
     connections[index].state = .leased
@@ -393,13 +372,19 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     return connections[index].uses >= limits.uses ? .uses : nil
   }
 
-  /// Opens one more connection if more requests wait than openings are under way and both limits allow it; makes room by closing
-  /// the connection that has been idle for longest.
-  private mutating func openIfUseful(_ host: Int, now: Instant, _ steps: inout Steps) {
-    guard wantsOpening(host), let key = hosts[host].key else { return }
+  /// Opens one more connection if more requests wait than openings are under way, `stale` ones left out, and both limits allow it; makes
+  /// room by closing the connection that has been idle for longest, or else by ending an opening that nobody waits for.
+  private mutating func openIfUseful(_ host: Int, besides stale: Int = 0, now: Instant, _ steps: inout Steps) {
+    guard wantsOpening(host, besides: stale), let key = hosts[host].key else { return }
     if live >= limits.total {
-      guard steps.close == nil, let victim = allIdle.first(of: allIdleList) else { return starve(host) }
-      removeFromIdle(victim)
+      guard steps.close == nil, let victim = allIdle.first(of: allIdleList) ?? surplusOpening else {
+        return starve(host)
+      }
+      if connections[victim].state == .idle {
+        removeFromIdle(victim)
+      } else {
+        hosts[connections[victim].host].opening -= 1
+      }
       gone(victim, .evicted)
       steps.close = (ConnectionIdentifier(index: victim), .evicted)
     }
@@ -418,7 +403,9 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// The total limit has room again, or an idle connection can make some: serve the key that has waited for that longest.
   private mutating func openForStarved(now: Instant, _ steps: inout Steps) {
     while steps.open == nil, let host = starved.first {
-      guard live < limits.total || (!allIdleList.isEmpty && steps.close == nil) else { return }
+      guard live < limits.total || (steps.close == nil && (!allIdleList.isEmpty || surplusOpening != nil)) else {
+        return
+      }
       _ = starved.popFirst()
       hosts[host].isStarved = false
       openIfUseful(host, now: now, &steps)
@@ -439,8 +426,13 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     releaseHostIfEmpty(host)
   }
 
-  private func wantsOpening(_ host: Int) -> Bool {
-    hosts[host].waiting > hosts[host].opening && hosts[host].live < limits.perHost
+  /// A request of this key waits no more: what was being opened for it may be nobody's now, and goes if a key waits for a place.
+  private mutating func yieldSurplus(of host: Int, now: Instant, _ steps: inout Steps) {
+    if !starved.isEmpty, hosts[host].opening > hosts[host].waiting { openForStarved(now: now, &steps) }
+  }
+
+  private func wantsOpening(_ host: Int, besides stale: Int = 0) -> Bool {
+    hosts[host].waiting > hosts[host].opening - stale && hosts[host].live < limits.perHost
   }
 
   private mutating func starve(_ host: Int) {

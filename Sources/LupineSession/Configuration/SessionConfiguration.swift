@@ -27,7 +27,8 @@ public struct SessionConfiguration: Sendable {
   /// Connections to one origin, opening ones included. Default 6, as in URLSession.
   public var maximumConnectionsPerHost = 6
   /// Connections of the session in all. Default 256. Where they are all in use, every sixteenth response makes room for an origin that
-  /// has none, so that a busy one keeps nobody waiting for ever.
+  /// has none, so that a busy one keeps nobody waiting for ever. Idle ones make room at once, and so do those that are being opened for requests
+  /// that gave up.
   public var maximumConnections = 256
   /// Requests that may wait for a connection; one more fails with `.tooManyWaiters`. Default 10,000.
   public var maximumWaitingRequests = 10_000

@@ -1,0 +1,50 @@
+package import LupineBase
+
+/// What those who wait can rely on, and whose turn it is.
+extension PoolMachine {
+  /// Whether a waiting request waits for an opening alone: one of its key is under way, and no connection of the key is in use.
+  package func waitsForOpening(_ token: WaiterToken) -> Bool {
+    let host = hosts[token.host]
+    return host.opening > 0 && host.live == host.opening
+  }
+
+  /// When the opening of a connection began that is not open yet.
+  package func openingBegan(_ connection: ConnectionIdentifier) -> Instant {
+    connections[connection.index].openedAt
+  }
+
+  /// An opening that nobody waits for: whoever wanted it gave up or was served by another connection. Of several the one that began first,
+  /// as it is the least likely to come to anything.
+  var surplusOpening: Int? {
+    let surplus = connections.indices.filter { index in
+      let host = connections[index].host
+      return connections[index].state == .opening && hosts[host].opening > hosts[host].waiting
+    }
+    return surplus.min { connections[$0].openedAt < connections[$1].openedAt }
+  }
+
+  /// Openings of this key that a request which comes now does not rely on: begun for others, who gave up, and long ago. What was lost on their
+  /// way is sent again after ever longer pauses, and the network may be another one by now; a new opening begins at once.
+  func staleOpenings(of host: Int, now: Instant) -> Int {
+    guard hosts[host].opening >= hosts[host].waiting else { return 0 }
+    return connections.count {
+      $0.state == .opening && $0.host == host
+        && now.nanoseconds(since: $0.openedAt) >= limits.openingPatienceNanoseconds
+    }
+  }
+
+  /// Whose turn it is where several priorities may wait.
+  mutating func contestedTurn(_ host: Int) -> TransferPriority {
+    let classes = TransferPriority.allCases.filter { !hosts[host][$0].isEmpty }
+    guard classes.count > 1 else { return classes.first ?? .default }
+    hosts[host].contested &+= 1
+    guard hosts[host].contested % Self.oldestTurn == 0 else { return classes.last ?? .default }
+    let oldest = classes.min {
+      (waiters.first(of: hosts[host][$0])?.arrival ?? .max) < (waiters.first(of: hosts[host][$1])?.arrival ?? .max)
+    }
+    return oldest ?? .default
+  }
+
+  /// One answer of so many goes to the oldest waiter whatever its priority.
+  private static var oldestTurn: UInt8 { 4 }
+}
