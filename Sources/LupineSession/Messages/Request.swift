@@ -59,7 +59,7 @@ public struct Request: Sendable {
     set { change { $0.sensitiveFields = newValue } }
   }
   /// Ask for 100 (Continue) before the body is sent (RFC 9110 10.1.1). Default false. A field `Expect` among `fields` is sent as it is and holds
-  /// nothing back: set this instead.
+  /// nothing back: set this instead. Beside this it is left out.
   public var expectsContinue: Bool {
     get { options.values.expectsContinue }
     set { change { $0.expectsContinue = newValue } }

@@ -77,7 +77,8 @@ struct ComposedFields: Sendable {
   }
 
   private func encodedEntry() -> EncodedFields.Entry {
-    let isPreparable = !fields.contains(.host)
+    // An expectation of the caller's is left out of some requests with the same fields.
+    let isPreparable = !fields.contains(.host) && !fields.contains(.expect)
     return EncodedFields.Entry(
       composer: composer, offers: offers,
       // What is refused is refused again, with its reason, when the head is written field by field.
@@ -159,8 +160,10 @@ struct ComposedFields: Sendable {
     // RFC 9110 7.2 recommends Host first. The caller may name another one, for the first origin only.
     let host = strip.own.contains(.target) ? nil : fields[.host]
     var pairs = isWhole ? [(name: "Host", value: host ?? url.authority)] : []
+    // Ours stands in its place: as a list of two, some servers refuse it.
+    let expects = if let hop { hop.request.expectsContinue } else { run.request.expectsContinue }
     func take(_ field: HTTPField, _ strip: OriginRule.Strip) {
-      guard field.name != .host,
+      guard field.name != .host, !expects || field.name != .expect,
         !answers.contains(where: { $0.name.lowercased() == field.name.canonicalName }),
         !OriginRule.strips(field.name.rawName, strip, isMarkedSensitive: isSensitive(field.name))
       else { return }
