@@ -184,6 +184,50 @@ import Testing
 
   // MARK: 100-continue
 
+  /// What was withheld is there still: the usual way to redirect an upload, and to ask who sends it.
+  @Test(arguments: ["307 R\r\nLocation: /next", "308 R\r\nLocation: /next", "401 U\r\nWWW-Authenticate: Basic realm=x"])
+  func withheldBodyIsSentElsewhere(_ refusal: String) async throws {
+    try await withScript(
+      [
+        [
+          .readHead, .send(ScriptBytes("HTTP/1.1 \(refusal)\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")),
+          .expectNothing,
+        ],
+        [
+          .readHead, .send("HTTP/1.1 100 Continue\r\n\r\n"), .readBody, .send(reply("taken")), .waitForClose,
+        ],
+      ], configure: { $0.continueTimeout = .seconds(100) }
+    ) { session, server in
+      var request = try Request(server.url(), method: .put, body: .sequence(Self.chunks(2, of: 10)))
+      request.expectsContinue = true
+      request.credential = .password(user: "u", password: "p")
+      try await session.expect("taken", from: request)
+      #expect(server.recordedRequests.map(\.bodyLength) == [0, 20])
+    }
+  }
+
+  /// It was asked for, and is gone, if nobody had it wait long enough.
+  @Test(arguments: ["307 R\r\nLocation: /next", "401 U\r\nWWW-Authenticate: Basic realm=x"])
+  func bodyThatWasBegunIsNotSentElsewhere(_ refusal: String) async throws {
+    try await withScript(
+      [
+        [
+          .readHead, .readBody, .send(ScriptBytes("HTTP/1.1 \(refusal)\r\nContent-Length: 0\r\n\r\n")), .waitForClose,
+        ]
+      ], configure: { $0.continueTimeout = .milliseconds(50) }
+    ) { session, server in
+      var request = try Request(server.url(), method: .put, body: .sequence(Self.chunks(2, of: 10)))
+      request.expectsContinue = true
+      request.credential = .password(user: "u", password: "p")
+      do {
+        #expect(try await session.data(for: request).1.statusCode == 307)
+      } catch let error as SessionError {
+        #expect(error.code == .bodyNotReplayable && error.response?.statusCode == 401)
+      }
+      #expect(server.recordedRequests.map(\.bodyLength) == [20])
+    }
+  }
+
   @Test(arguments: [false, true]) func continueIsAwaited(_ isSecure: Bool) async throws {
     let checked = try Latch()
     try await withScript(

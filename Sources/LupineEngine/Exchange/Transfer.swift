@@ -54,8 +54,9 @@ open class Transfer {
   private final var otherHead: OtherHead?
   final var expectsContinue: Bool
   final var receivedAnything = false
-  /// A body, or a piece of one, that can be had once only has been asked for.
-  final var isBodySpent = false
+  /// A body, or a piece of one, that can be had once only has been asked for. It changes no more once a final head of 300 or above has
+  /// come.
+  package internal(set) final var isBodySpent = false
   /// Apart, because decoding calls out: whoever has none is not checked for exclusive access to it.
   private final var decoding: Decoding?
   /// Decoding stopped because the reader paused: call `decodeHeld` before anything that follows in the response is looked at.

@@ -1,6 +1,7 @@
 internal import Synchronization
 internal import HTTPTypes
 internal import LupineBase
+internal import LupineEngine
 internal import LupineRules
 internal import LupineWire
 
@@ -28,7 +29,7 @@ extension TaskRun {
       if let observer, observer.wants(.redirection) {
         askRedirection(step, redirect, exchange, observer)
       } else {
-        follow(step, redirect)
+        follow(step, redirect, exchange)
         dropBody(of: exchange)
       }
     }
@@ -48,7 +49,8 @@ extension TaskRun {
     let decision = RedirectRule.decide(
       status: head.status, method: state.chain?.method ?? request.method.rawValue, locations: locations, current: url,
       chain: state.chain?.history ?? RedirectChain(),
-      isBodyReplayable: dropsBody || request.body.isReplayable || canAskForBody, policy: policy)
+      isBodyReplayable: dropsBody || request.body.isReplayable || canAskForBody
+        || state.chain?.newBody == nil && keepsBody(exchange), policy: policy)
     switch decision {
     case .deliver: return .deliver
     case .follow(let step):
@@ -57,13 +59,17 @@ extension TaskRun {
     }
   }
 
-  private func follow(_ step: RedirectStep, _ redirect: Response.Redirect) {
+  /// Whether the body of the exchange was never asked for, as its `Expect` was not met: then it is there for another one.
+  func keepsBody(_ exchange: any TransportExchange) -> Bool { (exchange as? EngineExchange)?.isBodySpent == false }
+
+  private func follow(_ step: RedirectStep, _ redirect: Response.Redirect, _ exchange: any TransportExchange) {
     state.withLock { state in
       var chain = state.chain ?? Chain(request)
       chain.follow(step, from: redirect)
       // What was sent once cannot be sent again.
       chain.needsNewBody =
-        !chain.dropsBody && (chain.newBody != nil || !(chain.base ?? request).body.isReplayable)
+        !chain.dropsBody
+        && (chain.newBody != nil || !(chain.base ?? request).body.isReplayable && !keepsBody(exchange))
       chain.newBody = nil
       state.chain = chain
       state.following = .again
@@ -93,7 +99,7 @@ extension TaskRun {
           self.answer(redirect.head, exchange)
           return
         }
-        follow(step, redirect)
+        follow(step, redirect, exchange)
         state.withLock { $0.chain?.replace(with: answer, insteadOf: proposed) }
         dropBody(of: exchange)
       }
