@@ -104,8 +104,10 @@ struct CurlCommand {
 
   private mutating func addField(_ field: HTTPField) {
     let name = field.name.rawName
-    // curl frames the body itself.
-    guard field.name != .contentLength, field.name != .transferEncoding else { return }
+    // curl frames the body itself, and an expectation among the fields is not sent beside ours.
+    guard field.name != .contentLength, field.name != .transferEncoding,
+      !request.expectsContinue || field.name != .expect
+    else { return }
     let value =
       redacts
       ? SecretText.redacted(field: name, value: field.value, isSensitive: isSensitive(field.name)) : field.value

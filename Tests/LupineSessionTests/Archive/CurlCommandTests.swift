@@ -19,6 +19,10 @@ import Testing
         + "--header 'Accept-Encoding: gzip, deflate' --compressed --location --max-redirs 20 --proto-redir '=https' "
         + "--http1.1 'https://a.example/p?x=1'")
     #expect(request.curlCommand(redactingSecrets: false, configuration: .ephemeral).contains("s3cret"))
+    var expecting = try Request("http://a.example/", method: .post, body: .bytes([0x61]))
+    expecting.fields[.expect] = "100-continue"
+    expecting.expectsContinue = true
+    #expect(expecting.curlCommand(configuration: .ephemeral).split(separator: "Expect: 100-continue").count == 2)
     request.redirects = .disabled
     request.method = .put
     request.totalTimeout = .milliseconds(1_500)
