@@ -168,7 +168,6 @@ package enum PoolWalk {
     limits.total = 1 + Int(bytes.dropFirst().first ?? 0) % 5
     limits.waiters = 8
     limits.idleNanoseconds = 20
-    limits.openingPatienceNanoseconds = 20
     limits.lifetimeNanoseconds = 100
     limits.uses = 5
     return World(machine: Machine(limits: limits))

@@ -301,19 +301,15 @@ private final class Pool {
     #expect(freed.open?.key == "c")
   }
 
-  @Test func nobodyReliesForLongOnWhatWasOpenedForOthers() throws {
-    let machine = Pool(limits: limits())
-    let patience = machine.machine.limits.openingPatienceNanoseconds
-    let (_, steps, token) = machine.ask("a", 1)
-    let first = try #require(steps.open?.connection)
-    _ = machine.giveUp(try #require(token))
-    let soon = machine.ask("a", 2, now: Instant(nanoseconds: patience - 1))
-    #expect(soon.1.open == nil)
-    _ = machine.giveUp(try #require(soon.2))
-    let late = Instant(nanoseconds: patience)
-    #expect(machine.ask("a", 3, now: late).1.open != nil)
-    // Should it come to something after all, it serves.
-    #expect(machine.opened(first, now: late).lease?.waiter == 3)
+  /// Where others of the same key wait still, what began first stays for them.
+  @Test func theYoungestOpeningOfAKeyThatIsWaitedForYields() throws {
+    let machine = Pool(limits: limits(total: 2))
+    let (_, first, _) = machine.ask("a", 1)
+    let (_, second, token) = machine.ask("a", 2, now: Instant(nanoseconds: 1))
+    #expect(machine.ask("b", 3).1.open == nil)
+    let given = machine.giveUp(try #require(token))
+    #expect(given.close?.connection == second.open?.connection && given.open?.key == "b")
+    #expect(machine.opened(try #require(first.open?.connection), now: start).lease?.waiter == 1)
   }
 
   @Test func placeOfAConnectionThatEndsGoesToWhoHasWaitedForOneLongest() throws {

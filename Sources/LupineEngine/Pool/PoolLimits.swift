@@ -8,8 +8,6 @@ package struct PoolLimits: Equatable, Sendable {
   package var waiters = 10_000
   /// Nanoseconds after which an idle connection is closed. Default 60 s.
   package var idleNanoseconds: Int64 = 60_000_000_000
-  /// Nanoseconds after which an opening whose request gave up is not relied on by others. Default 1 s: the first retransmission of a SYN (RFC 6298).
-  package var openingPatienceNanoseconds: Int64 = 1_000_000_000
   /// Nanoseconds after which a connection takes no new request. Default unlimited.
   package var lifetimeNanoseconds: Int64 = .max
   /// Requests that one connection may serve. Default unlimited.

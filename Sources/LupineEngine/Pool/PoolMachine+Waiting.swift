@@ -13,24 +13,16 @@ extension PoolMachine {
     connections[connection.index].openedAt
   }
 
-  /// An opening that nobody waits for: whoever wanted it gave up or was served by another connection. Of several the one that began first,
-  /// as it is the least likely to come to anything.
+  /// An opening that nobody waits for: whoever wanted it gave up or was served by another connection. Of keys that nobody waits for the one that
+  /// began first, as it is the least likely to come to anything; of others the one that began last, as those before it are closer to it.
   var surplusOpening: Int? {
     let surplus = connections.indices.filter { index in
       let host = connections[index].host
       return connections[index].state == .opening && hosts[host].opening > hosts[host].waiting
     }
-    return surplus.min { connections[$0].openedAt < connections[$1].openedAt }
-  }
-
-  /// Openings of this key that a request which comes now does not rely on: begun for others, who gave up, and long ago. What was lost on their
-  /// way is sent again after ever longer pauses, and the network may be another one by now; a new opening begins at once.
-  func staleOpenings(of host: Int, now: Instant) -> Int {
-    guard hosts[host].opening >= hosts[host].waiting else { return 0 }
-    return connections.count {
-      $0.state == .opening && $0.host == host
-        && now.nanoseconds(since: $0.openedAt) >= limits.openingPatienceNanoseconds
-    }
+    return surplus.filter { hosts[connections[$0].host].waiting == 0 }
+      .min { connections[$0].openedAt < connections[$1].openedAt }
+      ?? surplus.max { connections[$0].openedAt < connections[$1].openedAt }
   }
 
   /// Whose turn it is where several priorities may wait.

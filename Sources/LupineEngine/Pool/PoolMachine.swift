@@ -173,7 +173,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let token = WaiterToken(
       host: host, priority: priority, token: waiters.append(queued, to: &hosts[host][priority]))
     var steps = Steps()
-    openIfUseful(host, besides: staleOpenings(of: host, now: now), now: now, &steps)
+    openIfUseful(host, now: now, &steps)
     return .wait(token, steps)
   }
 
@@ -372,10 +372,10 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     return connections[index].uses >= limits.uses ? .uses : nil
   }
 
-  /// Opens one more connection if more requests wait than openings are under way, `stale` ones left out, and both limits allow it; makes
-  /// room by closing the connection that has been idle for longest, or else by ending an opening that nobody waits for.
-  private mutating func openIfUseful(_ host: Int, besides stale: Int = 0, now: Instant, _ steps: inout Steps) {
-    guard wantsOpening(host, besides: stale), let key = hosts[host].key else { return }
+  /// Opens one more connection if more requests wait than openings are under way, and both limits allow it; makes room by closing the
+  /// connection that has been idle for longest, or else by ending an opening that nobody waits for.
+  private mutating func openIfUseful(_ host: Int, now: Instant, _ steps: inout Steps) {
+    guard wantsOpening(host), let key = hosts[host].key else { return }
     if live >= limits.total {
       guard steps.close == nil, let victim = allIdle.first(of: allIdleList) ?? surplusOpening else {
         return starve(host)
@@ -431,8 +431,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     if !starved.isEmpty, hosts[host].opening > hosts[host].waiting { openForStarved(now: now, &steps) }
   }
 
-  private func wantsOpening(_ host: Int, besides stale: Int = 0) -> Bool {
-    hosts[host].waiting > hosts[host].opening - stale && hosts[host].live < limits.perHost
+  private func wantsOpening(_ host: Int) -> Bool {
+    hosts[host].waiting > hosts[host].opening && hosts[host].live < limits.perHost
   }
 
   private mutating func starve(_ host: Int) {
