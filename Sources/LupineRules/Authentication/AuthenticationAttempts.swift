@@ -121,12 +121,16 @@ package struct AuthenticationAttempts: Sendable {
 
   /// Whether the secret may be tried for this challenge.
   ///
-  /// A password that one scheme refused is not tried with another scheme of the same realm: it would be refused, and less protected.
+  /// A password that one scheme refused is not tried with another scheme of the same realm: it would be refused, and less protected. Basic without a
+  /// realm may be of any.
   package func mayTry(
     _ secret: CredentialSecret, for challenge: AnswerableChallenge, party: AuthenticationParty
   ) -> Bool {
     guard mayAnswer, secret.fits(challenge.scheme) else { return false }
-    return !refusals.contains { $0.party == party && $0.secret == secret && $0.concerns(challenge.realm) }
+    let isOfAnyRealm = challenge.scheme == .basic && challenge.realm == ""
+    return !refusals.contains {
+      $0.party == party && $0.secret == secret && (isOfAnyRealm || $0.concerns(challenge.realm))
+    }
   }
 
   /// Chooses an answer.

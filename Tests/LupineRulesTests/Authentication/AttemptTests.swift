@@ -146,6 +146,19 @@ import Testing
     }
   }
 
+  /// What Digest has refused does not go out readable because Basic beside it names no realm.
+  @Test func basicWithoutARealmMayBeOfTheOneThatRefused() throws {
+    let party = try party()
+    let asked = challenges("Digest realm=r, nonce=n, algorithm=SHA-256") + challenges("Basic")
+    #expect(asked.count == 2)
+    var attempts = AuthenticationAttempts()
+    #expect(attempts.mayTry(Self.alice, for: asked[1], party: party))
+    attempts.sent(ChallengeAnswer(challenge: asked[0], secret: Self.alice))
+    #expect(attempts.challenged(by: asked, party: party) == .refused)
+    #expect(!attempts.mayTry(Self.alice, for: asked[1], party: party))
+    #expect(attempts.mayTry(Self.alice, for: asked[1], party: try self.party("http://b/")))
+  }
+
   /// Unasked it went to where another realm is: its own realm, which had accepted it, may still have it.
   @Test func anotherRealmRefusesAMemoryForItself() throws {
     let party = try party()
