@@ -185,8 +185,10 @@ import Testing
   // MARK: 100-continue
 
   /// What was withheld is there still: the usual way to redirect an upload, and to ask who sends it.
-  @Test(arguments: ["307 R\r\nLocation: /next", "308 R\r\nLocation: /next", "401 U\r\nWWW-Authenticate: Basic realm=x"])
-  func withheldBodyIsSentElsewhere(_ refusal: String) async throws {
+  @Test(
+    arguments: ["307 R\r\nLocation: /next", "308 R\r\nLocation: /next", "401 U\r\nWWW-Authenticate: Basic realm=x"],
+    [false, true])
+  func withheldBodyIsSentElsewhere(_ refusal: String, _ hasCache: Bool) async throws {
     try await withScript(
       [
         [
@@ -196,7 +198,11 @@ import Testing
         [
           .readHead, .send("HTTP/1.1 100 Continue\r\n\r\n"), .readBody, .send(reply("taken")), .waitForClose,
         ],
-      ], configure: { $0.continueTimeout = .seconds(100) }
+      ],
+      configure: {
+        $0.continueTimeout = .seconds(100)
+        if hasCache { $0.responseCache = ResponseCache(memoryCapacity: 1 << 20) }
+      }
     ) { session, server in
       var request = try Request(server.url(), method: .put, body: .sequence(Self.chunks(2, of: 10)))
       request.expectsContinue = true

@@ -104,6 +104,9 @@ struct CurlCommand {
 
   private mutating func addField(_ field: HTTPField) {
     let name = field.name.rawName
+    if field.name == .contentLength, field.value == "0", !hasBody, !announcesEmptyBody {
+      return add("--header", "\(name): 0")
+    }
     // curl frames the body itself, and an expectation among the fields is not sent beside ours.
     guard field.name != .contentLength, field.name != .transferEncoding,
       !request.expectsContinue || field.name != .expect

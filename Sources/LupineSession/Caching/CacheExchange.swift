@@ -274,6 +274,9 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     return inner?.requestHead ?? sentHead
   }
 
+  /// The exchange that asks the server, as long as there is one.
+  var underWay: (any TransportExchange)? { state.withLock { $0.inner } }
+
   func cancel() {
     let inner = state.withLock { state -> (any TransportExchange)? in
       state.isCancelled = true

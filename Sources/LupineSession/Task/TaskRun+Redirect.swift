@@ -60,7 +60,10 @@ extension TaskRun {
   }
 
   /// Whether the body of the exchange was never asked for, as its `Expect` was not met: then it is there for another one.
-  func keepsBody(_ exchange: any TransportExchange) -> Bool { (exchange as? EngineExchange)?.isBodySpent == false }
+  func keepsBody(_ exchange: any TransportExchange) -> Bool {
+    let below = (exchange as? CacheExchange)?.underWay ?? exchange
+    return (below as? EngineExchange)?.isBodySpent == false
+  }
 
   private func follow(_ step: RedirectStep, _ redirect: Response.Redirect, _ exchange: any TransportExchange) {
     state.withLock { state in
