@@ -54,6 +54,8 @@ struct FetchPlan: Sendable {
         configuration.accept = nil
       } else if field.name == .acceptEncoding {
         request.acceptsCompressedContent = false
+      } else if field.name == .expect {
+        request.expectsContinue = false
       }
     case .emptyHeader(let name):
       let field = try Self.field(name, "")

@@ -155,6 +155,16 @@ import Testing
     }
   }
 
+  /// What an alias says can be taken back.
+  @Test func anExpectationIsTakenBack() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([
+      "PUT", server.url("/anything"), "--raw", "abc", "Expect:100-continue", "Expect:",
+    ])
+    #expect(outcome.status == 0 && server.recordedRequests.first?.fields.first("Expect") == nil, "\(outcome.error)")
+  }
+
   @Test func passphraseOfAKey() async throws {
     let authority = try CertificateAuthority()
     var tls = try ServerTLS.minted(by: authority)
