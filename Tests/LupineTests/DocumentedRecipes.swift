@@ -172,8 +172,8 @@ private struct NotALog: Error {}
             _ = try await manager.download(for: request, to: file)
           }
           try? FileManager.default.removeItem(at: state)
-        } catch let error as SessionError {
-          if let left = error.resumeData {
+        } catch {
+          if let left = (error as? SessionError)?.resumeData ?? (error as? SerializationError)?.resumeData {
             try left.data.write(to: state)
           } else {
             try? FileManager.default.removeItem(at: state)

@@ -18,8 +18,8 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     case data(DataTaskHandler?)
     case call(SuccessHandler?, FailureHandler?)
     case download(DownloadTaskHandler?)
-    /// Somebody awaits it, on no queue.
-    case awaitedDownload(@Sendable (Result<(file: URL, response: Response), any Error>) -> Void)
+    /// Somebody awaits it, on no queue; told with the response that there was.
+    case awaitedDownload(@Sendable (Result<(file: URL, response: Response), any Error>, Response?) -> Void)
     /// Likewise. `serialize` takes the place of the task's serializer, and keeps the value where its type is known.
     case awaitedUpload(
       serialize: @Sendable (Response?, Data) throws -> any Sendable,
@@ -260,8 +260,9 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     if let failure {
       ending.failed(
         with: isGivenUp ? explained(failure) : refused(failure, taken),
-        metrics: (isGivenUp ? nil : failure.metrics) ?? task.response?.metrics,
-        response: isGivenUp ? nil : failure.response)
+        metrics: failure.metrics ?? task.response?.metrics,
+        // The task's own, if it had one; else an interceptor's error may have brought one.
+        response: isGivenUp && task.response == nil ? nil : failure.response)
     } else if let error = taken.fileError {
       ending.failed(with: error, metrics: task.response?.metrics, response: task.response)
     }

@@ -6,8 +6,9 @@ internal import Synchronization
 /// Downloads as `async` calls: the tasks of `downloadTask(…)`, with their hooks and notifications. Cancelling the Swift task cancels the download.
 ///
 /// Interceptors and retry policy do for it what they do for `response(for:serializer:)`, with a task for each attempt. One that lost its connection, or whose
-/// server had enough, is gone on with where it stopped, if the server names a strong validator; otherwise it begins anew. What fails for good, or is cancelled
-/// between two attempts, throws with `SessionError.resumeData`, if there is any.
+/// server had enough, is gone on with where it stopped, if the server names a strong validator, and interceptors make no other URL of it; otherwise it begins anew.
+/// What fails for good, or is cancelled between two attempts, throws with `SessionError.resumeData` or, where a status is the last word,
+/// `SerializationError.resumeData`, if there is any. An interceptor's error of another type can have none, and ends the download with what had come.
 extension SessionManager {
   /// Fetches a request into a file; see `downloadTask(with:)`.
   ///
@@ -37,17 +38,25 @@ extension SessionManager {
       request ?? Request(resuming: resumeData), resumeData, responseSerializer, options, progress, file)
   }
 
+  /// Concurrent, as interceptors are asked and files removed in here.
+  @concurrent
   private func downloaded(
     _ request: Request, _ resumeData: ResumeData?, _ serializer: (any ResponseSerializer)?, _ options: DownloadOptions,
     _ progress: TaskProgressHandler?, _ file: URL
   ) async throws -> RepeatedDownload.Saved {
     let retrying = core.settings.values.withLock { $0.retrying.isTrivial ? nil : $0.retrying }
+    // The response that an attempt ended with, if it had one.
+    let last = Locked<Response?>(nil)
     let attempt: RepeatedDownload.Attempt = { [self] request, resumeData in
       let cancellation = CancellationRelay<DownloadTask> { $0.cancel() }
       return try await withTaskCancellationHandler {
         try await withCheckedThrowingContinuation { continuation in
           let managed = managed(
-            serializer, options, progress, { _, _ in file }, .awaitedDownload { continuation.resume(with: $0) },
+            serializer, options, progress, { _, _ in file },
+            .awaitedDownload { result, response in
+              last.withLock { $0 = response }
+              continuation.resume(with: result)
+            },
             isAttempt: retrying != nil)
           let made =
             resumeData.map { session.downloadTask(withResumeData: $0, request: request) }
@@ -61,14 +70,16 @@ extension SessionManager {
       }
     }
     guard let retrying else { return try await attempt(request, resumeData) }
+    let temporaryDirectory = session.configuration.temporaryDirectory
     var download = RepeatedDownload(resumeData, attempt)
     do {
-      let saved = try await download.run(request, retrying)
+      let saved = try await download.run(request, retrying, temporaryDirectory: temporaryDirectory)
       tell(request, saved.response, nil)
       return saved
     } catch {
-      tell(request, download.response, error)
-      throw download.described(error, temporaryDirectory: session.configuration.temporaryDirectory)
+      let error = download.described(error, request, temporaryDirectory: temporaryDirectory)
+      tell(request, last.withLock { $0 }, error)
+      throw error
     }
   }
 }

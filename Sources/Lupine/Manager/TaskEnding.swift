@@ -89,7 +89,7 @@ struct TaskEnding: Sendable {
       switch handler {
       case .data(let handler): handler?(response, value, error)
       case .download(let handler): handler?(response, file, error)
-      case .awaitedDownload(let handler): handler(downloaded)
+      case .awaitedDownload(let handler): handler(downloaded, response)
       case .awaitedUpload(_, let end): end(uploaded)
       case .call(let success, let failure):
         if let error { failure?(dataTask, error) } else if let dataTask { success?(dataTask, value) }

@@ -66,6 +66,16 @@ extension SerializationError {
 }
 
 extension SerializationError {
+  /// What a download can be gone on from, where an attempt at it was refused after others had brought a part; see `SessionError.resumeData`.
+  public var resumeData: ResumeData? { sessionError?.resumeData }
+
+  /// How the exchange ended, if that was no success.
+  var sessionError: SessionError? {
+    var next = underlying
+    while let error = next as? SerializationError { next = error.underlying }
+    return next as? SessionError
+  }
+
   /// What a server says about its error, in a type of the caller's: the body, as JSON. Whatever its media type is: that is among what may be wrong.
   ///
   /// - Parameter decoder: Default a plain one.

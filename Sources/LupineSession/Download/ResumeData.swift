@@ -48,6 +48,15 @@ public struct ResumeData: Sendable, Hashable {
   /// When the download ended.
   public var createdAt: Date { Date(timeIntervalSince1970: Double(record.createdAt)) }
 
+  /// Whether a request asks for what this is a part of.
+  package func isOf(_ request: Request) -> Bool { record.isOf(request.parsedURL) }
+
+  /// Whether both name the same beginning of the same version, one perhaps more of it.
+  package func hasFile(of other: ResumeData) -> Bool {
+    record.partialName == other.record.partialName && record.validator == other.record.validator
+      && record.total == other.record.total
+  }
+
   /// Removes the partial file, so that nothing is left of the download. Does nothing if it is gone already. Blocks for as long as the disk does.
   ///
   /// - Parameter temporaryDirectory: `SessionConfiguration.temporaryDirectory` of the session that made the data.

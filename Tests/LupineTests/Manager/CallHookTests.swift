@@ -52,7 +52,7 @@ import Testing
         ends.add(
           End(
             target: String(request.urlString.drop { $0 != "/" }.dropFirst(2).drop { $0 != "/" }),
-            status: response?.statusCode, error: error, hasMetrics: metrics != nil))
+            status: response?.statusCode, error: error, hasMetrics: !(metrics?.transactions.isEmpty ?? true)))
       }
       try await body(manager, server, ends)
     }
@@ -145,6 +145,8 @@ import Testing
       #expect(await eventually { ends.values.count == 6 })
       let (none, own) = ("/gone - badResponse", "/gone 410 badResponse")
       #expect(ends.values.map(\.text) == [none, none, none, own, own, own])
+      // Those of a body that nobody read to its end are not complete.
+      #expect(ends.values[3].hasMetrics && ends.values[5].hasMetrics)
     }
   }
 

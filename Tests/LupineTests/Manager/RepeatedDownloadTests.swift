@@ -148,6 +148,86 @@ import Testing
     }
   }
 
+  /// What an interceptor throws instead of another attempt has the resume data too, if it can; whoever was cancelled there was cancelled.
+  @Test func whatInterceptorsThrowKeepsTheBeginning() async throws {
+    let folder = try ScratchFolder()
+    try await withRetries([cutting(9)]) { manager, _, _ in
+      let refusal = SerializationError(.cannotParseResponse, message: "no token")
+      for thrown in [CancellationError(), refusal] as [any Error] {
+        manager.interceptors = [
+          ClosureInterceptor(adapt: { request, attempt in
+            if attempt > 1 { throw thrown }
+            return request
+          })
+        ]
+        let error = await #expect(throws: (any Error).self) {
+          try await manager.download("file", to: folder.file("file"))
+        }
+        let data = (error as? SessionError)?.resumeData ?? (error as? SerializationError)?.resumeData
+        #expect(data?.receivedBytes == 100_000)
+        #expect((error as? SessionError)?.code == (thrown is CancellationError ? .cancelled : nil))
+      }
+    }
+  }
+
+  /// The status that is the last word does not make what had come before forgotten.
+  @Test func theLastStatusHasResumeData() async throws {
+    let folder = try ScratchFolder()
+    let file = cutting(1)
+    let route = ServerRoute(nil, "/file") { request, connection in
+      if request.fields.first("Range") == nil { return try file.handler(request, connection) }
+      try connection.respond(503, fields: ["Retry-After": "999"], text: "later")
+    }
+    try await withRetries([route]) { manager, server, _ in
+      let error = await #expect(throws: SerializationError.self) {
+        try await manager.download("file", to: folder.file("file"))
+      }
+      #expect(error?.response?.statusCode == 503 && error?.resumeData?.receivedBytes == 100_000)
+      #expect(server.requestCount == 2)
+    }
+  }
+
+  /// Interceptors that sign a URL make another one for each attempt, which begins anew.
+  @Test func anotherURLBeginsAnew() async throws {
+    let folder = try ScratchFolder()
+    let temporary = try ScratchFolder()
+    try await withManager([cutting(1)], configure: { $0.temporaryDirectory = temporary.url.path }) { manager, server in
+      manager.retryPolicy = RetryPolicy()
+      manager.core.settings.change { $0.retrying.sleep = { _ in } }
+      manager.interceptors = [
+        ClosureInterceptor(adapt: { request, attempt in
+          var request = request
+          try request.appendQuery([("signature", "\(attempt)")])
+          return request
+        })
+      ]
+      let (file, response) = try await manager.download("file", to: folder.file("file"))
+      #expect(try Data(contentsOf: file) == Data(PatternBody.bytes(Self.count)) && response.statusCode == 200)
+      #expect(server.recordedRequests.map(\.target) == ["/file?signature=1", "/file?signature=2"])
+      #expect(partialFiles(temporary) == [])
+    }
+  }
+
+  /// What fails behind the head is told with the response, and interceptors of a call of the main actor are asked elsewhere.
+  @MainActor @Test func theResponseIsTold() async throws {
+    let folder = try ScratchFolder()
+    try Data("old".utf8).write(to: folder.file("file"))
+    try await withRetries([cutting(0)]) { manager, _, _ in
+      let statuses = Recorder<Int?>()
+      let threads = Recorder<Bool>()
+      manager.callDidComplete = { _, response, _ in statuses.add(response?.statusCode) }
+      manager.interceptors = [
+        ClosureInterceptor(adapt: { request, _ in
+          threads.add(isOnMainQueue)
+          return request
+        })
+      ]
+      await #expect(throws: SessionError.self) { try await manager.download("file", to: folder.file("file")) }
+      #expect(await eventually { statuses.values == [200] })
+      #expect(threads.values == [false])
+    }
+  }
+
   /// Ended by an error that can have no resume data, it leaves nothing of what had come.
   @Test func anInterceptorsErrorLeavesNothing() async throws {
     struct Enough: Error {}

@@ -7,12 +7,10 @@ struct RepeatedDownload {
   /// One task, which goes on from the resume data if there is any.
   typealias Attempt = @Sendable (Request, ResumeData?) async throws -> Saved
 
-  /// What the next attempt goes on from.
-  private var resumeData: ResumeData?
-  /// Of the last attempt, if it had one.
-  private(set) var response: Response?
-  /// What the caller gave is the caller's, and stays.
-  private let isCallers: Bool
+  /// What the caller gave, and keeps.
+  private let given: ResumeData?
+  /// What the last attempt failed with, unless it never came to a task.
+  private var failure: SessionError?
   private let attempt: Attempt
 
   private enum Answer {
@@ -37,14 +35,15 @@ struct RepeatedDownload {
   }
 
   init(_ resumeData: ResumeData?, _ attempt: @escaping Attempt) {
-    self.resumeData = resumeData
-    isCallers = resumeData != nil
+    given = resumeData
     self.attempt = attempt
   }
 
-  mutating func run(_ request: Request, _ retrying: RetryLoop) async throws -> Saved {
+  mutating func run(
+    _ request: Request, _ retrying: RetryLoop, temporaryDirectory: String?
+  ) async throws -> Saved {
     let end = try await retrying.run(request) { request throws(SessionError) in
-      try await answer(to: request)
+      try await answer(to: request, temporaryDirectory)
     } refusal: {
       $0.refusal
     }
@@ -54,36 +53,53 @@ struct RepeatedDownload {
     }
   }
 
-  private mutating func answer(to request: Request) async throws(SessionError) -> Answer {
+  private mutating func answer(to request: Request, _ temporaryDirectory: String?) async throws(SessionError) -> Answer
+  {
+    var resumeData = failure.map { $0.resumeData } ?? given
+    // An interceptor may have made another URL of the same: what came from the one before is no part of that, and nobody else knows of it.
+    if let left = failure?.resumeData, !left.isOf(request) {
+      if !isGiven(left) { left.discard(temporaryDirectory: temporaryDirectory) }
+      resumeData = nil
+    }
     do {
-      let saved = try await attempt(request, resumeData)
-      (response, resumeData) = (saved.response, nil)
-      return .saved(saved)
+      return .saved(try await attempt(request, resumeData))
     } catch let error as SessionError {
-      (response, resumeData) = (error.response, error.resumeData)
+      failure = error
       // A serializer may accept every status, but only 2xx makes a file.
       if error.code == .badResponse { return .refused(error) }
       throw error
     } catch {
-      (response, resumeData) = ((error as? SerializationError)?.response, Self.resumeData(behind: error))
+      failure = Self.sessionError(behind: error) ?? SessionError(.unknown, phase: .receive, message: "\(error)")
       return .refused(error)
     }
   }
 
+  private func isGiven(_ resumeData: ResumeData) -> Bool { given.map { resumeData.hasFile(of: $0) } ?? false }
+
   /// The error with what the download can be gone on from. Where an error cannot have it, nobody could: then nothing is left of the file.
-  func described(_ error: any Error, temporaryDirectory: String?) -> any Error {
-    guard let resumeData, Self.resumeData(behind: error) == nil else { return error }
-    guard var error = error as? SessionError else {
-      if !isCallers { resumeData.discard(temporaryDirectory: temporaryDirectory) }
+  func described(_ error: any Error, _ request: Request, temporaryDirectory: String?) -> any Error {
+    guard let failure, let resumeData = failure.resumeData, Self.sessionError(behind: error)?.resumeData == nil else {
       return error
     }
-    error.resumeData = resumeData
-    return error
+    switch error {
+    case var error as SessionError:
+      error.resumeData = resumeData
+      return error
+    case is CancellationError:
+      var error = SessionError(
+        .cancelled, phase: .prepare, message: "the call was cancelled before its next attempt",
+        failingURL: request.urlString, requestBytesSent: failure.requestBytesSent)
+      error.resumeData = resumeData
+      return error
+    case let error as SerializationError where error.ending(in: failure).resumeData != nil:
+      return error.ending(in: failure)
+    default:
+      if !isGiven(resumeData) { resumeData.discard(temporaryDirectory: temporaryDirectory) }
+      return error
+    }
   }
 
-  private static func resumeData(behind error: any Error) -> ResumeData? {
-    var next: (any Error)? = error
-    while let error = next as? SerializationError { next = error.underlying }
-    return (next as? SessionError)?.resumeData
+  private static func sessionError(behind error: any Error) -> SessionError? {
+    (error as? SerializationError)?.sessionError ?? error as? SessionError
   }
 }
