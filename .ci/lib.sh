@@ -101,10 +101,15 @@ run_tests() {
 
 # Waits for one of the parts in `running`; the last failure is the `status`.
 await_part() {
-  local ended= result=0
+  local ended= result=0 left=() one
   wait -n -p ended "${running[@]}" || result=$?
   [ "$result" = 0 ] || status=$result
-  local left=() one
+  # Two that a signal ended at once: it knows of one, and then of none.
+  if [ -z "${ended:-}" ]; then
+    for one in "${running[@]}"; do wait "$one" || status=$?; done
+    running=()
+    return
+  fi
   for one in "${running[@]}"; do [ "$one" = "$ended" ] || left+=("$one"); done
   running=("${left[@]}")
 }
