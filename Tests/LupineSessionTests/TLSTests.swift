@@ -107,10 +107,7 @@ import Testing
 
   @Test(arguments: [true, false]) func clientCertificate(_ isRequired: Bool) async throws {
     let authority = try TestIdentity.authority.get()
-    var tls = try TestIdentity.server()
-    tls.clientAuthorities = authority.rootPEM
-    tls.requiresClientCertificate = isRequired
-    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking(insists: isRequired))
     defer { server.shutdown() }
     let files = try authority.issue(CertificateOrder(commonName: "client", usage: .client)).write()
     defer { files.remove() }
@@ -137,10 +134,7 @@ import Testing
   /// A key with a passphrase; without the right one the request fails, and nobody is asked on the terminal.
   @Test func encryptedClientKey() async throws {
     let authority = try TestIdentity.authority.get()
-    var tls = try TestIdentity.server()
-    tls.clientAuthorities = authority.rootPEM
-    tls.requiresClientCertificate = true
-    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking(insists: true))
     defer { server.shutdown() }
     let files = try authority.issue(CertificateOrder(commonName: "client", usage: .client)).write()
     defer { files.remove() }

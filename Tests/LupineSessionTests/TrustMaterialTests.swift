@@ -103,10 +103,7 @@ import Testing
 
   @Test func identityInMemory() async throws {
     let authority = try TestIdentity.authority.get()
-    var tls = try TestIdentity.server()
-    tls.clientAuthorities = authority.rootPEM
-    tls.requiresClientCertificate = true
-    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking(insists: true))
     defer { server.shutdown() }
     let minted = try authority.issueAuthority().issue(CertificateOrder(commonName: "in-memory", usage: .client))
     let files = try minted.write()

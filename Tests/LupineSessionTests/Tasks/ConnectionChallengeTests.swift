@@ -172,17 +172,22 @@ import Testing
     #expect(server.connectionCount == rows.count)
   }
 
-  /// An identity that cannot be read is an error of the request, and no other one is shown.
-  @Test func anIdentityThatIsNone() async throws {
-    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking(insists: true))
-    defer { server.shutdown() }
-    let bearer = Bearer(.useIdentity(.init(certificatePath: "/nonexistent.pem", privateKeyPath: "/nonexistent.pem")))
+  /// What a request ends with for which this one is asked.
+  private func refusal(of server: LoopbackServer, to bearer: Bearer) async throws -> SessionError {
     var configuration = SessionConfiguration()
     configuration.engine = .own
     configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
     let session = try Session(configuration, delegate: bearer)
     defer { session.invalidateAndCancel() }
-    let error = try await failure { try await session.data(from: server.url("/hello")) }
+    return try await failure { try await session.data(from: server.url("/hello")) }
+  }
+
+  /// An identity that cannot be read is an error of the request, and no other one is shown.
+  @Test func anIdentityThatIsNone() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking(insists: true))
+    defer { server.shutdown() }
+    let bearer = Bearer(.useIdentity(.init(certificatePath: "/nonexistent.pem", privateKeyPath: "/nonexistent.pem")))
+    let error = try await refusal(of: server, to: bearer)
     #expect(error.code == .secureConnectionFailed, "\(error)")
     #expect(server.requestCount == 0)
   }
@@ -193,12 +198,7 @@ import Testing
     let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking())
     defer { server.shutdown() }
     let bearer = Bearer(.rejectWithError(NoCardInTheReader()))
-    var configuration = SessionConfiguration()
-    configuration.engine = .own
-    configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
-    let session = try Session(configuration, delegate: bearer)
-    defer { session.invalidateAndCancel() }
-    let error = try await failure { try await session.data(from: server.url("/hello")) }
+    let error = try await refusal(of: server, to: bearer)
     #expect(error.code == .secureConnectionFailed && error.underlying is NoCardInTheReader, "\(error)")
     #expect(server.requestCount == 0)
   }
