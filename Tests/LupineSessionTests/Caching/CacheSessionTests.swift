@@ -200,16 +200,21 @@ import Testing
     }
   }
 
-  /// A delegate that does not say whether a response may be stored holds up its own task, and nobody else for long.
-  @Test func aMergedMissDoesNotWaitForADelegate() async throws {
+  /// Answers with the number of the answer.
+  private static func numbered() -> LoopbackServer.Handler {
     let count = Locked(0)
-    try await withCache(configure: { $0.mergesCacheMisses = true }) { _, connection in
+    return { _, connection in
       let number = count.withLock { count in
         count += 1
         return count
       }
-      try connection.respond(fields: Self.fresh, text: "\(number)")
-    } _: { session, server, _ in
+      try connection.respond(fields: fresh, text: "\(number)")
+    }
+  }
+
+  /// A delegate that does not say whether a response may be stored holds up its own task, and nobody else for long.
+  @Test func aMergedMissDoesNotWaitForADelegate() async throws {
+    try await withCache(configure: { $0.mergesCacheMisses = true }, handler: Self.numbered()) { session, server, _ in
       let delegate = Undecided()
       for (number, path) in ["/a", "/alone"].enumerated() {
         let leader = session.dataTask(with: try Request(server.url(path)))
@@ -231,14 +236,7 @@ import Testing
 
   /// Without merging as well: what was asked for first and is allowed last does not take the place of what came in between.
   @Test func aLateWordStoresNothingOlder() async throws {
-    let count = Locked(0)
-    try await withCache { _, connection in
-      let number = count.withLock { count in
-        count += 1
-        return count
-      }
-      try connection.respond(fields: Self.fresh, text: "\(number)")
-    } _: { session, server, _ in
+    try await withCache(handler: Self.numbered()) { session, server, _ in
       let delegate = Undecided()
       let first = session.dataTask(with: try Request(server.url("/a")))
       first.delegate = delegate
