@@ -83,7 +83,9 @@ extension SOCKS5Error: CustomStringConvertible {
     case .userLength(let count): "the user has \(count) bytes, and SOCKS5 carries 1 to 255"
     case .passwordLength(let count): "the password has \(count) bytes, and SOCKS5 carries at most 255"
     case .wrongVersion(let byte): "an answer begins with the byte \(byte), which is not its version"
-    case .noAcceptableMethod: "the proxy takes none of the offered ways to show who is asking"
+    case .noAcceptableMethod(offeredPassword: false): "the SOCKS proxy wants to know who is asking"
+    case .noAcceptableMethod(offeredPassword: true):
+      "the SOCKS proxy takes neither user and password nor a client without them"
     case .methodNotOffered(let byte): "the proxy chose the method \(byte), which was not offered"
     case .credentialsRefused(let byte): "the proxy refused user and password with status \(byte)"
     case .refused(let reply): reply.description

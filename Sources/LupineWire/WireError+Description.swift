@@ -89,7 +89,7 @@ extension WireError.Reason {
     case .contentLengthWithTransferEncoding: "there are both Content-Length and Transfer-Encoding"
     case .unsupportedTransferEncoding: "Transfer-Encoding is not exactly one \"chunked\""
     case .transferEncodingOnHTTP10: "an HTTP/1.0 response has a Transfer-Encoding"
-    case .unsolicitedUpgrade: "the server changes the protocol (101), which nobody asked for"
+    case .unsolicitedUpgrade: "the server changes to another protocol (101), which is not followed"
     case .invalidChunkSizeByte(let byte): "\(Self.name(byte)) stands in the size of a chunk"
     case .whitespaceAfterChunkSize: "white space follows the size of a chunk"
     case .chunkSizeTooLarge: "the size of a chunk does not fit in 63 bits"

@@ -45,8 +45,8 @@ package enum SOCKS5Error: Error, Hashable, Sendable {
   case passwordLength(Int)
   /// Not the version that we speak: perhaps no SOCKS proxy at all.
   case wrongVersion(UInt8)
-  /// The proxy takes none of the ways that we offered to show who is asking.
-  case noAcceptableMethod
+  /// The proxy takes none of the ways that we offered to show who is asking; whether user and password were among them.
+  case noAcceptableMethod(offeredPassword: Bool)
   case methodNotOffered(UInt8)
   /// User and password are wrong.
   case credentialsRefused(UInt8)
@@ -173,7 +173,7 @@ package struct SOCKS5Machine: Sendable {
         guard let credentials else { throw .methodNotOffered(method) }
         state = .authentication
         return .send(credentials)
-      case 0xFF: throw .noAcceptableMethod
+      case 0xFF: throw .noAcceptableMethod(offeredPassword: credentials != nil)
       default: throw .methodNotOffered(method)
       }
     case .authentication:

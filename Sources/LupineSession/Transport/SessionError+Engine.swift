@@ -137,7 +137,7 @@ extension SessionError {
     case .nameLength(let count): (.badURL, "SOCKS5 carries host names of 1 to 255 bytes; this one has \(count)")
     case .userLength, .passwordLength:
       (.cannotAuthenticate, "SOCKS5 carries users and passwords of at most 255 bytes")
-    case .noAcceptableMethod: (.proxyAuthenticationRequired, "the SOCKS proxy wants to know who is asking")
+    case .noAcceptableMethod: (.proxyAuthenticationRequired, "\(error)")
     case .credentialsRefused: (.proxyAuthenticationRequired, "the SOCKS proxy refused user and password")
     case .refused(let reply): (.proxyRefused, "the SOCKS proxy does not connect to the host: \(reply)")
     case .wrongVersion, .methodNotOffered, .unknownAddressType:

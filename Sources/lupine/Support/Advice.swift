@@ -7,7 +7,7 @@ extension SessionError {
     case .notConnected: "Check the machine's network and name servers."
     case .cannotFindHost: "Check the spelling of the host and the network's name service."
     case .proxyFailed: "Is the proxy running, and are its URL and port right? --no-proxy '*' goes without one."
-    case .proxyAuthenticationRequired: "Give user and password with --proxy-auth."
+    case .proxyAuthenticationRequired: "Give user and password with --proxy-auth, or check those that were given."
     case .cannotConnect: "Is the server running, and is the port right?"
     case .serverCertificateUntrusted: trustAdvice
     case .secureConnectionFailed where message.hasPrefix("the client identity cannot be read"):

@@ -185,6 +185,7 @@ private func status(named path: String) -> stat? {
 extension stat {
   /// Nil unless it is a regular file.
   fileprivate var size: Int64? { st_mode & S_IFMT == S_IFREG ? Int64(st_size) : nil }
+  fileprivate var isDirectory: Bool { st_mode & S_IFMT == S_IFDIR }
 }
 
 /// A file that is read; closed with its last reference.
@@ -196,6 +197,10 @@ final class InputFile: Sendable {
     self.path = path
     descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
     if descriptor < 0 { throw System.Failure(operation: "cannot open \(path)", code: errno) }
+    // It can be opened, and only reading it fails: by then a request would be under way.
+    if status(of: descriptor)?.isDirectory == true {
+      throw System.Failure(operation: "cannot read \(path)", code: EISDIR)
+    }
   }
 
   deinit { close(descriptor) }

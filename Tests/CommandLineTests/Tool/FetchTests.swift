@@ -158,6 +158,15 @@ import Testing
     #expect(request.fields.first("Transfer-Encoding") == "chunked")
   }
 
+  /// It can be opened as files are, and only reading it fails.
+  @Test(arguments: [["POST", "@."], ["PUT", "--raw", "@."]]) func aDirectoryIsNoBody(_ words: [String]) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([words[0], server.url("/upload")] + words.dropFirst(), in: Folder())
+    #expect(outcome.status != 0 && outcome.error.contains("directory"), "\(outcome.error)")
+    #expect(server.recordedRequests.isEmpty)
+  }
+
   @Test func unixSocket() async throws {
     let folder = try Folder()
     let server = try LoopbackServer(routes: ServerRoute.standard(), address: .unix(folder.path("s")))

@@ -6,8 +6,8 @@ import Testing
 @Suite struct ProxyErrorTextTests {
   @Test(
     arguments: [
-      .nameLength(0), .userLength(300), .passwordLength(256), .wrongVersion(72), .noAcceptableMethod,
-      .methodNotOffered(1),
+      .nameLength(0), .userLength(300), .passwordLength(256), .wrongVersion(72),
+      .noAcceptableMethod(offeredPassword: false), .noAcceptableMethod(offeredPassword: true), .methodNotOffered(1),
       .credentialsRefused(1), .refused(.generalFailure), .refused(.notAllowed), .refused(.networkUnreachable),
       .refused(.hostUnreachable), .refused(.connectionRefused), .refused(.timeToLiveExpired),
       .refused(.commandNotSupported), .refused(.addressTypeNotSupported), .refused(.other(99)), .unknownAddressType(9),

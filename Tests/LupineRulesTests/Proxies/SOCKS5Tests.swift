@@ -32,7 +32,10 @@ import Testing
     Case(name: "password version", hasSecret: true, answer: [5, 2, 5, 0], log: [login, say(.wrongVersion(5))]),
     Case(name: "method not offered", answer: [5, 2], log: [say(.methodNotOffered(2))]),
     Case(name: "GSSAPI", hasSecret: true, answer: [5, 1], log: [say(.methodNotOffered(1))]),
-    Case(name: "no method", answer: [5, 255], log: [say(.noAcceptableMethod)]),
+    Case(name: "no method", answer: [5, 255], log: [say(.noAcceptableMethod(offeredPassword: false))]),
+    Case(
+      name: "no method but another", hasSecret: true, answer: [5, 255],
+      log: [say(.noAcceptableMethod(offeredPassword: true))]),
     Case(name: "HTTP", answer: Array("HTTP/1.1 400".utf8), log: [say(.wrongVersion(72))]),
     Case(name: "SOCKS4", answer: [0, 90], log: [say(.wrongVersion(0))]),
     Case(name: "reply's version", answer: [5, 0, 4, 0], log: [connect, say(.wrongVersion(4))]),
