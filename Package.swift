@@ -200,6 +200,10 @@ let package = Package(
         .product(name: "HTTPTypes", package: "swift-http-types"),
       ], resources: [.copy("Cases")]),
     tests("LupineXMLTests", ["LupineXML", "LupineSession", "LupineRules", "LupineWire", "LupineTesting"]),
+    // As programs are whose default is the main actor: what the compiler demands of them there is as the documentation says.
+    .testTarget(
+      name: "MainActorTests", dependencies: ["Lupine", "LupineSession", "LupineTesting"],
+      swiftSettings: settings + [.defaultIsolation(MainActor.self)]),
     tests("FuzzReplayTests", ["LupineFuzzBodies", "LupineSimulation"]),
   ] + fuzzRunners
 )
