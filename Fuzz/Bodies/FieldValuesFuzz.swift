@@ -3,7 +3,7 @@ internal import LupineRules
 /// Oracle: what is read of a field, written down again, reads as itself; a suggested file name is one visible component of at most 255 bytes
 /// and stays as it is; the two calendars agree; lengths and delays are never negative.
 ///
-/// The whole input is the value of `Content-Type`, `Content-Disposition`, `Content-Range`, `Retry-After`, `Content-Encoding` and of a date.
+/// The whole input is the value of `Content-Type`, `Content-Disposition`, `Content-Range`, `Retry-After`, `Content-Encoding`, `Link` and of a date.
 package enum FieldValuesFuzz {
   private static let now = HTTPDate(seconds: 1_800_000_000)
 
@@ -17,6 +17,15 @@ package enum FieldValuesFuzz {
     if let delay = RetryAfter(text, now: now)?.delay(from: now) { precondition(delay >= 0, "a delay into the past") }
     check(internetDate: text)
     check(codings: text)
+    for link in LinkValue.read(text) { check(link) }
+  }
+
+  private static func check(_ link: LinkValue) {
+    precondition(!link.target.contains(">"), "a target with an end inside")
+    let relations = link.relations.joined(separator: " ")
+    let written = LinkValue.read(", <\(link.target)>; rel=\(quoted(relations)), <x>")
+    precondition(written.count == 2 && written[0].target == link.target, "a link reads differently")
+    precondition(written[0].relations == link.relations, "relations read differently")
   }
 
   private static func check(_ type: MediaType) {
@@ -26,15 +35,19 @@ package enum FieldValuesFuzz {
     precondition(type.charset == type["charset"]?.lowercased())
     var written = type.essence
     for (name, value) in type.parameters {
-      written += "; \(name)=\""
-      for scalar in value.unicodeScalars {
-        if scalar == "\"" || scalar == "\\" { written += "\\" }
-        written.unicodeScalars.append(scalar)
-      }
-      written += "\""
+      written += "; \(name)=\(quoted(value))"
     }
     precondition(
       MediaType(written)?.parameters.map(\.value) == type.parameters.map(\.value), "a parameter reads differently")
+  }
+
+  private static func quoted(_ value: String) -> String {
+    var written = "\""
+    for scalar in value.unicodeScalars {
+      if scalar == "\"" || scalar == "\\" { written += "\\" }
+      written.unicodeScalars.append(scalar)
+    }
+    return written + "\""
   }
 
   private static func check(_ disposition: ContentDisposition) {

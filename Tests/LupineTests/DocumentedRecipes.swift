@@ -127,6 +127,30 @@ private struct NotALog: Error {}
     }
   }
 
+  @Test func pagesOfLinks() async throws {
+    let routes = [
+      ServerRoute("GET", "/v1/users") { request, connection in
+        let page = request.number("page") ?? 1
+        var fields = Self.json
+        let next = page < 3 ? "?page=\(page + 1)" : "http://elsewhere.test/v1/users?page=4"
+        fields.append("Link", "<?page=1>; rel=\"first\", <\(next)>; rel=\"next\"")
+        try connection.respond(200, fields: fields, text: #"[{"id": \#(page), "name": "user \#(page)"}]"#)
+      }
+    ]
+    try await withSite(routes) { site, _ in
+      let manager = try HTTPSessionManager(baseURL: site)
+      var users: [User] = []
+      var next: String? = "users"
+      while let url = next {
+        let (page, response) = try await manager.response(.get, url, as: [User].self)
+        users += page
+        // The server chooses the URL. What this manager sends along, a token for example, is for its own host alone.
+        next = response.link("next").flatMap { $0.staysAtOrigin ? $0.urlString : nil }
+      }
+      #expect(users.map(\.id) == [1, 2, 3])
+    }
+  }
+
   @Test func tryAgain() async throws {
     try await withSite { site, _ in
       let manager = try HTTPSessionManager(baseURL: site)

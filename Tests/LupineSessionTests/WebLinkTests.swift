@@ -1,0 +1,68 @@
+import FoundationEssentials
+import LupineSession
+import LupineTesting
+import Testing
+
+/// `Link` fields of responses (RFC 8288).
+@Suite(.timeLimit(.minutes(1))) struct WebLinkTests {
+  /// What the server answers below `/v1/users`, where a redirect has led.
+  private func response(_ links: @escaping @Sendable (_ site: String) -> [String]) async throws -> (
+    Response, site: String
+  ) {
+    let server = try LoopbackServer { request, connection in
+      if request.target == "/" { return try connection.respond(302, fields: ["Location": "/v1/users?page=1"]) }
+      let site = "http://\(request.fields.first("Host") ?? "")"
+      var fields = ServerFields()
+      for link in links(site) { fields.append("Link", link) }
+      try connection.respond(200, fields: fields)
+    }
+    defer { server.shutdown() }
+    let session = try Session(.ephemeral)
+    defer { session.invalidateAndCancel() }
+    return (try await session.data(from: server.url("/")).1, server.url(""))
+  }
+
+  /// Relative to the URL that answered, not to the one that was asked for.
+  @Test func targetsAreResolved() async throws {
+    let (response, site) = try await response { _ in
+      [
+        "<?page=2>; rel=next, </v1/users?page=9>; rel=\"last end\"", "<roles#top>; rel=related; title=Roles",
+        "<mailto:a@b.test>; rel=author, <http://[>; rel=x",
+      ]
+    }
+    let links = response.links
+    #expect(links.map(\.urlString) == ["\(site)/v1/users?page=2", "\(site)/v1/users?page=9", "\(site)/v1/roles"])
+    #expect(links.map(\.staysAtOrigin) == [true, true, true])
+    #expect(response.link("NEXT")?.urlString == "\(site)/v1/users?page=2")
+    #expect(response.link("end")?.relations == ["last", "end"] && response.link("prev") == nil)
+    #expect(links.last?.title == "Roles" && links.last?[parameter: "Title"] == "Roles")
+    #expect(links.first?.url?.absoluteString == links.first?.urlString)
+  }
+
+  /// Where credentials may go is the caller's to decide, and this is what it needs to know.
+  @Test func otherOriginsAreTold() async throws {
+    let (response, _) = try await response { site in
+      [
+        "<https\(site.dropFirst(4))/a>; rel=scheme", "<//other.test/a>; rel=host", "<http://127.0.0.1:1/>; rel=port",
+        "<http://user:secret@127.0.0.1/>; rel=user",
+      ]
+    }
+    #expect(response.links.map(\.staysAtOrigin) == [false, false, false, false])
+    #expect(response.link("user")?.urlString == "http://127.0.0.1/")
+  }
+
+  /// A link of something else is no link of this response.
+  @Test func anchors() async throws {
+    let (response, site) = try await response { _ in ["</a>; rel=next; anchor=\"/elsewhere\", </b>; rel=next"] }
+    #expect(response.links.count == 2 && response.link("next")?.urlString == "\(site)/b")
+  }
+
+  @Test func noneAndTooMany() async throws {
+    let (none, _) = try await response { _ in [] }
+    #expect(none.links.isEmpty && none.link("next") == nil)
+    let (many, _) = try await response { _ in
+      Array(repeating: Array(repeating: "</a>", count: 30).joined(separator: ","), count: 10)
+    }
+    #expect(many.links.count == 256)
+  }
+}
