@@ -33,7 +33,7 @@ public enum BodyFraming: Equatable, Hashable, Sendable {
 public enum CloseReason: Equatable, Hashable, Sendable {
   /// The response has not ended yet.
   case responseUnfinished
-  /// The peer said `Connection: close`.
+  /// The peer said `Connection: close`, or in `Keep-Alive` that it waits for no time or takes no more requests.
   case peerRequestedClose
   /// HTTP/1.0 without `Connection: keep-alive`.
   case notPersistent
@@ -226,12 +226,26 @@ public struct FramingDecision: Equatable, Sendable {
     if !fields.isRepeated(.connection),
       FieldScanner.classify(fields.bytes, place.lowerBound, place.upperBound) == .keepAlive
     {
-      return .reusable
+      return refusesNext(fields) ? .close(.peerRequestedClose) : .reusable
     }
     let (hasClose, hasKeepAlive) = connectionOptions(fields)
-    if hasClose { return .close(.peerRequestedClose) }
+    if hasClose || hasKeepAlive && refusesNext(fields) { return .close(.peerRequestedClose) }
     if version < .http11, !hasKeepAlive { return .close(.notPersistent) }
     return .reusable
+  }
+
+  /// Whether the peer keeps the connection, but not for another request.
+  @inline(__always)
+  private static func refusesNext(_ fields: borrowing IndexedBytes) -> Bool {
+    fields.firstIndex(.keepAlive) != nil && KeepAlive(fields).isOver
+  }
+
+  /// For how many seconds the peer waits for the next request; nil: it does not say. A `Keep-Alive` counts beside the option `keep-alive` alone
+  /// (RFC 2068 section 19.7.1.1).
+  @inline(never)
+  static func keepAliveSeconds(_ fields: borrowing IndexedBytes) -> Int? {
+    guard fields.firstIndex(.keepAlive) != nil, connectionOptions(fields).keepAlive else { return nil }
+    return KeepAlive(fields).timeout
   }
 
   /// Whether the connection options hold `close` and `keep-alive` (RFC 9110 section 7.6.1).

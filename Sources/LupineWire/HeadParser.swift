@@ -69,6 +69,11 @@ struct HeadParser: ~Copyable {
   /// The complete head.
   var head: ResponseHead { ResponseHead(fields: buffer.section) }
 
+  /// For how many seconds the peer waits for the next request, as the complete head says; nil if it does not, or was let go of.
+  var keepAliveSeconds: Int? {
+    buffer.storage.isEmpty ? nil : FramingDecision.keepAliveSeconds(IndexedBytes(buffer.storage, buffer.indexStart))
+  }
+
   /// What the complete head says about framing.
   mutating func decide(_ request: RequestContext) throws(WireError) -> FramingDecision {
     do throws(WireError) {

@@ -153,6 +153,10 @@ public struct ResponseParser: ~Copyable, Sendable {
   /// ``reuseVerdict``, looked at where the parser is: it is a large value, and whoever only reads it from another module copies all of it.
   package mutating func currentVerdict() -> ReuseVerdict { reuseVerdict }
 
+  /// For how many seconds the peer keeps the connection for the next request, as the response that has ended says (`Keep-Alive: timeout=5`); nil:
+  /// it does not. Nil as well after ``begin(_:)`` and ``releaseStorage()``.
+  public var keepAliveSeconds: Int? { state == .ended ? heads.keepAliveSeconds : nil }
+
   /// Tells the parser that bytes came after the end of the response: the connection is out of step.
   public mutating func rejectBytesAfterEnd() {
     if case .reusable = verdict { verdict = .close(.bytesAfterResponse) }

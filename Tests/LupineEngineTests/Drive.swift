@@ -69,6 +69,12 @@ final class Drive {
     #expect(engine.runUntilQuiet(limit: 1000) != nil)
   }
 
+  /// So much time passes, and what happens then does.
+  func pass(milliseconds: Int64) {
+    engine.world.now = engine.world.now.advanced(byNanoseconds: milliseconds * 1_000_000)
+    settle()
+  }
+
   /// What a server was sent.
   func receive(_ server: Int) -> [UInt8] {
     var bytes: [UInt8] = []

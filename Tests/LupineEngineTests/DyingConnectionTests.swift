@@ -139,4 +139,44 @@ import Testing
     #expect(drive.pool.counters.closes[.suspected] == 7)
     drive.end()
   }
+
+  /// A server says after how many seconds without a request it closes the connection: a POST that met that end would be lost.
+  @Test(arguments: [
+    (5, 3_900, true), (5, 4_000, false), (2, 900, true), (2, 1_000, false), (1, 900, true), (1, 1_000, false),
+  ])
+  func aConnectionIsLeftBeforeItsServerLeaves(_ seconds: Int, _ milliseconds: Int64, _ isKept: Bool) throws {
+    let drive = try Drive()
+    for round in 1...2 {
+      drive.start(try request(host: "h", port: 80, target: "/\(round)"))
+      drive.settle()
+      #expect(drive.received(0).hasPrefix("GET /\(round)"))
+      drive.send(
+        0, "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nKeep-Alive: timeout=\(seconds)\r\nContent-Length: 0\r\n\r\n")
+      drive.settle()
+      // What it said the first time is of no account once it has been asked again.
+      drive.pass(milliseconds: round == 1 ? 800 : milliseconds)
+    }
+    #expect(drive.servers[0].isHungUp == !isKept)
+    #expect(drive.pool.counters.closes == (isKept ? [:] : [.idleTimeout: 1]))
+    drive.end()
+  }
+
+  /// The last response alone counts, and one that says nothing leaves the limit to the pool.
+  @Test func aServerMayTakeItsTimeBack() throws {
+    let drive = try Drive()
+    for fields in ["Connection: keep-alive\r\nKeep-Alive: timeout=3\r\n", ""] {
+      drive.start(try request(host: "h", port: 80, target: "/"))
+      drive.settle()
+      _ = drive.received(0)
+      drive.send(0, "HTTP/1.1 200 OK\r\n\(fields)Content-Length: 0\r\n\r\n")
+      drive.settle()
+      // The connection has given its buffers back, and with them what was said.
+      drive.pass(milliseconds: 1_500)
+    }
+    drive.pass(milliseconds: 50_000)
+    #expect(!drive.servers[0].isHungUp)
+    drive.pass(milliseconds: 10_000)
+    #expect(drive.servers[0].isHungUp)
+    drive.end()
+  }
 }

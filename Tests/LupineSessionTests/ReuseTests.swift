@@ -25,6 +25,8 @@ import Testing
     "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx",
     "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: Foo, CLOSE\r\n\r\nx",
     "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx",
+    "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\nKeep-Alive: timeout=0\r\n\r\nx",
+    "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5, max=0\r\n\r\nx",
     "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxgarbage",
     "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison",

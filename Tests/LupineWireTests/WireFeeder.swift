@@ -74,7 +74,7 @@ struct Feeder: ~Copyable {
     let dropped = parser.droppedTrailerFields
     if dropped > 0 { note("dropped \(dropped)") }
     switch parser.reuseVerdict {
-    case .reusable: note("end reusable")
+    case .reusable: note("end reusable" + (parser.keepAliveSeconds.map { " \($0) s" } ?? ""))
     case .close(let reason): note("end close(\(reason))")
     }
     isOver = true

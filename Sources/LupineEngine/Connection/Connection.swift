@@ -71,6 +71,9 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
   private static let parkNanoseconds: Int64 = 1_000_000_000
 
+  /// When the peer, which said for how long it waits, is about to close the connection that has been idle since then.
+  private var departure: (idleSince: Instant, at: Instant)?
+
   /// The reader paused in the middle of what was read: the rest waits here, unparsed, and after it perhaps the end.
   var isParsingHeld = false
   var unparsed = ByteQueue()
@@ -444,12 +447,22 @@ final class Connection: ReadinessHandler, TimerHandler {
     }
   }
 
-  /// Gives buffers back if the connection has been idle for a while; an idle connection should cost little.
+  /// Gives buffers back if the connection has been idle for a while; an idle connection should cost little. Closes it a second before the peer
+  /// does: a request that meets that end is lost, and not every request may be sent again.
   private func park() {
     let parkAt = idleSince.advanced(byNanoseconds: Self.parkNanoseconds)
     guard parkAt <= context.now else {
       arm(at: parkAt)
       return
+    }
+    if departure?.idleSince != idleSince {
+      departure = parser.value.keepAliveSeconds.map {
+        (idleSince, idleSince.advanced(byNanoseconds: Int64($0 - 1) * 1_000_000_000))
+      }
+    }
+    if let departure {
+      guard departure.at > context.now else { return close(.idleTimeout) }
+      arm(at: departure.at)
     }
     tls?.releaseBuffers()
     outerTLS?.releaseBuffers()

@@ -20,7 +20,7 @@ package struct PoolLimits: Equatable, Sendable {
 package enum ConnectionCloseReason: Hashable, Sendable {
   /// The response or the request forbade another use.
   case notReusable
-  /// It sat idle for `PoolLimits.idleNanoseconds`.
+  /// It sat idle for `PoolLimits.idleNanoseconds`, or until a second before the time that its peer had given it.
   case idleTimeout
   /// It reached `PoolLimits.lifetimeNanoseconds`.
   case lifetime
