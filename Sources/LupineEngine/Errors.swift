@@ -10,7 +10,7 @@ package enum EngineError: Error, Sendable {
   case wire(WireError)
   /// The body breaks its content coding or a limit on decoding.
   case content(DecodeError)
-  /// The list of content codings is malformed or too long.
+  /// The list of content codings is too long.
   case contentCoding(ContentCodingRefusal)
   /// The connection ended before a response.
   case closedBeforeResponse

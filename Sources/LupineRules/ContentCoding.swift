@@ -12,10 +12,8 @@ package enum ContentCoding: UInt8, Hashable, Sendable {
 package enum ContentCodingRefusal: Error, Hashable, Sendable {
   /// More codings than a chain may have (curl CVE-2022-32206, urllib3 CVE-2025-66418).
   case tooMany(limit: Int)
-  /// A coding that is not known here; the body is passed as it came. The name is the peer's text.
+  /// A coding that is not known here, or something that is no token and so names none; the body is passed as it came. The name is the peer's text.
   case unknown(String)
-  /// Something that is not a token stands where a coding should.
-  case malformed
 }
 
 /// The lists of `Content-Encoding` and `Accept-Encoding`.
@@ -28,15 +26,14 @@ package enum ContentCodings {
 
   /// The codings of every `Content-Encoding` field in the order in which they were applied; a decoder undoes the last one first.
   ///
-  /// Empty list elements are ignored (RFC 9110 section 5.6.1.2).
+  /// Empty list elements are ignored (RFC 9110 section 5.6.1.2), and so is a weight: servers that echo what they chose of `Accept-Encoding` send
+  /// `gzip;q=1`.
   package static func parse(_ values: some Sequence<String>) throws(ContentCodingRefusal) -> [ContentCoding] {
     var codings: [ContentCoding] = []
     for value in values {
       for element in value.utf8.split(separator: UInt8(ascii: ",")) {
         let token = FieldScanner.trimmed(element)
-        guard !token.isEmpty else { continue }
-        guard token.allSatisfy(FieldScanner.isToken) else { throw ContentCodingRefusal.malformed }
-        guard let coding = try coding(String(decoding: token, as: UTF8.self)) else { continue }
+        guard !token.isEmpty, let coding = try coding(token) else { continue }
         guard codings.count < maximumCount else { throw ContentCodingRefusal.tooMany(limit: maximumCount) }
         codings.append(coding)
       }
@@ -44,12 +41,13 @@ package enum ContentCodings {
     return codings
   }
 
-  private static func coding(_ name: String) throws(ContentCodingRefusal) -> ContentCoding? {
-    switch name.lowercased() {
+  private static func coding(_ element: Substring.UTF8View) throws(ContentCodingRefusal) -> ContentCoding? {
+    let token = FieldScanner.trimmed(element.prefix { $0 != UInt8(ascii: ";") })
+    switch String(decoding: token, as: UTF8.self).lowercased() {
     case "gzip", "x-gzip": return .gzip
     case "deflate": return .deflate
     case "identity": return nil
-    default: throw ContentCodingRefusal.unknown(name)
+    default: throw ContentCodingRefusal.unknown(String(decoding: element, as: UTF8.self))
     }
   }
 }

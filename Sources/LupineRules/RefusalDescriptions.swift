@@ -142,7 +142,6 @@ extension ContentCodingRefusal: CustomStringConvertible {
     switch self {
     case .tooMany(let limit): "more than \(limit) content codings"
     case .unknown: "a content coding that is not known here"
-    case .malformed: "something that is no token stands where a content coding should"
     }
   }
 }

@@ -61,7 +61,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ["br", "x-unknown", "gzip, br"]) func unknownCodingPasses(_ coding: String) async throws {
+  @Test(arguments: ["br", "x-unknown", "gzip, br", "gzip deflate", "\"gzip\""]) func unknownCodingPasses(
+    _ coding: String
+  ) async throws {
     try await withScript([[.readHead, .send(reply("raw", "Content-Encoding: \(coding)\r\n")), .waitForClose]]) {
       session, server in
       let response = try await session.expect("raw", from: server.url())
@@ -78,6 +80,16 @@ import Testing
       session, server in
       try await session.expect("", from: server.url())
       #expect(try await session.text(server.url()).1.wasReused)
+    }
+  }
+
+  /// A server that echoes what it chose of `Accept-Encoding` sends its weight with it.
+  @Test func aWeightBelongsToNoCoding() async throws {
+    let packed = try Compression.gzip.encode(Array("unpacked".utf8))
+    let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip;q=1.0\r\nContent-Length: \(packed.count)\r\n\r\n"
+    try await withScript([[.readHead, .send(ScriptBytes(head) + ScriptBytes(packed)), .waitForClose]]) {
+      session, server in
+      try await session.expect("unpacked", from: server.url())
     }
   }
 

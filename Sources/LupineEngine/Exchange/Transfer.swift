@@ -165,7 +165,7 @@ open class Transfer {
     } catch {
       switch error {
       case .unknown: return
-      case .tooMany, .malformed: throw .contentCoding(error)
+      case .tooMany: throw .contentCoding(error)
       }
     }
     guard !codings.isEmpty else { return }
