@@ -117,14 +117,9 @@ package struct ChallengeReader {
     current?.parameters.append(Challenge.Parameter(name: name, bytes: value))
   }
 
-  /// A token or a quoted string.
+  /// A quoted string, or what stands there without quotes.
   private mutating func readValue() throws(ChallengeFault) -> [UInt8] {
-    guard index < bytes.count, bytes[index] == UInt8(ascii: "\"") else {
-      let start = index
-      skip(while: FieldScanner.isToken)
-      guard index > start else { throw .invalidByte(index < bytes.count ? bytes[index] : UInt8(ascii: "=")) }
-      return Array(bytes[start..<index])
-    }
+    guard index < bytes.count, bytes[index] == UInt8(ascii: "\"") else { return try readUnquoted() }
     index += 1
     var value: [UInt8] = []
     var fault: ChallengeFault?
@@ -145,6 +140,25 @@ package struct ChallengeReader {
       value.append(byte)
     }
     throw .unterminatedQuote
+  }
+
+  /// A token, and what servers send as if it were one: realms of several words, nonces in Base64. Up to the next comma: a semicolon, or an equals
+  /// sign behind a blank, would be of another parameter.
+  private mutating func readUnquoted() throws(ChallengeFault) -> [UInt8] {
+    let start = index
+    var end = start
+    var hasBlank = false
+    while index < bytes.count, bytes[index] != UInt8(ascii: ",") {
+      switch bytes[index] {
+      case UInt8(ascii: " "), UInt8(ascii: "\t"): hasBlank = true
+      case 0..<0x20, 0x7f, UInt8(ascii: "\""), UInt8(ascii: ";"): throw .invalidByte(bytes[index])
+      case UInt8(ascii: "=") where hasBlank: throw .invalidByte(bytes[index])
+      default: end = index + 1
+      }
+      index += 1
+    }
+    guard end > start else { throw .invalidByte(index < bytes.count ? bytes[index] : UInt8(ascii: "=")) }
+    return Array(bytes[start..<end])
   }
 
   /// A `token68` up to a comma or the end; nil, and nothing read, if that is not what follows.

@@ -276,6 +276,15 @@ import Testing
     }
   }
 
+  /// What is no token belongs in quotes, and some servers do without.
+  @Test func aRealmOfSeveralWordsNeedsNoQuotes() async throws {
+    try await withDemand(Self.basic, "Basic realm=my site, charset=UTF-8") { session, server in
+      let storage = try #require(session.configuration.credentialStorage)
+      storage.set(Self.aladdin, for: try ProtectionSpace(server.url("/"), realm: "my site", method: .basic))
+      try await session.expect("welcome 0", from: server.url("/"))
+    }
+  }
+
   @Test func secretsAreNotPrinted() throws {
     let storage = CredentialStorage()
     let space = try ProtectionSpace("https://a/")
