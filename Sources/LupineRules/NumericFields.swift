@@ -5,13 +5,25 @@ package enum RetryAfter: Hashable, Sendable {
 
   package init?(_ text: String, now: HTTPDate) {
     let value = FieldScanner.trimmed(text[...].utf8)
-    if let seconds = FieldScanner.number(value) {
+    if let seconds = Self.seconds(value) {
       self = .seconds(seconds)
     } else if let date = HTTPDate(String(decoding: value, as: UTF8.self), now: now) {
       self = .date(date)
     } else {
       return nil
     }
+  }
+
+  /// Digits, and behind a point more of them, as some servers have it: rounded up, so that nobody comes early. More than a number holds is a long
+  /// time.
+  private static func seconds(_ value: Substring.UTF8View) -> Int64? {
+    let parts = value.split(separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
+    guard parts.allSatisfy({ !$0.isEmpty && $0.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) }) else {
+      return nil
+    }
+    let whole = FieldScanner.number(parts[0]) ?? .max
+    let isMore = parts.count > 1 && parts[1].contains { $0 != UInt8(ascii: "0") }
+    return isMore && whole < .max ? whole + 1 : whole
   }
 
   /// Seconds to wait from `now` on; never negative.

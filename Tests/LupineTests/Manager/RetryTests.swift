@@ -50,6 +50,7 @@ import Testing
     Case(name: "cancelled", error: .cancelled, delay: nil),
     Case(name: "untrusted", error: .serverCertificateUntrusted, delay: nil),
     Case(name: "Retry-After in seconds", status: 429, retryAfter: "7", delay: 7),
+    Case(name: "Retry-After in seconds with a fraction", status: 429, retryAfter: "2.5", delay: 3),
     Case(name: "Retry-After 0 waits all the same", status: 429, retryAfter: "0", delay: 0.5),
     Case(name: "Retry-After as a date", status: 503, retryAfter: "Sun, 06 Nov 1994 08:49:47 GMT", delay: 10),
     Case(name: "Retry-After in the past", status: 503, retryAfter: "Sun, 06 Nov 1994 08:49:27 GMT", delay: 0.5),

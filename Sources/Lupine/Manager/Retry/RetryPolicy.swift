@@ -83,7 +83,8 @@ extension RetryPolicy {
       return errorCodes.contains(error) ? backoff(attempt, random) : nil
     }
     guard let status = failure.status, statusCodes.contains(status) else { return nil }
-    let wanted = failure.retryAfter.flatMap { RetryAfter.seconds($0, now: now) }
+    let instant = HTTPDate(seconds: now)
+    let wanted = failure.retryAfter.flatMap { RetryAfter($0, now: instant)?.delay(from: instant) }
     guard let wanted else { return backoff(attempt, random) }
     let asked = Duration.seconds(wanted)
     return asked > maximumRetryAfter ? nil : max(asked, backoff(attempt, random))
