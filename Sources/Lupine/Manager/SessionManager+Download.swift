@@ -28,7 +28,10 @@ extension SessionManager {
 
   /// Goes on with a download; see `downloadTask(withResumeData:)` and `download(for:to:)`.
   ///
-  /// - Parameter request: what to ask with, for example an `Authorization` field. Default nil: a plain GET of the URL of the data.
+  /// Where interceptors make another URL than that of the data, it begins anew; the data stays what it was.
+  ///
+  /// - Parameter request: what to ask with, for example an `Authorization` field. Default nil: a plain GET of the URL of the data, which is the one that
+  ///   interceptors had made.
   public func download(
     resumeFrom resumeData: ResumeData, request: Request? = nil, to file: URL,
     responseSerializer: (any ResponseSerializer)? = nil, options: DownloadOptions = [],

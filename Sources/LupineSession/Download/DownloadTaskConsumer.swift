@@ -39,8 +39,11 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
   }
 
   /// Decides how the download begins, on a file thread; then `body` is called with the request to send.
+  ///
+  /// - Parameter original: what the task was made with. Whoever makes another URL of it has the download begin anew.
   func prepare(
-    _ request: Request, _ session: Session, _ body: @escaping @Sendable (Result<Request, SessionError>) -> Void
+    _ request: Request, madeOf original: Request, _ session: Session,
+    _ body: @escaping @Sendable (Result<Request, SessionError>) -> Void
   ) {
     do throws(SessionError) {
       let threads = try Engine.downloadThreads()
@@ -50,7 +53,8 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
       }
       // Cancelled by another thread before this began: whoever goes on with it needs the file.
       if isOver { return }
-      DownloadPlan.prepare(request, resuming: resumeData, to: nil, session: session, threads: threads) { [self] plan in
+      let fitting = resumeData.flatMap { $0.isLeftBehind(by: request, madeOf: original) ? nil : $0 }
+      DownloadPlan.prepare(request, resuming: fitting, to: nil, session: session, threads: threads) { [self] plan in
         let prepared = plan.flatMap { (plan: DownloadPlan) -> Result<Request, SessionError> in
           do throws(SessionError) {
             try begin(plan, nil)

@@ -51,6 +51,12 @@ public struct ResumeData: Sendable, Hashable {
   /// Whether a request asks for what this is a part of.
   package func isOf(_ request: Request) -> Bool { record.isOf(request.parsedURL) }
 
+  /// Whether what was to be gone on with is another resource's since somebody changed the request on its way. A request that names another one from the
+  /// beginning is a mistake, and no reason to leave it behind.
+  package func isLeftBehind(by request: Request, madeOf original: Request) -> Bool {
+    !isOf(request) && request.parsedURL.identity != original.parsedURL.identity
+  }
+
   /// Whether both name the same beginning of the same version, one perhaps more of it.
   package func hasFile(of other: ResumeData) -> Bool {
     record.partialName == other.record.partialName && record.validator == other.record.validator

@@ -20,7 +20,8 @@ extension Session {
     downloadTask(request, nil, completionHandler)
   }
 
-  /// Makes a task that goes on with a download; see `download(resumeFrom:request:to:progress:)`. The file goes to the delegate.
+  /// Makes a task that goes on with a download; see `download(resumeFrom:request:to:progress:)`. The file goes to the delegate. A delegate that has the task
+  /// begin with another URL has the download begin anew.
   ///
   /// - Parameter request: what to ask with; nil: a plain GET of the URL of the data.
   public func downloadTask(withResumeData resumeData: ResumeData, request: Request? = nil) -> DownloadTask {

@@ -60,7 +60,7 @@ extension TaskRun {
     let current = state.withLock { $0.first } ?? request
     if let download = consumer as? DownloadTaskConsumer {
       guard let wait = waitForAnswer() else { return }
-      download.prepare(current, session) { [self] result in
+      download.prepare(current, madeOf: request, session) { [self] result in
         answered(wait) {
           switch result {
           case .failure(let error): self.finish(error)

@@ -1,5 +1,6 @@
 import Foundation
 import Lupine
+import LupineBase
 import LupineTesting
 import Testing
 
@@ -84,6 +85,60 @@ import Testing
       let last = try #require(typeError?.underlying as? SessionError)
       #expect(last.code == .badResponse && last.resumeData == data && !last.requestHead.isEmpty)
       last.resumeData?.discard()
+    }
+  }
+
+  /// An interceptor that signs URLs makes another one of the data's: the download begins anew, and the data stays its owner's.
+  @Test(arguments: [false, true]) func anInterceptorsURLBeginsAnew(_ hasHandler: Bool) async throws {
+    let folder = try ScratchFolder()
+    let temporary = try ScratchFolder()
+    let route = ServerRoute("GET", "/file") { request, connection in
+      guard request.target != "/file" else { return try connection.respond(403, text: "unsigned") }
+      guard request.target == "/file?signature=1" else { return try connection.respond(text: "whole") }
+      guard request.fields.first("Range") == nil else {
+        let fields: ServerFields = ["ETag": "\"v1\"", "Content-Range": "bytes 1000-1003/1004"]
+        return try connection.respond(206, fields: fields, text: "rest")
+      }
+      try connection.begin(fields: ["ETag": "\"v1\""], framing: .chunked)
+      try connection.write(PatternBody.bytes(1000))
+      try connection.flush()
+      connection.abort()
+    }
+    try await withManager([route], configure: { $0.temporaryDirectory = temporary.url.path }) { manager, server in
+      let signatures = Locked(0)
+      manager.interceptors = [
+        ClosureInterceptor(adapt: { request, _ in
+          let number = signatures.withLock { number -> Int in
+            number += 1
+            return number
+          }
+          var request = request
+          try request.appendQuery([("signature", "\(number)")])
+          return request
+        })
+      ]
+      let data = try await leftover(manager, folder)
+      let request = try Request(server.url("/file"))
+      if hasHandler {
+        let end = await downloaded { handler in
+          manager.downloadTask(
+            withResumeData: data, request: request, destination: { _, _ in folder.file("file") }, completion: handler)
+        }
+        #expect(end.error == nil)
+      } else {
+        _ = try await manager.download(resumeFrom: data, request: request, to: folder.file("file"))
+      }
+      #expect(try Data(contentsOf: folder.file("file")) == Data("whole".utf8))
+      #expect(server.recordedRequests.map(\.target) == ["/file?signature=1", "/file?signature=2"])
+      // Nobody has touched what the data names; nor is it taken for a request that was made for something else.
+      manager.interceptors = []
+      let other = try Request(server.url("/other"))
+      let error = await #expect(throws: SessionError.self) {
+        try await manager.download(resumeFrom: data, request: other, to: folder.file("other"))
+      }
+      #expect(error?.code == .badResumeData)
+      let again = try await manager.download(resumeFrom: data, to: folder.file("again"))
+      #expect(again.response.statusCode == 206)
     }
   }
 }

@@ -40,10 +40,10 @@ struct RepeatedDownload {
   }
 
   mutating func run(
-    _ request: Request, _ retrying: RetryLoop, temporaryDirectory: String?
+    _ original: Request, _ retrying: RetryLoop, temporaryDirectory: String?
   ) async throws -> Saved {
-    let end = try await retrying.run(request) { request throws(SessionError) in
-      try await answer(to: request, temporaryDirectory)
+    let end = try await retrying.run(original) { request throws(SessionError) in
+      try await answer(to: request, madeOf: original, temporaryDirectory)
     } refusal: {
       $0.refusal
     }
@@ -53,9 +53,11 @@ struct RepeatedDownload {
     }
   }
 
-  private mutating func answer(to request: Request, _ temporaryDirectory: String?) async throws(SessionError) -> Answer
-  {
+  private mutating func answer(
+    to request: Request, madeOf original: Request, _ temporaryDirectory: String?
+  ) async throws(SessionError) -> Answer {
     var resumeData = failure.map { $0.resumeData } ?? given
+    if resumeData?.isLeftBehind(by: request, madeOf: original) == true { resumeData = nil }
     // An interceptor may have made another URL of the same: what came from the one before is no part of that, and nobody else knows of it.
     if let left = failure?.resumeData, !left.isOf(request) {
       if !isGiven(left) { left.discard(temporaryDirectory: temporaryDirectory) }
