@@ -1,4 +1,5 @@
 public import Foundation
+internal import LupineRules
 public import LupineSession
 
 /// Puts parameters into the body of requests as JSON; those of GET, HEAD and DELETE into the query, as `HTTPRequestSerializer` does.
@@ -36,7 +37,7 @@ public struct JSONRequestSerializer: HTTPRequestSerializing {
 
   private func data(_ parameters: any Sendable) throws -> Data {
     if case .other(let value) = ParameterShape(parameters), let encodable = value as? any Encodable,
-      !(value is Date || value is Data || value is URL || value is Decimal)
+      !(value is Date || value is Data || value is URL)
     {
       do {
         return try encoder.encode(encodable)
@@ -45,13 +46,14 @@ public struct JSONRequestSerializer: HTTPRequestSerializing {
       }
     }
     var made: JSONEncoder?
-    let value = try JSONValue(any: parameters, depth: 0) {
+    let builder = JSONTreeBuilder {
       let encoder = made ?? encoder
       made = encoder
       return encoder
     }
-    switch value {
-    case .array, .object: return try value.data(options: writingOptions)
+    let tree = try builder.tree(parameters)
+    switch tree {
+    case .array, .object: return try JSONTreeWriter.data(tree, writingOptions)
     default: throw JSONValue.refused("it is neither a dictionary nor an array")
     }
   }

@@ -79,7 +79,7 @@ extension JSONValue {
   }
 
   /// - Throws: for numbers that are no finite `Double`.
-  private init(_ value: LupineRules.JSONValue) throws(SerializationError) {
+  init(_ value: LupineRules.JSONValue) throws(SerializationError) {
     switch value {
     case .null: self = .null
     case .boolean(let flag): self = .bool(flag)

@@ -22,34 +22,40 @@ extension JSONValue {
   ///
   /// - Throws: `SerializationError` with `.requestSerializationFailed` for a number that is not finite, and for more than `maximumDepth` levels.
   public func data(options: WritingOptions = []) throws(SerializationError) -> Data {
-    var writer = JSONValueWriter(options)
-    try writer.write(self, depth: 0)
-    return Data(writer.output)
+    try JSONTreeWriter.data(JSONTreeBuilder.tree(self), options)
   }
 }
 
 /// Writes one value.
-private struct JSONValueWriter {
-  private(set) var output: [UInt8] = []
+struct JSONTreeWriter {
+  private var output: [UInt8] = []
   private let isPretty: Bool
   private let isSorted: Bool
   private let escapesSlashes: Bool
 
-  init(_ options: JSONValue.WritingOptions) {
+  static func data(
+    _ tree: LupineRules.JSONValue, _ options: JSONValue.WritingOptions
+  ) throws(SerializationError) -> Data {
+    var writer = JSONTreeWriter(options)
+    try writer.write(tree, depth: 0)
+    return Data(writer.output)
+  }
+
+  private init(_ options: JSONValue.WritingOptions) {
     isPretty = options.contains(.prettyPrinted)
     isSorted = options.contains(.sortedKeys)
     escapesSlashes = !options.contains(.withoutEscapingSlashes)
   }
 
-  mutating func write(_ value: JSONValue, depth: Int) throws(SerializationError) {
+  private mutating func write(_ value: LupineRules.JSONValue, depth: Int) throws(SerializationError) {
     switch value {
     case .null: output += "null".utf8
-    case .bool(let flag): output += (flag ? "true" : "false").utf8
-    case .integer(let number): output += String(number).utf8
-    case .unsigned(let number): output += String(number).utf8
-    case .number(let number):
-      guard number.isFinite else { throw JSONValue.refused("\(number) is no JSON number") }
-      output += (number.description.hasSuffix(".0") ? number.description.dropLast(2) : number.description[...]).utf8
+    case .boolean(let flag): output += (flag ? "true" : "false").utf8
+    case .number(let text):
+      guard text.utf8.last.map({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }) == true else {
+        throw JSONValue.refused("\(text) is no JSON number")
+      }
+      output += (text.hasSuffix(".0") ? text.dropLast(2) : text[...]).utf8
     case .string(let text): quote(text)
     case .array(let elements):
       try check(depth)
@@ -64,10 +70,10 @@ private struct JSONValueWriter {
       try check(depth)
       output.append(UInt8(ascii: "{"))
       if isSorted {
-        let sorted = members.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
-        for (index, member) in sorted.enumerated() { try write(member.key, member.value, index, depth) }
+        let sorted = members.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+        for (index, member) in sorted.enumerated() { try write(member.name, member.value, index, depth) }
       } else {
-        for (index, member) in members.enumerated() { try write(member.key, member.value, index, depth) }
+        for (index, member) in members.enumerated() { try write(member.name, member.value, index, depth) }
       }
       end(isEmpty: members.isEmpty, depth)
       output.append(UInt8(ascii: "}"))
@@ -75,7 +81,7 @@ private struct JSONValueWriter {
   }
 
   private mutating func write(
-    _ name: String, _ value: JSONValue, _ index: Int, _ depth: Int
+    _ name: String, _ value: LupineRules.JSONValue, _ index: Int, _ depth: Int
   ) throws(SerializationError) {
     separate(index, depth + 1)
     quote(name)

@@ -10,6 +10,7 @@ enum ParameterShape {
   /// More than `Int64` holds.
   case unsigned(UInt64)
   case number(Double)
+  case decimal(Decimal)
   case text(String)
   case list([Any])
   case set([Any])
@@ -61,6 +62,7 @@ extension Float: ParameterShaped {
   /// By way of the shortest text: 0.1 stays 0.1.
   var parameterShape: ParameterShape { .number(Double(description) ?? Double(self)) }
 }
+extension Decimal: ParameterShaped { var parameterShape: ParameterShape { .decimal(self) } }
 extension String: ParameterShaped { var parameterShape: ParameterShape { .text(self) } }
 extension Substring: ParameterShaped { var parameterShape: ParameterShape { .text(String(self)) } }
 extension Character: ParameterShaped { var parameterShape: ParameterShape { .text(String(self)) } }
@@ -89,6 +91,8 @@ extension NSNumber: ParameterShaped {
     let text = description
     if let value = Int64(text) { return .integer(value) }
     if let value = UInt64(text) { return .unsigned(value) }
-    return .number(doubleValue)
+    if let number = self as? NSDecimalNumber { return .decimal(number.decimalValue) }
+    // A `Float` is not asked for more digits than it has; the rest gives the same by way of its text.
+    return .number(Double(text) ?? doubleValue)
   }
 }

@@ -25,6 +25,7 @@ struct ParameterTreeBuilder {
     case .integer(let number): return .value(String(number))
     case .unsigned(let number): return .value(String(number))
     case .number(let number): return .value(Self.text(number))
+    case .decimal(let number): return .value(number.description)
     case .text(let text): return .value(text)
     case .list(let elements): return .list(try trees(elements, depth))
     case .set(let elements):
@@ -36,7 +37,10 @@ struct ParameterTreeBuilder {
       children.reserveCapacity(members.count)
       for (key, value) in members { children.append(.init(Self.description(key), try tree(value, depth: depth + 1))) }
       return .dictionary(children)
-    case .json(let value): return try tree(value, depth)
+    case .json(let value):
+      let same: LupineRules.JSONValue
+      do { same = try JSONTreeBuilder.tree(value) } catch { throw Self.tooDeep }
+      return try tree(same, depth)
     case .other(let value): return try other(value, depth)
     }
   }
@@ -48,14 +52,13 @@ struct ParameterTreeBuilder {
     return trees
   }
 
-  private func tree(_ value: JSONValue, _ depth: Int) throws(SerializationError) -> ParameterTree {
+  /// What a model encodes to: its numbers are written as they are spelled, those of a `Decimal` with every digit.
+  private func tree(_ value: LupineRules.JSONValue, _ depth: Int) throws(SerializationError) -> ParameterTree {
     guard depth < ParameterTree.depthLimit else { throw Self.tooDeep }
     switch value {
     case .null: return .null
-    case .bool(let flag): return .value(text(flag))
-    case .integer(let number): return .value(String(number))
-    case .unsigned(let number): return .value(String(number))
-    case .number(let number): return .value(Self.text(number))
+    case .boolean(let flag): return .value(text(flag))
+    case .number(let text): return .value(Self.withoutEmptyFraction(text))
     case .string(let text): return .value(text)
     case .array(let elements):
       var children: [ParameterTree] = []
@@ -63,7 +66,7 @@ struct ParameterTreeBuilder {
       return .list(children)
     case .object(let members):
       var children: [ParameterTree.Member] = []
-      for (name, value) in members { children.append(.init(name, try tree(value, depth + 1))) }
+      for member in members { children.append(.init(member.name, try tree(member.value, depth + 1))) }
       return .dictionary(children)
     }
   }
@@ -71,9 +74,11 @@ struct ParameterTreeBuilder {
   private func other(_ value: Any, _ depth: Int) throws(SerializationError) -> ParameterTree {
     if keepsData, let data = value as? Data { return .bytes([UInt8](data)) }
     guard let encodable = value as? any Encodable else { return .value(String(describing: value)) }
-    guard value is any CustomStringConvertible else { return try tree(JSONValue(encoding: encodable), depth) }
+    guard value is any CustomStringConvertible else {
+      return try tree(JSONTreeBuilder.tree(encoding: encodable), depth)
+    }
     // A description is for people. What has members is a model nevertheless, and means these.
-    switch Self.isOneValue(value) ? nil : try? JSONValue(encoding: encodable) {
+    switch Self.isOneValue(value) ? nil : try? JSONTreeBuilder.tree(encoding: encodable) {
     case .array(let elements)?: return try tree(.array(elements), depth)
     case .object(let members)?: return try tree(.object(members), depth)
     default: return .value(String(describing: value))
@@ -82,7 +87,7 @@ struct ParameterTreeBuilder {
 
   /// What need not be encoded to know that.
   private static func isOneValue(_ value: Any) -> Bool {
-    value is Date || value is URL || value is UUID || value is Decimal || value is Data || value is Duration
+    value is Date || value is URL || value is UUID || value is Data || value is Duration
   }
 
   private func text(_ flag: Bool) -> String {
@@ -93,9 +98,10 @@ struct ParameterTreeBuilder {
   }
 
   /// As `NSNumber` describes it on Apple's systems: without a fraction of nothing.
-  static func text(_ number: Double) -> String {
-    let text = number.description
-    return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+  static func text(_ number: Double) -> String { withoutEmptyFraction(number.description) }
+
+  private static func withoutEmptyFraction(_ text: String) -> String {
+    text.hasSuffix(".0") ? String(text.dropLast(2)) : text
   }
 
   /// What keys and elements of sets are sorted by, and keys written as.

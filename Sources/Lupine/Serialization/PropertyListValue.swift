@@ -83,6 +83,7 @@ extension PropertyListValue {
     case .integer(let number): self = .integer(number)
     case .unsigned(let number): self = .unsigned(number)
     case .number(let number): self = .real(number)
+    case .decimal(let number): self = .real(NSDecimalNumber(decimal: number).doubleValue)
     case .text(let text): self = .string(text)
     case .set: throw PropertyListRefusal(reason: "a set has no order")
     case .json(let value):

@@ -45,6 +45,7 @@ import Testing
   }
 
   private struct Point: Encodable, Sendable { var x = 1, label = "a/b" }
+  private struct Price: Encodable, Sendable { var amount = Decimal(string: "0.12345678901234567891") }
   private enum Colour: String, Encodable, Sendable { case red = "r" }
 
   static let valid: [(any Sendable, String)] = [
@@ -56,6 +57,16 @@ import Testing
     (["p": Point()], #"{"p":{"label":"a\/b","x":1}}"#), ([Colour.red], #"["r"]"#),
     (["a\"\\\n\r\t\u{1}\u{7F}é"], "[\"a\\\"\\\\\\n\\r\\t\\u0001\u{7F}é\"]"), (["/"], #"["\/"]"#),
     ([UInt64.max, 1e300] as [any Sendable], "[18446744073709551615,1e+300]"), (["a": "b".prefix(1)], #"{"a":"b"}"#),
+    // No digit of a number is lost, wherever it stands.
+    (Price(), #"{"amount":0.12345678901234567891}"#), ([Price()], #"[{"amount":0.12345678901234567891}]"#),
+    (["p": Price()], #"{"p":{"amount":0.12345678901234567891}}"#),
+    ([Decimal(string: "0.12345678901234567891")], "[0.12345678901234567891]"),
+    (
+      [
+        NSDecimalNumber(string: "12345678901234567890123.5"), NSDecimalNumber(string: "2"), NSNumber(value: Float(0.1)),
+      ],
+      "[12345678901234567890123.5,2,0.1]"
+    ), (JSONValue.array([.number(2), .number(-0.0), .number(1e22)]), "[2,-0,1e+22]"),
   ]
 
   @Test(arguments: valid.indices) func validParameters(_ index: Int) throws {
@@ -64,7 +75,8 @@ import Testing
 
   static let invalid: [any Sendable] = [
     "text", 1, true, NSNull(), JSONValue.string("a"), [Date()], ["a": Data()], [1: "a"], Set([1]),
-    [Double.infinity], [URLComponents.self] as [any Sendable],
+    [Double.infinity], [Decimal.nan], JSONValue.array([.number(.nan)]), Decimal(1),
+    [URLComponents.self] as [any Sendable],
   ]
 
   @Test(arguments: invalid.indices) func invalidParameters(_ index: Int) {

@@ -60,6 +60,7 @@ struct QueryStringCase: Sendable, CustomTestStringConvertible {
 
   private enum Colour: String, Encodable, Sendable { case red = "r" }
   private struct Point: Encodable, Sendable { var x = 1, y: [Int] = [2, 3] }
+  private struct Price: Encodable, Sendable { var amount = Decimal(string: "0.12345678901234567891"), tax = Float(0.1) }
   private struct Opaque: Sendable, CustomStringConvertible { var description: String { "an opaque" } }
   private struct Spot: Encodable, Sendable, CustomStringConvertible {
     var x = 1, at = [Colour.red]
@@ -98,6 +99,10 @@ struct QueryStringCase: Sendable, CustomTestStringConvertible {
     (["p": Spot()], "p%5Bat%5D%5B%5D=r&p%5Bx%5D=1"), (["s": Shade.dark], "s=Dark"), (["b": Broken()], "b=broken"),
     (["u": URL(filePath: "/a b")], "u=file%3A///a%2520b"),
     (["d": Decimal(string: "0.12345678901234567891")], "d=0.12345678901234567891"),
+    // No digit is lost on the way, within a model neither.
+    (Price(), "amount=0.12345678901234567891&tax=0.1"), ([Price().amount], "%5B%5D=0.12345678901234567891"),
+    (["n": NSDecimalNumber(string: "12345678901234567890123.5")], "n=12345678901234567890123.5"),
+    (["f": NSNumber(value: Float(0.1)), "d": NSNumber(value: 0.1)], "d=0.1&f=0.1"),
     (["t": Duration.seconds(2)], "t=2.0%20seconds"),
     (Set(["x"]), "=x"),
     (["k": "abc".prefix(2)], "k=ab"),
