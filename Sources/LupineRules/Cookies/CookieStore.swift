@@ -198,9 +198,13 @@ package struct CookieStore: Sendable {
 
   // MARK: Removing
 
-  /// Removes one cookie; false if it is not there.
+  /// Removes one cookie, however its domain is written; false if it is not there.
   @discardableResult
-  package mutating func remove(_ record: CookieRecord) -> Bool {
+  package mutating func remove(_ cookie: CookieRecord) -> Bool {
+    guard let host = try? CookieMatch.canonicalDomain(cookie.domain) else { return false }
+    var record = cookie
+    record.domain = host.text
+    if host.isAddress { record.isHostOnly = true }
     let old = count
     removeAll(in: bucketName(domain: record.domain)) { $0.isSameCookie(record) }
     return count < old

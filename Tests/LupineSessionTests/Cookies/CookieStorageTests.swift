@@ -80,6 +80,13 @@ import Testing
     #expect(storage.cookies.map(\.name) == ["c"])
     storage.delete(try #require(storage.cookies.first))
     #expect(storage.isEmpty)
+    // However its domain is written, as for what is set.
+    for domain in ["EXAMPLE.com", "Bücher.example", "[0:0::1]"] {
+      try storage.setCookie(Cookie(name: "d", value: "1", domain: domain))
+      storage.delete(Cookie(name: "d", value: "", domain: domain))
+      #expect(storage.isEmpty, "\(domain)")
+    }
+    storage.delete(Cookie(name: "d", value: "", domain: "no domain"))
     try storage.setCookie(Cookie(name: "d", value: "1", domain: "example.com"))
     storage.removeAll()
     #expect(storage.cookies.isEmpty)
