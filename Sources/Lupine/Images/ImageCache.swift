@@ -31,7 +31,8 @@ public protocol ImageRequestCache: ImageCache {
 
 extension ImageRequestCache {
   /// The name of a request's image: its URL without a fragment, and behind a space, which no URL has, the additional identifier. Method, fields and body do not
-  /// count, nor does a user: `ImageDownloader` neither keeps nor looks up the images of requests that name one.
+  /// count, nor does a user: `ImageDownloader` neither keeps nor looks up the images of requests that name one, have a body or
+  /// another method than GET.
   public static func identifier(for request: Request, additionalIdentifier: String?) -> String {
     let url = request.parsedURL.identity
     return additionalIdentifier.map { "\(url) \($0)" } ?? url

@@ -190,14 +190,20 @@ final class ImageDownloadCore: Sendable {
 
   /// Whether the image is for one user, named by a credential, by the URL, by `Authorization`, by a `Cookie` of the request's own or by a field that is
   /// marked as a secret: such a one is neither taken from memory, which knows URLs alone, nor kept there, not even if an interceptor names the user.
-  func isPersonal(_ request: Request) -> Bool {
+  private func isPersonal(_ request: Request) -> Bool {
     request.credential != nil || request.parsedURL.userinfo != nil
       || request.fields.contains { transport.namesUser($0.name, in: request) }
   }
 
+  /// Whether the image is that of the URL, for everybody: memory knows URLs alone, and what answers another method or a body is not told by them.
+  func isOfURL(_ request: Request) -> Bool {
+    guard request.method == .get, case .none = request.body else { return false }
+    return !isPersonal(request)
+  }
+
   /// Whether an image in memory will do: for everybody, and not one that the request wants anew. Source: `-[AFImageDownloader
   /// downloadImageForURLRequest:…]`, which asks the request's cache policy.
-  func mayComeFromMemory(_ request: Request) -> Bool { !Self.isReload(request) && !isPersonal(request) }
+  func mayComeFromMemory(_ request: Request) -> Bool { !Self.isReload(request) && isOfURL(request) }
 
   /// Whether the request itself wants what is stored nowhere.
   static func isReload(_ request: Request) -> Bool {
@@ -239,7 +245,7 @@ final class ImageDownloadCore: Sendable {
     // Interceptors may have said who asks; redirects may have led to where nobody is told.
     let current = task.currentRequest
     let adapted = delegate?.attempts.withLock { $0.sent } ?? request
-    guard !isPersonal(request), !isPersonal(adapted), !isPersonal(current),
+    guard isOfURL(request), isOfURL(adapted), isOfURL(current),
       !response.redirects.contains(where: { transport.namesUser($0.requestHead, of: current) }),
       cache.shouldCache(image, for: request, additionalIdentifier: nil)
     else { return }

@@ -46,6 +46,31 @@ import Testing
     try manager.invalidateSession(cancellingTasks: true)
   }
 
+  /// What answers a body answers nobody who sends another one, or none.
+  @Test func whatAnswersABodyIsNotKept() async throws {
+    let route = ServerRoute(nil, "/chart") { request, connection in
+      let body = try request.method == "GET" ? [] : connection.readBody()
+      try connection.respond(fields: ["Content-Type": "image/png"], body: TestImage.png(body.count + 1, 1))
+    }
+    let server = try LoopbackServer(routes: [route])
+    defer { server.shutdown() }
+    let downloader = try ImageDownloader(
+      configuration: .ephemeral, completionQueue: DispatchQueue(label: "images"))
+    func width(_ method: HTTPRequest.Method, _ body: Request.Body) async throws -> Int {
+      var request = try Request(server.url("/chart"), method: method)
+      request.body = body
+      return try await downloader.image(for: request).image.pixelWidth
+    }
+    for count in [3, 5, 3] {
+      let found = try await width(.post, .bytes([UInt8](repeating: 0, count: count)))
+      #expect(found == count + 1)
+    }
+    #expect(try await width(.get, .none) == 1 && server.requestCount == 4)
+    // Now that there is one in memory, it is for GET alone.
+    #expect(try await width(.post, .bytes([0])) == 2)
+    #expect(try await width(.get, .none) == 1 && server.requestCount == 5)
+  }
+
   /// A `Cookie` of the request's own and a field that is marked say who asks as `Authorization` does: such an image is neither kept for others nor taken
   /// from what others have. That the jar has cookies says nothing.
   @Test(arguments: ["Cookie", "X-Api-Key", "X-Session-Key", "X-Plain"])
