@@ -6,14 +6,15 @@ public import LupineSession
 /// Status 200 to 299 and an acceptable media type are asked for, and then the bytes themselves must begin as an image does: what the server
 /// calls it decides nothing more. Pixels are not decoded.
 ///
-/// Source: `AFImageResponseSerializer`. Changed: WebP and the registered types of icons are acceptable too; a body that is no image is an error
+/// Source: `AFImageResponseSerializer`. Changed: more media types are acceptable, see `defaultContentTypes`; a body that is no image is an error
 /// and not a success without an image.
 public struct ImageResponseSerializer: HTTPResponseSerializing, Codable {
-  /// AFNetworking's media types, and `image/webp`, `image/apng`, `image/vnd.microsoft.icon`, `image/x-ms-bmp`.
+  /// AFNetworking's media types, and `image/webp`, `image/apng`, `image/vnd.microsoft.icon`, `image/x-ms-bmp`; the usual misnomers `image/jpg`,
+  /// `image/pjpeg` and `image/x-png`; and what stores of files call a file that they were told nothing of, `application/octet-stream` and `binary/octet-stream`.
   public static let defaultContentTypes: Set<String> = [
     "image/tiff", "image/jpeg", "image/gif", "image/png", "image/ico", "image/x-icon", "image/bmp", "image/x-bmp",
     "image/x-xbitmap", "image/x-win-bitmap", "image/webp", "image/apng", "image/vnd.microsoft.icon",
-    "image/x-ms-bmp",
+    "image/x-ms-bmp", "image/jpg", "image/pjpeg", "image/x-png", "application/octet-stream", "binary/octet-stream",
   ]
 
   /// Which responses are acceptable. Default 200 to 299, and `defaultContentTypes`.

@@ -12,7 +12,8 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
   /// Media types in lower case without parameters, `text/html`, that the body may have; nil: any.
   ///
   /// With `application/json` among them go all types that end in `+json`, as `application/problem+json`, and with `application/xml` those that end in `+xml`
-  /// (RFC 6839 section 3.1, RFC 7303 section 9.2): they say that they are written in it. AFNetworking takes the names alone.
+  /// (RFC 6839 section 3.1, RFC 7303 section 9.2): they say that they are written in it. AFNetworking takes the names alone. With `application/octet-stream`
+  /// among them goes a response without a media type (RFC 9110 section 8.3).
   public var acceptableContentTypes: Set<String>?
 
   /// Rules of these codes and types.
@@ -60,6 +61,8 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
       let value = fields.valueBytes(at: index)
       for type in types where Self.isSame(value, type.utf8.span) { return nil }
     }
+    // RFC 9110 section 8.3: what has no type may be taken for anything.
+    if !fields.has(.contentType), types.contains("application/octet-stream") { return nil }
     let type = response.mediaType
     if let type, type.isReadable(as: types) { return nil }
     let accepted = types.sorted().joined(separator: ", ")

@@ -48,6 +48,13 @@ import Testing
     let transport = CannedTransport([
       .init(nil, "/text", CannedReply(fields: ["Content-Type": "text/plain"], body: TestImage.png(3, 2))),
       .init(nil, "/gif", CannedReply(fields: ["Content-Type": "image/gif"], body: TestImage.png(3, 2))),
+      .init(nil, "/jpg", CannedReply(fields: ["Content-Type": "image/jpg"], body: TestImage.png(3, 2))),
+      .init(nil, "/file", CannedReply(fields: ["Content-Type": "application/octet-stream"], body: TestImage.png(3, 2))),
+      .init(nil, "/object", CannedReply(fields: ["Content-Type": "binary/octet-stream"], body: TestImage.png(3, 2))),
+      .init(nil, "/untyped", CannedReply(body: TestImage.png(3, 2))),
+      .init(
+        nil, "/page", CannedReply(fields: ["Content-Type": "application/octet-stream"], body: Array("<html>".utf8))),
+      .init(nil, "/malformed", CannedReply(fields: ["Content-Type": "image"], body: TestImage.png(3, 2))),
       .init(
         nil, "/missing", CannedReply(status: 404, fields: ["Content-Type": "image/png"], body: TestImage.png(3, 2))),
     ])
@@ -63,7 +70,13 @@ import Testing
     #expect(refused?.code == .unacceptableContentType && (refused?.value as? EncodedImage)?.pixelWidth == 3)
     let missing = await #expect(throws: SerializationError.self) { try await serialize("/missing") }
     #expect(missing?.code == .unacceptableStatusCode && (missing?.value as? EncodedImage)?.pixelHeight == 2)
-    // Another image than it is called is one all the same.
-    #expect(try await serialize("/gif").format == .png)
+    // Another image than it is called is one all the same, and one that a store of files has no name for.
+    for path in ["/gif", "/jpg", "/file", "/object", "/untyped"] {
+      #expect(try await serialize(path).format == .png, "\(path)")
+    }
+    let page = await #expect(throws: SerializationError.self) { try await serialize("/page") }
+    #expect(page?.code == .cannotParseResponse)
+    let malformed = await #expect(throws: SerializationError.self) { try await serialize("/malformed") }
+    #expect(malformed?.code == .unacceptableContentType)
   }
 }
