@@ -48,9 +48,10 @@ extension HTTPRequestSerializer: ArchivableSerializer {
   /// Writes an archive: headers except credentials, and the settings. AFNetworking writes the headers alone, `Authorization` with them. Source:
   /// `-encodeWithCoder:`.
   ///
-  /// - Throws: `EncodingError` if `queryStringSerialization` is set, or a header that cannot be sent.
+  /// - Throws: `EncodingError` if `queryStringSerialization` or `makeEncoder` is set, or a header that cannot be sent.
   public func encode(to encoder: any Encoder) throws {
     try refuseClosure(queryStringSerialization != nil, "queryStringSerialization", encoder)
+    try refuseClosure(makeEncoder != nil, "makeEncoder", encoder)
     if let refusedHeader = refusedHeaders.min() {
       throw EncodingError.invalidValue(
         refusedHeader, .init(codingPath: encoder.codingPath, debugDescription: "a header that cannot be sent"))

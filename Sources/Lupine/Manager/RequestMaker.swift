@@ -17,7 +17,7 @@ final class RequestMaker: Sendable {
     takesReadURLs =
       serializer is HTTPRequestSerializer || serializer is JSONRequestSerializer
       || serializer is PropertyListRequestSerializer
-    rules = takesReadURLs ? serializer.base : HTTPRequestSerializer()
+    rules = takesReadURLs ? serializer.rules : HTTPRequestSerializer()
     hasSettings = rules.hasSettings
   }
 

@@ -28,6 +28,9 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
   private var methodsInURL = MethodSet(names: ["GET", "HEAD", "DELETE"])
   /// How arrays and booleans are written. Default: as AFNetworking does.
   public var queryEncoding = QueryEncoding()
+  /// Makes the encoder of each model in a query, a form's body or among the fields of a form with files, whose names, dates and data it decides; nil is
+  /// `JSONEncoder()`. What is no model, as a date in a dictionary, goes by its description all the same. Called at most once for a request. Default nil.
+  public var makeEncoder: (@Sendable () -> JSONEncoder)?
   /// Writes the query instead, for the URL and for form bodies; not called without parameters. Nil is "no query"; what it throws, `serialize`
   /// throws. Default nil.
   public var queryStringSerialization: (@Sendable (Request, any Sendable) throws -> String?)?
@@ -135,7 +138,14 @@ public struct HTTPRequestSerializer: HTTPRequestSerializing {
 
   private func query(_ parameters: any Sendable, for request: Request) throws -> String? {
     if let queryStringSerialization { return try queryStringSerialization(request, parameters) }
-    return try queryString(from: parameters, encoding: queryEncoding)
+    return try queryString(from: parameters, encoding: queryEncoding, by: builder)
+  }
+
+  /// What makes the parameters of one request fields.
+  var builder: ParameterTreeBuilder {
+    var builder = ParameterTreeBuilder(booleans: queryEncoding.booleans)
+    if let makeEncoder { builder.encoder = JSONTreeBuilder.once(makeEncoder) }
+    return builder
   }
 
   private func append(_ query: String, to request: inout Request) throws(SerializationError) {

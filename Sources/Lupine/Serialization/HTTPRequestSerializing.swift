@@ -57,7 +57,7 @@ extension HTTPRequestSerializing {
     var request = try request(method: method, url: url, parameters: nil)
     var form = MultipartFormData()
     if let parameters {
-      for field in try base.formFields(parameters) { form.append(field.value, name: field.name) }
+      for field in try rules.formFields(parameters) { form.append(field.value, name: field.name) }
     }
     try constructing(&form)
     if !form.isEmpty { form.apply(to: &request) }
@@ -65,10 +65,17 @@ extension HTTPRequestSerializing {
   }
 }
 
+extension HTTPRequestSerializing {
+  /// The base, with the encoder that this serializer has for models everywhere.
+  var rules: HTTPRequestSerializer { (self as? JSONRequestSerializer)?.queryRules ?? base }
+}
+
 extension HTTPRequestSerializer {
   /// Parameters as the fields of a form, in order.
   func formFields(_ parameters: any Sendable) throws(SerializationError) -> [(name: String, value: Data)] {
-    let tree = try ParameterTreeBuilder(booleans: queryEncoding.booleans, keepsData: true).tree(parameters, depth: 0)
+    var builder = builder
+    builder.keepsData = true
+    let tree = try builder.tree(parameters, depth: 0)
     let pairs: [QueryFlattener.Pair]
     do {
       pairs = try QueryFlattener.pairs(of: tree, lists: queryEncoding.lists)

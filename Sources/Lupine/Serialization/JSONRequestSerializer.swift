@@ -10,8 +10,8 @@ public struct JSONRequestSerializer: HTTPRequestSerializing {
   public var base: HTTPRequestSerializer
   /// How bodies are written. Default none. With `.sortedKeys` equal parameters give equal bodies.
   public var writingOptions: JSONValue.WritingOptions
-  /// Makes the encoder of each `Encodable` other than dictionaries and arrays, which may hold some; nil is `JSONEncoder()`, with `writingOptions`. Called at
-  /// most once for a request.
+  /// Makes the encoder of each `Encodable` other than dictionaries and arrays, which may hold some, for queries and the fields of forms with files too, where
+  /// it takes the place of that of `base`; nil is `JSONEncoder()`, with `writingOptions`. Called at most once for a request.
   public var makeEncoder: (@Sendable () -> JSONEncoder)?
 
   /// A serializer with the default headers.
@@ -26,7 +26,7 @@ public struct JSONRequestSerializer: HTTPRequestSerializing {
   /// - Parameter parameters: a dictionary or an array of what `JSONValue.init(_:)` reads, a `JSONValue` of these, or any `Encodable`.
   /// - Throws: `SerializationError` with `.requestSerializationFailed` for anything else.
   public func serialize(_ request: Request, parameters: (any Sendable)?) throws -> Request {
-    guard !base.encodesInURL(request.method) else { return try base.serialize(request, parameters: parameters) }
+    guard !base.encodesInURL(request.method) else { return try queryRules.serialize(request, parameters: parameters) }
     var request = request
     try base.addHeaders(to: &request)
     guard let parameters else { return request }
@@ -45,17 +45,18 @@ public struct JSONRequestSerializer: HTTPRequestSerializing {
         throw JSONValue.refused("\(type(of: value)) cannot be encoded", underlying: error)
       }
     }
-    var made: JSONEncoder?
-    let builder = JSONTreeBuilder {
-      let encoder = made ?? encoder
-      made = encoder
-      return encoder
-    }
-    let tree = try builder.tree(parameters)
+    let tree = try JSONTreeBuilder(encoder: JSONTreeBuilder.once { encoder }).tree(parameters)
     switch tree {
     case .array, .object: return try JSONTreeWriter.data(tree, writingOptions)
     default: throw JSONValue.refused("it is neither a dictionary nor an array")
     }
+  }
+
+  /// What makes queries, and fields of forms.
+  var queryRules: HTTPRequestSerializer {
+    var rules = base
+    if let makeEncoder { rules.makeEncoder = makeEncoder }
+    return rules
   }
 
   private var encoder: JSONEncoder {

@@ -71,10 +71,18 @@ struct JSONTreeBuilder {
     }
   }
 
+  /// One encoder for all who ask, made when the first does.
+  static func once(_ make: @escaping () -> JSONEncoder) -> () -> JSONEncoder {
+    var made: JSONEncoder?
+    return {
+      let encoder = made ?? make()
+      made = encoder
+      return encoder
+    }
+  }
+
   /// What a value encodes to.
-  static func tree(
-    encoding value: any Encodable, with encoder: JSONEncoder = JSONEncoder()
-  ) throws(SerializationError) -> Tree {
+  static func tree(encoding value: any Encodable, with encoder: JSONEncoder) throws(SerializationError) -> Tree {
     do {
       return try JSONReader.read(JSONValue.utf8(try encoder.encode(value)))
     } catch {

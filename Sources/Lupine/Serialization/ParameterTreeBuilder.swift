@@ -6,6 +6,8 @@ struct ParameterTreeBuilder {
   let booleans: QueryEncoding.BooleanStyle
   /// Whether `Data` stays as it is, for a multipart body, instead of being described.
   var keepsData = false
+  /// Asked for each model that is met.
+  var encoder: () -> JSONEncoder = { JSONEncoder() }
 
   static var tooDeep: SerializationError {
     SerializationError(
@@ -75,10 +77,10 @@ struct ParameterTreeBuilder {
     if keepsData, let data = value as? Data { return .bytes([UInt8](data)) }
     guard let encodable = value as? any Encodable else { return .value(String(describing: value)) }
     guard value is any CustomStringConvertible else {
-      return try tree(JSONTreeBuilder.tree(encoding: encodable), depth)
+      return try tree(JSONTreeBuilder.tree(encoding: encodable, with: encoder()), depth)
     }
     // A description is for people. What has members is a model nevertheless, and means these.
-    switch Self.isOneValue(value) ? nil : try? JSONTreeBuilder.tree(encoding: encodable) {
+    switch Self.isOneValue(value) ? nil : try? JSONTreeBuilder.tree(encoding: encodable, with: encoder()) {
     case .array(let elements)?: return try tree(.array(elements), depth)
     case .object(let members)?: return try tree(.object(members), depth)
     default: return .value(String(describing: value))

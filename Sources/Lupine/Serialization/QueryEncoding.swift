@@ -65,7 +65,13 @@ public func percentEscaped(_ text: String) -> String { QueryEscaping.escaped(tex
 public func queryString(
   from parameters: any Sendable, encoding: QueryEncoding = QueryEncoding()
 ) throws(SerializationError) -> String {
-  let tree = try ParameterTreeBuilder(booleans: encoding.booleans).tree(parameters, depth: 0)
+  try queryString(from: parameters, encoding: encoding, by: ParameterTreeBuilder(booleans: encoding.booleans))
+}
+
+func queryString(
+  from parameters: any Sendable, encoding: QueryEncoding, by builder: ParameterTreeBuilder
+) throws(SerializationError) -> String {
+  let tree = try builder.tree(parameters, depth: 0)
   do {
     return try QueryFlattener.query(of: tree, lists: encoding.lists)
   } catch {

@@ -87,6 +87,9 @@ import Testing
     var serializer = HTTPRequestSerializer()
     serializer.queryStringSerialization = { _, _ in nil }
     #expect(throws: EncodingError.self) { try text(serializer) }
+    serializer.queryStringSerialization = nil
+    serializer.makeEncoder = { JSONEncoder() }
+    #expect(throws: EncodingError.self) { try text(serializer) }
     var json = JSONRequestSerializer()
     json.makeEncoder = { JSONEncoder() }
     #expect(throws: EncodingError.self) { try text(json) }
