@@ -85,11 +85,7 @@ package enum PoolWalk {
 
     mutating func perform(_ steps: Machine.Steps) {
       if let close = steps.close { gone(close.connection, served: steps.lease?.waiter) }
-      if let open = steps.open {
-        opening.append((open.connection, nextWaiter))
-        keyOf[open.connection] = open.key
-        passedOver[open.key] = nil
-      }
+      opened(steps)
       if let lease = steps.lease {
         leased[lease.connection] = lease.waiter
         idle[lease.connection] = nil
@@ -104,6 +100,13 @@ package enum PoolWalk {
         _ = noteOldest(waiter)
         dequeue(waiter)
       }
+    }
+
+    mutating func opened(_ steps: Machine.Steps) {
+      guard let open = steps.open else { return }
+      opening.append((open.connection, nextWaiter))
+      keyOf[open.connection] = open.key
+      passedOver[open.key] = nil
     }
 
     func check() {
@@ -278,9 +281,29 @@ package enum PoolWalk {
     case .wait(let token, let steps):
       world.waiting.append((waiter, key, priority, token))
       world.perform(steps)
+      if steps.open == nil { renew(&world, key: key, token) }
     case .tooManyWaiters:
       precondition(world.waiting.count == world.machine.limits.waiters)
     }
+  }
+
+  /// Every other opening is stuck.
+  private static func renew(_ world: inout World, key: UInt8, _ token: Machine.WaiterToken) {
+    let before = world.opening
+    let steps = world.machine.renewOpening(token, now: world.now) { connection, _ in connection.index % 2 == 0 }
+    let waiters = world.waiting.filter { $0.key == key }.map(\.waiter)
+    let own = before.filter { world.keyOf[$0.connection] == key }
+    let stuck = own.filter { $0.connection.index % 2 == 0 && $0.arrivals <= (waiters.min() ?? .max) }
+    guard let ended = steps.close?.connection else {
+      precondition(
+        stuck.isEmpty || own.count - stuck.count >= waiters.count, "a request relies on a stuck opening of others")
+      return
+    }
+    precondition(stuck.contains { $0.connection == ended }, "an opening was ended that is not stuck, or is waited for")
+    precondition(steps.open?.key == key, "nothing was opened for the one that was ended")
+    world.opening.removeAll { $0.connection == ended }
+    world.keyOf[ended] = nil
+    world.opened(steps)
   }
 
   private static func pick(_ all: some Collection<Machine.ConnectionIdentifier>, _ operand: Int) -> Machine

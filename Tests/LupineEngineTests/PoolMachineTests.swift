@@ -52,6 +52,9 @@ private final class Pool {
   func giveUp(_ token: Machine.WaiterToken, now: Instant = start) -> Machine.Steps {
     machine.cancel(token, now: now)?.steps ?? Machine.Steps()
   }
+  func renew(_ token: Machine.WaiterToken, now: Instant = start, stuckSince: Instant = start) -> Machine.Steps {
+    machine.renewOpening(token, now: now) { $1 <= stuckSince }
+  }
   func expireOne(now: Instant) -> Machine.Steps? { machine.expireOne(now: now) }
 }
 
@@ -310,6 +313,37 @@ private final class Pool {
     let given = machine.giveUp(try #require(token))
     #expect(given.close?.connection == second.open?.connection && given.open?.key == "b")
     #expect(machine.opened(try #require(first.open?.connection), now: start).lease?.waiter == 1)
+  }
+
+  /// As many requests as find a stuck opening of others get one of their own in its place, the eldest first.
+  @Test func nobodyReliesOnStuckOpeningsOfRequestsThatGaveUp() throws {
+    let machine = Pool(limits: limits())
+    let (_, first, one) = machine.ask("a", 1)
+    let (_, second, two) = machine.ask("a", 2)
+    _ = machine.giveUp(try #require(one))
+    _ = machine.giveUp(try #require(two))
+    let later = Instant(nanoseconds: 1)
+    for (waiter, opening) in [(3, first), (4, second)] {
+      let token = try #require(machine.ask("a", waiter, now: later).2)
+      let steps = machine.renew(token, now: later)
+      #expect(steps.close?.connection == opening.open?.connection)
+      #expect(steps.open?.key == "a")
+    }
+    #expect(machine.renew(try #require(machine.ask("a", 5, now: later).2), now: later).open == nil)
+    #expect(machine.machine.live == 2)
+  }
+
+  /// What is stuck and began while somebody waited who waits still will tell him that the host is dead; and one that is not stuck is enough.
+  @Test func openingsThatAreWaitedForOrNotStuckAreReliedOn() throws {
+    let machine = Pool(limits: limits())
+    _ = machine.ask("a", 1)
+    let (_, _, token) = machine.ask("a", 2)
+    _ = machine.giveUp(try #require(token))
+    #expect(machine.renew(try #require(machine.ask("a", 3).2)).open == nil)
+    let (_, _, old) = machine.ask("b", 4)
+    _ = machine.giveUp(try #require(old))
+    let young = Instant(nanoseconds: -1)
+    #expect(machine.renew(try #require(machine.ask("b", 5).2), stuckSince: young).open == nil)
   }
 
   @Test func placeOfAConnectionThatEndsGoesToWhoHasWaitedForOneLongest() throws {

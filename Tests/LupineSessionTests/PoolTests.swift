@@ -138,6 +138,26 @@ import Testing
     withExtendedLifetime(full) {}
   }
 
+  /// An opening that is stuck, of a request that gave up, keeps no other request to the same host waiting: another server may be behind the name.
+  @Test func stuckOpeningOfARequestThatGaveUpIsReplaced() async throws {
+    let identity = try TestIdentity.server()
+    try await withScript(
+      [[.waitForClose], [.startTLS(identity), .readHead, .send(reply("2")), .waitForClose]],
+      configure: {
+        $0.maximumConnectionsPerHost = 1
+        $0.tlsTimeout = .seconds(60)
+      }
+    ) { session, server in
+      let url = "https://localhost:\(server.port)/"
+      var short = try Request(url)
+      short.totalTimeout = .milliseconds(1_100)
+      let error = try await failure { try await session.data(for: short) }
+      #expect(error.code == .timedOut)
+      short.totalTimeout = .seconds(10)
+      #expect(try await session.data(for: short).0 == Data("2".utf8))
+    }
+  }
+
   /// A failed connection fails one waiter, and the others get one of their own.
   @Test func waitersOutliveABadConnection() async throws {
     try await withScript(

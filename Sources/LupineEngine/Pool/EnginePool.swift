@@ -39,7 +39,7 @@ package struct PoolConfiguration: Sendable {
 package final class EnginePool {
   let configuration: PoolConfiguration
   let machine: Exclusive<PoolMachine<PoolKey, Transfer>>
-  private let connections = Exclusive<[Connection?]>([])
+  let connections = Exclusive<[Connection?]>([])
   /// Connections are closed as soon as they are idle.
   private var isDraining = false
   /// Nothing may be started any more.
@@ -63,7 +63,7 @@ package final class EnginePool {
   /// What the pool has done so far.
   package var counters: PoolCounters { machine.value.counters }
 
-  private var context: LoopContext { core.context }
+  var context: LoopContext { core.context }
 
   // MARK: Transfers
 
@@ -114,6 +114,7 @@ package final class EnginePool {
         transfer.state = .waiting(token)
         armWait(of: transfer)
         perform(steps)
+        if steps.open == nil { renewOpening(token) }
       case .tooManyWaiters:
         end(transfer, .tooManyWaiters(limit: machine.value.limits.waiters), .poolWait)
       }
@@ -209,13 +210,13 @@ package final class EnginePool {
   // MARK: Carrying out
 
   /// Why a connection could not be opened, and how far it came.
-  private struct OpenFailure {
+  struct OpenFailure {
     var error: EngineError
     var phase: TransferPhase
     var information: ConnectionInformation
   }
 
-  private func perform(_ steps: PoolMachine<PoolKey, Transfer>.Steps, failure: OpenFailure? = nil) {
+  func perform(_ steps: PoolMachine<PoolKey, Transfer>.Steps, failure: OpenFailure? = nil) {
     if let (identifier, _) = steps.close {
       connections.value[identifier.index]?.dismantle()
       connections.value[identifier.index] = nil
@@ -306,18 +307,6 @@ package final class EnginePool {
     }
     giveUp(token)
     end(transfer, .deadline(phase), phase)
-  }
-
-  /// What that one of the openings for `key` is doing that moved last, or began last.
-  private func latestOpening(for key: PoolKey) -> (phase: TransferPhase, movedAt: Instant)? {
-    var latest: (phase: TransferPhase, movedAt: Instant)?
-    for case let connection? in connections.value where connection.key == key {
-      guard let phase = connection.openingPhase else { continue }
-      let begunAt = machine.value.openingBegan(connection.identifier)
-      let movedAt = max(begunAt, connection.openingMovedAt, connection.lastCiphertextAt)
-      if latest.map({ $0.movedAt < movedAt }) ?? true { latest = (phase, movedAt) }
-    }
-    return latest
   }
 
   private func armExpiry() {

@@ -26,7 +26,8 @@ package enum ConnectionCloseReason: Hashable, Sendable {
   case lifetime
   /// It served `PoolLimits.uses` requests.
   case uses
-  /// Another key needed its place under `PoolLimits.total`: it was idle, nobody waited for its opening, or that key's turn had come.
+  /// Another key needed its place under `PoolLimits.total`: it was idle, nobody waited for its opening, or that key's turn had come. Or its opening was
+  /// stuck when nobody was left who had waited for it.
   case evicted
   /// The peer closed it while it was idle.
   case closedByPeer

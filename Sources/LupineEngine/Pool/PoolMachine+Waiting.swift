@@ -25,6 +25,30 @@ extension PoolMachine {
       ?? surplus.max { connections[$0].openedAt < connections[$1].openedAt }
   }
 
+  /// A request that has just begun to wait, for which nothing was opened, relies on no opening that is stuck and began for others, who are all
+  /// gone: that one is ended, and another one begins at once. A SYN that was lost is sent again after ever longer pauses only, and of several
+  /// servers behind one name another may answer. What began while somebody waited who waits still, stays: it tells him that the host is dead.
+  package mutating func renewOpening(
+    _ token: WaiterToken, now: Instant, isStuck: (_ opening: ConnectionIdentifier, _ begunAt: Instant) -> Bool
+  ) -> Steps {
+    var steps = Steps()
+    let host = token.host
+    guard hosts[host].opening > 0, let key = hosts[host].key else { return steps }
+    let oldest = TransferPriority.allCases.compactMap { waiters.first(of: hosts[host][$0])?.arrival }.min() ?? .max
+    let stuck = connections.indices.filter {
+      connections[$0].state == .opening && connections[$0].host == host && connections[$0].arrivals <= oldest
+        && isStuck(ConnectionIdentifier(index: $0), connections[$0].openedAt)
+    }
+    guard hosts[host].opening - stuck.count < hosts[host].waiting,
+      let eldest = stuck.min(by: { connections[$0].openedAt < connections[$1].openedAt })
+    else { return steps }
+    hosts[host].opening -= 1
+    gone(eldest, .evicted, releasingHost: false)
+    steps.close = (ConnectionIdentifier(index: eldest), .evicted)
+    open(host, key, now: now, &steps)
+    return steps
+  }
+
   /// Whose turn it is where several priorities may wait.
   mutating func contestedTurn(_ host: Int) -> TransferPriority {
     let classes = TransferPriority.allCases.filter { !hosts[host][$0].isEmpty }

@@ -19,7 +19,8 @@ package import LupineBase
 ///    the others, and yet whoever waits for a dead host learns it after two openings at most;
 /// 6. at the total limit, the place of a connection that is gone goes to the key that has waited for one longest; and of the answers
 ///    that used connections give while keys wait for a place, every sixteenth makes room for one that has none, or two fewer;
-/// 7. no key waits for a place while there is an opening that nobody waits for.
+/// 7. no key waits for a place while there is an opening that nobody waits for;
+/// 8. nobody who comes relies on an opening that is stuck, and that began before anybody came who waits.
 ///
 /// `Key` is the whole identity of a connection, `Waiter` whatever the driver wants back with a lease.
 package struct PoolMachine<Key: Hashable, Waiter> {
@@ -352,7 +353,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     connections[index].idleInAll = nil
   }
 
-  private mutating func gone(_ index: Int, _ reason: ConnectionCloseReason, releasingHost: Bool = true) {
+  mutating func gone(_ index: Int, _ reason: ConnectionCloseReason, releasingHost: Bool = true) {
     let host = connections[index].host
     connections[index] = Connection()
     freeConnections.append(index)
@@ -388,6 +389,11 @@ package struct PoolMachine<Key: Hashable, Waiter> {
       gone(victim, .evicted)
       steps.close = (ConnectionIdentifier(index: victim), .evicted)
     }
+    open(host, key, now: now, &steps)
+  }
+
+  /// Both limits allow it.
+  mutating func open(_ host: Int, _ key: Key, now: Instant, _ steps: inout Steps) {
     let index = freeConnections.popLast() ?? connections.count
     if index == connections.count { connections.append(Connection()) }
     connections[index].state = .opening

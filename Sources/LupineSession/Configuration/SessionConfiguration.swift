@@ -24,7 +24,8 @@ public struct SessionConfiguration: Sendable {
 
   // MARK: Connections
 
-  /// Connections to one origin, opening ones included. Default 6, as in URLSession.
+  /// Connections to one origin, opening ones included. Default 6, as in URLSession. One that has been opening for a second without moving, for a
+  /// request that gave up, makes room for a new one when the next request comes.
   public var maximumConnectionsPerHost = 6
   /// Connections of the session in all. Default 256. Where they are all in use, every sixteenth response makes room for an origin that
   /// has none, so that a busy one keeps nobody waiting for ever. Idle ones make room at once, and so do those that are being opened for requests

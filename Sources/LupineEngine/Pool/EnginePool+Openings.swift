@@ -1,0 +1,31 @@
+internal import LupineBase
+internal import LupineIO
+
+/// How the connections get on that are not open yet.
+extension EnginePool {
+  /// A transfer begins to wait, and nothing is opened for it.
+  func renewOpening(_ token: PoolMachine<PoolKey, Transfer>.WaiterToken) {
+    let now = context.now
+    let steps = machine.value.renewOpening(token, now: now) { identifier, begunAt in
+      guard let connection = connections.value[identifier.index], connection.openingPhase != nil else { return false }
+      return now.nanoseconds(since: max(begunAt, connection.openingMovedAt, connection.lastCiphertextAt))
+        >= Self.patience
+    }
+    perform(steps)
+  }
+
+  /// The first retransmission of a SYN (RFC 6298): what has not moved for so long has lost something, or is with a server that is busy or hangs.
+  private static var patience: Int64 { 1_000_000_000 }
+
+  /// What that one of the openings for `key` is doing that moved last, or began last.
+  func latestOpening(for key: PoolKey) -> (phase: TransferPhase, movedAt: Instant)? {
+    var latest: (phase: TransferPhase, movedAt: Instant)?
+    for case let connection? in connections.value where connection.key == key {
+      guard let phase = connection.openingPhase else { continue }
+      let begunAt = machine.value.openingBegan(connection.identifier)
+      let movedAt = max(begunAt, connection.openingMovedAt, connection.lastCiphertextAt)
+      if latest.map({ $0.movedAt < movedAt }) ?? true { latest = (phase, movedAt) }
+    }
+    return latest
+  }
+}
