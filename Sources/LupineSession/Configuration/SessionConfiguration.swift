@@ -33,7 +33,8 @@ public struct SessionConfiguration: Sendable {
   public var maximumConnections = 256
   /// Requests that may wait for a connection; one more fails with `.tooManyWaiters`. Default 10,000.
   public var maximumWaitingRequests = 10_000
-  /// How long an unused connection is kept. Default 60 s.
+  /// How long an unused connection is kept. Default 60 s. One whose server says in `Keep-Alive: timeout=` that it keeps it for less goes a second before
+  /// that.
   public var connectionIdleTimeout: Duration = .seconds(60)
   /// How old a connection may be to take a new request; nil is unlimited. Default nil.
   public var connectionLifetime: Duration?
