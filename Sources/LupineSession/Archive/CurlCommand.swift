@@ -119,8 +119,10 @@ struct CurlCommand {
   }
 
   private mutating func addFields() {
-    for field in request.fields { addField(field) }
-    for field in configuration.additionalFields where !request.fields.contains(field.name) { addField(field) }
+    for field in request.fields.joiningCookies { addField(field) }
+    for field in configuration.additionalFields.joiningCookies where !request.fields.contains(field.name) {
+      addField(field)
+    }
     if !contains(.accept), configuration.accept != "*/*" {
       add("--header", configuration.accept.map { $0.isEmpty ? "Accept;" : "Accept: \($0)" } ?? "Accept:")
     }
@@ -352,5 +354,19 @@ struct CurlCommand {
       add("\(prefix)pinnedpubkey", pins.joined(separator: ";"))
     }
     if let path = tls.revocationListPath { add("\(prefix)crlfile", path) }
+  }
+}
+
+extension HTTPFields {
+  /// With one `Cookie` field, as they are sent.
+  fileprivate var joiningCookies: HTTPFields {
+    guard self[fields: .cookie].count > 1 else { return self }
+    var joined = HTTPFields()
+    for field in self where field.name != .cookie || !joined.contains(.cookie) {
+      var field = field
+      if field.name == .cookie { field.value = self[values: .cookie].reduce("") { $0.followedBy(cookies: $1) } }
+      joined.append(field)
+    }
+    return joined
   }
 }

@@ -162,11 +162,17 @@ struct ComposedFields: Sendable {
     var pairs = isWhole ? [(name: "Host", value: host ?? url.authority)] : []
     // Ours stands in its place: as a list of two, some servers refuse it.
     let expects = if let hop { hop.request.expectsContinue } else { run.request.expectsContinue }
+    // HTTPFields takes cookies apart, as HTTP/2 may send them; HTTP/1.1 has one field for them (RFC 9113 section 8.2.3).
+    var cookies: Int?
     func take(_ field: HTTPField, _ strip: OriginRule.Strip) {
       guard field.name != .host, !expects || field.name != .expect,
         !answers.contains(where: { $0.name.lowercased() == field.name.canonicalName }),
         !OriginRule.strips(field.name.rawName, strip, isMarkedSensitive: isSensitive(field.name))
       else { return }
+      if field.name == .cookie {
+        if let cookies { return pairs[cookies].value = pairs[cookies].value.followedBy(cookies: field.value) }
+        cookies = pairs.count
+      }
       pairs.append((field.name.rawName, field.value))
     }
     for field in fields { take(field, strip.own) }
@@ -243,6 +249,13 @@ struct ComposedFields: Sendable {
     marks.closesConnection = composer.closesConnections && !fields.contains(.connection)
     for field in fields { marks.note(field.name.rawName, field.value) }
     return marks
+  }
+}
+
+extension String {
+  /// The value of a `Cookie` field that has these ones too.
+  func followedBy(cookies: String) -> String {
+    isEmpty ? cookies : cookies.isEmpty ? self : "\(self); \(cookies)"
   }
 }
 

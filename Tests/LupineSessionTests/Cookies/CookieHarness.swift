@@ -48,6 +48,9 @@ struct CookieStage {
     #expect(text == cookies, sourceLocation: sourceLocation)
   }
 
+  /// All `Cookie` fields of each request that has reached either server.
+  var allReceived: [[String]] { (plain.recordedRequests + secure.recordedRequests).map { $0.fields.values("Cookie") } }
+
   /// Every `Cookie` field that has reached either server, in order of arrival at each.
   var received: [String?] { (plain.recordedRequests + secure.recordedRequests).map { $0.fields.first("Cookie") } }
 }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPTypes
 import LupineSession
 import LupineTesting
 import Testing
@@ -63,6 +64,30 @@ import Testing
       request.fields[.cookie] = "mine=1"
       #expect(try await stage.session.text(request).0 == "jar=a")
       #expect(Array(stage.received.dropFirst(2)) == ["mine=1", "mine=1", "jar=b", "jar=a"])
+    }
+  }
+
+  /// RFC 6265bis section 5.8.1: there is one field, though `HTTPFields` takes apart what is set, as HTTP/2 may have it.
+  @Test(arguments: [true, false], [["a=1; b=2"], ["a=1", "b=2"], ["", "a=1; ", "b=2; "]])
+  func cookiesOfTheCallersGoOutInOneField(_ isOwn: Bool, _ values: [String]) async throws {
+    var fields = HTTPFields()
+    fields[.cookie] = values[0]
+    for value in values.dropFirst() {
+      var more = HTTPFields()
+      more[.cookie] = value
+      for field in more { fields.append(field) }
+    }
+    #expect(fields.count > 1)
+    let given = fields
+    try await withCookieStage(configure: { if !isOwn { $0.additionalFields = given } }) { stage in
+      var request = try Request(stage.url("/cookies"))
+      if isOwn { request.fields = given }
+      for _ in 0..<2 { _ = try await stage.session.data(for: request) }
+      #expect(stage.allReceived == [["a=1; b=2"], ["a=1; b=2"]])
+      var configuration = SessionConfiguration.ephemeral
+      if !isOwn { configuration.additionalFields = given }
+      let command = request.curlCommand(redactingSecrets: false, configuration: configuration)
+      #expect(command.contains("'Cookie: a=1; b=2'"), "\(command)")
     }
   }
 
