@@ -9,7 +9,9 @@ package enum PoolWalk {
   private struct World {
     var machine: Machine
     /// Connections that are being opened, each with the number of waiters that there had been when it began.
-    var opening: [(connection: Machine.ConnectionIdentifier, arrivals: Int)] = []
+    var opening: [(connection: Machine.ConnectionIdentifier, arrivals: Int, begunAt: Instant)] = []
+    /// The last failure that counts, by key, of an opening without a live connection.
+    var failures: [UInt8: (arrivals: Int, at: Instant)] = [:]
     var leased: [Machine.ConnectionIdentifier: Int] = [:]
     /// With the time since when.
     var idle: [Machine.ConnectionIdentifier: Instant] = [:]
@@ -104,7 +106,7 @@ package enum PoolWalk {
 
     mutating func opened(_ steps: Machine.Steps) {
       guard let open = steps.open else { return }
-      opening.append((open.connection, nextWaiter))
+      opening.append((open.connection, nextWaiter, now))
       keyOf[open.connection] = open.key
       passedOver[open.key] = nil
     }
@@ -189,7 +191,8 @@ package enum PoolWalk {
     case 0, 1: ask(&world, key: UInt8(operand % 4), priority: TransferPriority(rawValue: operand / 4 % 3) ?? .default)
     case 2:
       guard !world.opening.isEmpty else { return }
-      let (connection, _) = world.opening.remove(at: operand % world.opening.count)
+      let connection = world.opening.remove(at: operand % world.opening.count).connection
+      if let key = world.keyOf[connection] { world.failures[key] = nil }
       let steps = world.machine.opened(connection, now: world.now)
       if steps.lease == nil { world.idle[connection] = world.now }
       world.perform(steps)
@@ -239,7 +242,7 @@ package enum PoolWalk {
   }
 
   private static func openFailed(
-    _ world: inout World, _ opening: (connection: Machine.ConnectionIdentifier, arrivals: Int)
+    _ world: inout World, _ opening: (connection: Machine.ConnectionIdentifier, arrivals: Int, begunAt: Instant)
   ) {
     guard let key = world.keyOf.removeValue(forKey: opening.connection) else {
       preconditionFailure("a connection was opened for no key")
@@ -249,8 +252,15 @@ package enum PoolWalk {
     let waiters = world.waiting.count { $0.key == key }
     let earlier = world.waiting.count { $0.key == key && $0.waiter < opening.arrivals }
     let steps = world.machine.openFailed(opening.connection, now: world.now)
+    let failure = world.failures[key].flatMap { last in
+      world.waiting.contains { $0.key == key && $0.waiter < last.arrivals } ? last : nil
+    }
+    let isSecond = failure.map { $0.at < opening.begunAt } ?? false
+    if !isLive, failure == nil || isSecond { world.failures[key] = (opening.arrivals, world.now) }
     if waiters <= others {
-      precondition(steps.fail.isEmpty, "a waiter failed although enough openings are under way")
+      precondition(
+        steps.fail.count == (isSecond && !isLive ? 1 : 0),
+        "a waiter failed although enough openings are under way, or waits for ever")
     } else if isLive {
       precondition(steps.fail.count == 1, "with a live connection one waiter fails")
     } else if others == 0 {

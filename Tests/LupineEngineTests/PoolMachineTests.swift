@@ -153,6 +153,22 @@ private final class Pool {
     #expect(machine.machine.waiting == 1)
   }
 
+  /// Others come and give up, so that as many openings as who waits are under way whenever one fails.
+  @Test func whoeverWaitsForADeadHostLearnsItWhileOthersComeAndGo() throws {
+    let machine = Pool(limits: limits())
+    var openings = [try #require(machine.ask("a", 0).1.open?.connection)]
+    var answered: Int?
+    for round in 1...5 where answered == nil {
+      let comes = machine.ask("a", round, now: Instant(nanoseconds: Int64(10 * round)))
+      if let open = comes.1.open { openings.append(open.connection) }
+      _ = machine.giveUp(try #require(comes.2), now: Instant(nanoseconds: Int64(10 * round + 1)))
+      if machine.openFailed(openings.removeFirst(), now: Instant(nanoseconds: Int64(10 * round + 2))).fail == [0] {
+        answered = round
+      }
+    }
+    #expect(answered == 3)
+  }
+
   /// A live connection shows that the host is not dead: whoever waits may get it.
   @Test func failedOpeningFailsOneWhileAConnectionLives() throws {
     let machine = Pool(limits: limits(perHost: 2))

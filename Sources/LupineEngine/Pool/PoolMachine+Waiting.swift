@@ -34,7 +34,7 @@ extension PoolMachine {
     var steps = Steps()
     let host = token.host
     guard hosts[host].opening > 0, let key = hosts[host].key else { return steps }
-    let oldest = TransferPriority.allCases.compactMap { waiters.first(of: hosts[host][$0])?.arrival }.min() ?? .max
+    let oldest = oldestArrival(of: host)
     let stuck = connections.indices.filter {
       connections[$0].state == .opening && connections[$0].host == host && connections[$0].arrivals <= oldest
         && isStuck(ConnectionIdentifier(index: $0), connections[$0].openedAt)
@@ -47,6 +47,32 @@ extension PoolMachine {
     steps.close = (ConnectionIdentifier(index: eldest), .evicted)
     open(host, key, now: now, &steps)
     return steps
+  }
+
+  /// The last failure of an opening that one who waits has waited for.
+  func seenFailure(of host: Int) -> (arrivals: UInt64, at: Instant)? {
+    hosts[host].failure.flatMap { oldestArrival(of: host) < $0.arrivals ? $0 : nil }
+  }
+
+  /// An opening of a key that has no live connection failed. If another one did before it began, one who waited for both learns it, unless
+  /// somebody does anyway. Else those who come and give up would keep him waiting, since what was opened for them is under way whenever one fails.
+  mutating func noteFailure(
+    of host: Int, _ opening: (arrivals: UInt64, begunAt: Instant), after failure: (arrivals: UInt64, at: Instant)?,
+    now: Instant, _ steps: inout Steps
+  ) {
+    if let failure {
+      guard opening.begunAt > failure.at else { return }
+      if steps.fail.isEmpty { failWaiters(of: host, before: failure.arrivals, atMost: 1, &steps) }
+    }
+    hosts[host].failure = (opening.arrivals, now)
+  }
+
+  func hasOpening(of host: Int, before arrivals: UInt64) -> Bool {
+    connections.contains { $0.state == .opening && $0.host == host && $0.arrivals < arrivals }
+  }
+
+  private func oldestArrival(of host: Int) -> UInt64 {
+    TransferPriority.allCases.compactMap { waiters.first(of: hosts[host][$0])?.arrival }.min() ?? .max
   }
 
   /// Whose turn it is where several priorities may wait.

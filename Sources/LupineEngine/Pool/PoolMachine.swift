@@ -15,8 +15,8 @@ package import LupineBase
 /// 4. waiters of a key are answered the highest priority first, those of one priority in the order of their arrival; of the answers
 ///    given while several priorities wait, every fourth goes to the oldest of all, so that nobody starves;
 /// 5. a failed opening of a key that has no live connection fails of the waiters that were queued before the opening began as many as
-///    have no other opening under way, and one alone while an earlier opening is: that of several openings one fails says little about
-///    the others, and yet whoever waits for a dead host learns it after two openings at most;
+///    have no other opening under way, one alone while an earlier opening is, as one of several says little about the others; and one of
+///    those for whom it is the second in a row: whoever waits for a dead host learns it, however many come and give up;
 /// 6. at the total limit, the place of a connection that is gone goes to the key that has waited for one longest; and of the answers
 ///    that used connections give while keys wait for a place, every sixteenth makes room for one that has none, or two fewer;
 /// 7. no key waits for a place while there is an opening that nobody waits for;
@@ -89,6 +89,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     var low = SlotList<Queued>.List()
     /// Answers given while several priorities waited.
     var contested: UInt8 = 0
+    /// Of an opening without a live connection: the arrivals before it began, and when it failed. Nil since one succeeded.
+    var failure: (arrivals: UInt64, at: Instant)?
 
     var waiting: Int { waiters.count + high.count + low.count }
 
@@ -208,6 +210,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let host = connections[connection.index].host
     precondition(connections[connection.index].state == .opening, "opened a connection that was not opening")
     hosts[host].opening -= 1
+    hosts[host].failure = nil
     connections[connection.index].openedAt = now
     counters.opened += 1
     return offer(connection.index, now: now, isReused: false) ?? Steps()
@@ -220,23 +223,24 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let host = connections[connection.index].host
     precondition(connections[connection.index].state == .opening, "failed to open a connection that was not opening")
     hosts[host].opening -= 1
-    let arrivals = connections[connection.index].arrivals
+    let (failure, opening) = (seenFailure(of: host), connections[connection.index])
     gone(connection.index, .openFailed, releasingHost: false)
     var steps = Steps()
     let unserved = hosts[host].waiting - hosts[host].opening
-    if unserved > 0 {
-      if hosts[host].live > hosts[host].opening {
-        if let first = popNext(host) { steps.fail.append(first) }
-      } else {
-        let hasEarlier = connections.contains { $0.state == .opening && $0.host == host && $0.arrivals < arrivals }
-        failWaiters(of: host, before: arrivals, atMost: hasEarlier ? 1 : unserved, &steps)
+    if hosts[host].live > hosts[host].opening {
+      if unserved > 0, let first = popNext(host) { steps.fail.append(first) }
+    } else {
+      if unserved > 0 {
+        let hasEarlier = hasOpening(of: host, before: opening.arrivals)
+        failWaiters(of: host, before: opening.arrivals, atMost: hasEarlier ? 1 : unserved, &steps)
       }
+      noteFailure(of: host, (opening.arrivals, opening.openedAt), after: failure, now: now, &steps)
     }
     fillPlace(of: host, now: now, &steps)
     return steps
   }
 
-  private mutating func failWaiters(of host: Int, before arrivals: UInt64, atMost limit: Int, _ steps: inout Steps) {
+  mutating func failWaiters(of host: Int, before arrivals: UInt64, atMost limit: Int, _ steps: inout Steps) {
     for priority in TransferPriority.allCases.reversed() {
       while steps.fail.count < limit, let first = waiters.first(of: hosts[host][priority]), first.arrival < arrivals {
         _ = waiters.popFirst(of: &hosts[host][priority])
