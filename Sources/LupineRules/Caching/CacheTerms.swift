@@ -33,7 +33,7 @@ package struct CacheTerms: Hashable, Sendable {
     let now = HTTPDate(seconds: responseTime)
     let date = Self.date(fields, "date", now)?.seconds
     self.responseTime = responseTime
-    noCache = directives.noCache
+    noCache = directives.noCache || Self.isPragmaNoCache(fields)
     mustRevalidate = directives.mustRevalidate
     staleWhileRevalidate = directives.staleWhileRevalidate ?? 0
     staleIfError = directives.staleIfError
@@ -53,6 +53,11 @@ package struct CacheTerms: Hashable, Sendable {
       lifetime = 0
       isHeuristic = false
     }
+  }
+
+  /// `Pragma: no-cache` means nothing in a response (RFC 9111 section 5.4); but who sends it, and no `Cache-Control`, means what browsers take it for.
+  private static func isPragmaNoCache(_ fields: FieldSection) -> Bool {
+    fields.firstIndex(named: "cache-control") == nil && CacheDirectives(fields.values(named: "pragma")).noCache
   }
 
   private static func explicitLifetime(
