@@ -65,25 +65,31 @@ extension CacheExchange {
     return .fallBack
   }
 
-  /// Bytes of the body that are collected to be stored at most; nil: it is not to be stored.
+  /// Bytes of the body that are collected to be stored at most; nil: it is not to be stored. What would take the place of what is stored, and is not
+  /// to be stored itself, takes that away: it is no answer any more.
   private func limit(_ head: ResponseHead, _ framing: BodyFraming, _ outcome: Outcome) -> Int? {
     guard case .forward = outcome, facts.mayBeStored else { return nil }
     let limit: Int
     switch StorageRule.decide(facts, head, fields: query.fields, isMarkedSensitive: isSensitive) {
     case .store: limit = owner.cache.largestBody(isInMemoryOnly: place.isInMemoryOnly)
     case .storeInMemory: limit = owner.cache.largestBody(isInMemoryOnly: true)
-    case .refuse(.noStore), .refuse(.notUnderstood):
-      // What was stored before is no answer any more, and leaves no trace.
+    case .refuse(.noStore), .refuse(.notUnderstood), .refuse(.variesByAnything):
       owner.cache.remove(first: query.first)
       return nil
     case .refuse: return nil
     }
-    switch framing {
-    // One that ends with the connection cannot be told from half of one (RFC 9111 section 3.3).
-    case .untilClose: return nil
-    case .length(let length): return length > Int64(limit) ? nil : limit
-    case .none, .chunked: return limit
+    let mayBeWhole =
+      switch framing {
+      // One that ends with the connection cannot be told from half of one (RFC 9111 section 3.3).
+      case .untilClose: false
+      case .length(let length): length <= Int64(limit)
+      case .none, .chunked: true
+      }
+    guard mayBeWhole else {
+      owner.cache.remove(first: query.first)
+      return nil
     }
+    return limit
   }
 
   private func isSensitive(_ name: String) -> Bool {
@@ -101,25 +107,22 @@ extension CacheExchange {
   }
 
   func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
-    let (isForwarded, discards, isForNobody, leads) = state.withLock { state -> (Bool, Bool, Bool, Bool) in
-      guard case .forward = state.outcome else { return (false, false, false, false) }
-      var discards = false
-      var isForNobody = false
+    let (isForwarded, isTooLarge, leads) = state.withLock { state -> (Bool, Bool, Bool) in
+      guard case .forward = state.outcome else { return (false, false, false) }
+      var isTooLarge = false
       if let count = state.collected?.count {
         let limit = state.isDiscarding ? min(Self.discardLimit, state.limit) : state.limit
-        if count + bytes.count <= limit {
-          state.collected?.append(bytes)
-        } else {
-          state.collected = nil
-          discards = state.isDiscarding
-          isForNobody = isBehind
-        }
+        isTooLarge = count + bytes.count > limit
+        if isTooLarge { state.collected = nil } else { state.collected?.append(bytes) }
       }
-      return (!state.isDiscarding, discards, isForNobody, state.leads)
+      return (!state.isDiscarding, isTooLarge, state.leads)
     }
     if leads { owner.moved(query.first) }
-    if discards { exchange.discardBody() }
-    if isForNobody { exchange.cancel() }
+    if isTooLarge {
+      if isForwarded { owner.cache.remove(first: query.first) } else { exchange.discardBody() }
+      // Nobody else would stop it.
+      if isBehind { exchange.cancel() }
+    }
     if isForwarded { receiver.receive(body: bytes, of: self) }
   }
 

@@ -108,6 +108,25 @@ import Testing
     }
   }
 
+  /// What is too large to be kept would have taken the place of what is stored, which is no answer any more.
+  @Test(arguments: [false, true]) func whatIsTooLargeTakesAwayWhatIsStored(_ isChunked: Bool) async throws {
+    let isLarge = Locked(false)
+    try await withCache(ResponseCache(memoryCapacity: 10_000)) { _, connection in
+      guard isLarge.withLock({ $0 }) else { return try connection.respond(fields: Self.fresh, text: "x") }
+      try connection.begin(200, fields: Self.fresh, framing: isChunked ? .chunked : .length(20_000))
+      try connection.write([UInt8](repeating: 1, count: 20_000))
+      try connection.finish()
+    } _: { session, server in
+      try await session.expect("x", from: server.url())
+      isLarge.withLock { $0 = true }
+      var reload = try Request(server.url())
+      reload.cachePolicy = .reloadIgnoringLocalCacheData
+      let reloaded = try await session.data(for: reload).0.count
+      let next = try await session.data(from: server.url()).0.count
+      #expect([reloaded, next] == [20_000, 20_000])
+    }
+  }
+
   /// A HEAD that tells of another length speaks of another body than the one that is stored.
   @Test func headOfAnotherLengthTakesAwayWhatIsStored() async throws {
     try await withCache { request, connection in
