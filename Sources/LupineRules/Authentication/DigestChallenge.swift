@@ -58,7 +58,7 @@ package struct DigestChallenge: Hashable, Sendable {
   package var isSession: Bool
   /// `algorithm` as the server wrote it, which is repeated; nil if it did not.
   package var algorithm: String?
-  /// Whether there is `qop` at all.
+  /// Whether `qop` names any quality.
   package var hasQuality: Bool
   package var offersAuthentication: Bool
   package var offersIntegrity: Bool
@@ -78,10 +78,11 @@ package struct DigestChallenge: Hashable, Sendable {
     opaque = try challenge.exact("opaque")
     algorithm = try challenge.exact("algorithm")
     (hash, isSession) = try Self.algorithm(algorithm)
-    let qualities = challenge["qop"].map { Self.words($0, separatedBy: ",") }
-    hasQuality = qualities != nil
-    offersAuthentication = qualities?.contains("auth") ?? false
-    offersIntegrity = qualities?.contains("auth-int") ?? false
+    // One that names nothing is none: servers that know RFC 2069 alone write it so.
+    let qualities = Self.words(challenge["qop"] ?? "", separatedBy: ",")
+    hasQuality = qualities.contains { !$0.isEmpty }
+    offersAuthentication = qualities.contains("auth")
+    offersIntegrity = qualities.contains("auth-int")
     guard !hasQuality || offersAuthentication || offersIntegrity else { throw .unknownQuality }
     isStale = challenge["stale"]?.lowercased() == "true"
     hashesUser = challenge["userhash"]?.lowercased() == "true"
