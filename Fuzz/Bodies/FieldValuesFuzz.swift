@@ -13,7 +13,10 @@ package enum FieldValuesFuzz {
     if let disposition = ContentDisposition(text) { check(disposition) }
     if let name = SafeFileName.component(text) { check(fileName: name) }
     if let range = ContentRange(text) { check(range) }
-    if let date = HTTPDate(text, now: now) { check(date) }
+    if let date = HTTPDate(text, now: now) {
+      precondition(HTTPDate(lenient: text, now: now) == date, "leniency reads another date")
+      check(date)
+    }
     if let delay = RetryAfter(text, now: now)?.delay(from: now) { precondition(delay >= 0, "a delay into the past") }
     check(internetDate: text)
     check(codings: text)

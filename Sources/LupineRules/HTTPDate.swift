@@ -20,12 +20,22 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
   ///
   /// - Parameter now: an RFC 850 date, whose year has two digits, that would lie more than 50 years after it is of the century before.
   package init?(_ text: String, now: HTTPDate) {
+    self.init(text, now: now, isLenient: false)
+  }
+
+  /// The same, and in the first form what mail has (RFC 5322 section 3.3): a day of one digit, and the zones `UTC` and `+0300`. Not for caches, to
+  /// which such a date is none (RFC 9111 section 4.2).
+  package init?(lenient text: String, now: HTTPDate) {
+    self.init(text, now: now, isLenient: true)
+  }
+
+  private init?(_ text: String, now: HTTPDate, isLenient: Bool) {
     var reader = Reader(text.utf8)
-    guard let date = Self.read(&reader, now: now), reader.isAtEnd else { return nil }
+    guard let date = Self.read(&reader, now: now, isLenient), reader.isAtEnd else { return nil }
     self = date
   }
 
-  private static func read(_ reader: inout Reader, now: HTTPDate) -> HTTPDate? {
+  private static func read(_ reader: inout Reader, now: HTTPDate, _ isLenient: Bool) -> HTTPDate? {
     let name = reader.letters()
     if index(of: name, in: longWeekdays) != nil, reader.skip(", ") {
       guard let day = reader.number(2), reader.skip("-"), let month = month(&reader), reader.skip("-"),
@@ -35,10 +45,11 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
     }
     guard index(of: name, in: weekdays) != nil else { return nil }
     if reader.skip(", ") {
-      guard let day = reader.number(2), reader.skip(" "), let month = month(&reader), reader.skip(" "),
-        let year = reader.number(4), reader.skip(" "), let time = time(&reader), zone(&reader)
+      guard let day = reader.number(2) ?? (isLenient ? reader.number(1) : nil), reader.skip(" "),
+        let month = month(&reader), reader.skip(" "), let year = reader.number(4), reader.skip(" "),
+        let time = time(&reader), let offset = isLenient ? offset(&reader) : zone(&reader) ? 0 : nil
       else { return nil }
-      return date(year: year, month: month, day: day, time: time)
+      return date(year: year, month: month, day: day, time: time - offset)
     }
     guard reader.skip(" "), let month = month(&reader), reader.skip(" "),
       let day = reader.skip(" ") ? reader.number(1) : reader.number(2), reader.skip(" "), let time = time(&reader),
@@ -53,6 +64,16 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
 
   private static func zone(_ reader: inout Reader) -> Bool {
     reader.skip(" ") && index(of: reader.letters(), in: ["GMT"]) != nil
+  }
+
+  /// Seconds east of Greenwich.
+  private static func offset(_ reader: inout Reader) -> Int64? {
+    guard reader.skip(" ") else { return nil }
+    let isEast = reader.skip("+")
+    guard isEast || reader.skip("-") else { return index(of: reader.letters(), in: ["GMT", "UTC"]).map { _ in 0 } }
+    guard let hours = reader.number(2), let minutes = reader.number(2), hours <= 23, minutes <= 59 else { return nil }
+    let seconds = Int64(hours * 3600 + minutes * 60)
+    return isEast ? seconds : -seconds
   }
 
   private static func index(of word: Substring.UTF8View, in names: [String]) -> Int? {

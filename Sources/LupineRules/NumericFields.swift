@@ -7,7 +7,7 @@ package enum RetryAfter: Hashable, Sendable {
     let value = FieldScanner.trimmed(text[...].utf8)
     if let seconds = Self.seconds(value) {
       self = .seconds(seconds)
-    } else if let date = HTTPDate(String(decoding: value, as: UTF8.self), now: now) {
+    } else if let date = HTTPDate(lenient: String(decoding: value, as: UTF8.self), now: now) {
       self = .date(date)
     } else {
       return nil

@@ -200,6 +200,25 @@ import Testing
     #expect(HTTPDate(text, now: Self.now) == nil)
   }
 
+  /// What mail allows is a date for who is not strict about it; the other forms stay as they are.
+  @Test(
+    arguments: [
+      ("Sun, 6 Nov 1994 08:49:37 GMT", 784_111_777), ("Sun, 06 Nov 1994 08:49:37 UTC", 784_111_777),
+      ("Sun, 6 Nov 1994 11:49:37 +0300", 784_111_777), ("Sun, 06 Nov 1994 00:19:37 -0830", 784_111_777),
+      ("Mon, 07 Nov 1994 00:49:37 +1600", 784_111_777), ("Sun, 06 Nov 1994 08:49:37 -0000", 784_111_777),
+      ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777), ("Sunday, 06-Nov-94 08:49:37 GMT", 784_111_777),
+      ("Sun Nov  6 08:49:37 1994", 784_111_777), ("Sunday, 6-Nov-94 08:49:37 GMT", nil),
+      ("Sunday, 06-Nov-94 08:49:37 UTC", nil), ("Sun, 06 Nov 1994 08:49:37 EST", nil),
+      ("Sun, 06 Nov 1994 08:49:37", nil),
+      ("Sun, 06 Nov 1994 08:49:37 +2400", nil), ("Sun, 06 Nov 1994 08:49:37 +0060", nil),
+      ("Sun, 06 Nov 1994 08:49:37 +", nil),
+      ("Sun, 06 Nov 1994 08:49:37 +00:00", nil), ("Sun,  6 Nov 1994 08:49:37 GMT", nil),
+      ("Sun, 006 Nov 1994 08:49:37 GMT", nil),
+    ] as [(String, Int64?)]) func readsWhatMailAllows(_ text: String, _ seconds: Int64?)
+  {
+    #expect(HTTPDate(lenient: text, now: Self.now)?.seconds == seconds)
+  }
+
   @Test func everyDayOfFourCenturiesSurvives() throws {
     for day in stride(from: Int64(-135_140), to: 146_097, by: 13) {
       let date = HTTPDate(seconds: day * 86_400 + 12_345)
@@ -236,7 +255,8 @@ import Testing
   static let retries: [(String, Int64?)] = [
     ("120", 120), ("0", 0), (" 5 ", 5), ("Sun, 06 Nov 1994 08:49:37 GMT", 777), ("Sat, 05 Nov 1994 08:49:37 GMT", 0),
     ("9223372036854775807", .max), ("9223372036854775808", .max), ("-1", nil), ("+1", nil), ("", nil), ("soon", nil),
-    ("2.0", 2), ("1.5", 2), ("0.493", 1), ("0.000", 0), ("9223372036854775807.1", .max), ("1.", nil), (".5", nil),
+    ("Sun, 6 Nov 1994 08:49:37 UTC", 777), ("Sun, 06 Nov 1994 09:49:37 +0100", 777), ("2.0", 2), ("1.5", 2),
+    ("0.493", 1), ("0.000", 0), ("9223372036854775807.1", .max), ("1.", nil), (".5", nil),
     ("1.2.3", nil), ("1,5", nil), ("1e3", nil), (".", nil),
   ]
 

@@ -53,6 +53,7 @@ import Testing
     Case(name: "Retry-After in seconds with a fraction", status: 429, retryAfter: "2.5", delay: 3),
     Case(name: "Retry-After 0 waits all the same", status: 429, retryAfter: "0", delay: 0.5),
     Case(name: "Retry-After as a date", status: 503, retryAfter: "Sun, 06 Nov 1994 08:49:47 GMT", delay: 10),
+    Case(name: "Retry-After as mail has dates", status: 503, retryAfter: "Sun, 6 Nov 1994 08:49:47 UTC", delay: 10),
     Case(name: "Retry-After in the past", status: 503, retryAfter: "Sun, 06 Nov 1994 08:49:27 GMT", delay: 0.5),
     Case(name: "Retry-After of the old form", status: 503, retryAfter: "Sunday, 06-Nov-94 08:49:47 GMT", delay: 10),
     Case(name: "too long a wait", status: 503, retryAfter: "61", delay: nil),
