@@ -110,10 +110,15 @@ struct StatusLineScanner {
 
   private enum Step { case more, reason, noReason }
 
+  /// The content type of a record (RFC 8446 section 5.1).
+  private static let alertOfTLS: UInt8 = 21
+
   private mutating func versionByte(_ byte: UInt8, _ index: Int, _ leniency: WireLeniency) throws(WireError) -> Step {
     switch index {
     case 0..<5:
-      guard byte == Self.name[index] else { throw WireError(.invalidStatusLine, at: position) }
+      guard byte == Self.name[index] else {
+        throw WireError(index == 0 && byte == Self.alertOfTLS ? .alertOfTLS : .invalidStatusLine, at: position)
+      }
     case 5:
       guard byte.isDigit else { throw WireError(.invalidStatusLine, at: position) }
       guard byte == 0x31 else { throw WireError(.unsupportedVersion, at: position) }

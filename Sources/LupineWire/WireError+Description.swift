@@ -54,6 +54,7 @@ extension WireError.Reason {
   private var responseText: String? {
     switch self {
     case .invalidStatusLine: "the response does not begin with a status line"
+    case .alertOfTLS: "it is an alert of TLS (is this an https port?)"
     case .leadingEmptyLine: "an empty line stands before the status line"
     case .unsupportedVersion: "the major version of HTTP is not 1"
     case .invalidStatusCode: "the status code is not one of 100 to 599"

@@ -20,6 +20,8 @@ public struct WireError: Error, Equatable, Sendable {
     // The status line (RFC 9112 section 4).
     /// The response does not start with `HTTP/d.d` and a space.
     case invalidStatusLine
+    /// The response is an alert of TLS: the server wants TLS, and was sent a request as it is.
+    case alertOfTLS
     /// An empty line stands before the status line. Leniency: ``WireLeniency/leadingEmptyLines``.
     case leadingEmptyLine
     /// The major version is not 1.

@@ -25,6 +25,13 @@ import Testing
         + "(WireLeniency.statusCodesAbove599 accepts 600 to 999), at byte 9")
   }
 
+  /// A server that wants TLS and was asked without says so in its own way.
+  @Test func serversThatWantTLS() async throws {
+    #expect(
+      try await message(of: "\u{15}\u{3}\u{3}\0\u{2}\u{2}F")
+        == "the response breaks HTTP/1.1: it is an alert of TLS (is this an https port?), at byte 0")
+  }
+
   /// A limit of ours is no breach of the protocol.
   @Test func responsesThatExceedALimit() async throws {
     let interim = String(repeating: "HTTP/1.1 103 E\r\n\r\n", count: 33)

@@ -4,7 +4,7 @@ import Testing
 /// What people read of a `WireError`.
 @Suite struct ErrorTextTests {
   private static let reasons: [WireError.Reason] = [
-    .invalidStatusLine, .leadingEmptyLine, .unsupportedVersion, .invalidStatusCode, .invalidReasonByte(7),
+    .invalidStatusLine, .alertOfTLS, .leadingEmptyLine, .unsupportedVersion, .invalidStatusCode, .invalidReasonByte(7),
     .bareLineFeed,
     .bareCarriageReturn, .whitespaceBeforeFirstField, .obsoleteLineFolding, .spaceBeforeColon, .missingColon,
     .emptyFieldName, .invalidFieldNameByte(64), .invalidFieldValueByte(1), .invalidContentLength,
