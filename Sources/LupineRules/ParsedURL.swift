@@ -149,7 +149,7 @@ package struct ParsedURL: Hashable, Sendable {
   /// The URL without userinfo and fragment: the absolute form of a request line, and what may stand in `Referer`.
   package var requestString: String { "\(scheme.text)://\(authority)\(target)" }
 
-  /// What is kept of the URL is kept under this: the same without userinfo and fragment, with the zone of an address, which says whose it is.
+  /// The URL for who asks for it again, or keeps something of it: without userinfo and fragment, with the zone of an address, which says whose it is.
   package var identity: String { "\(origin.serializedWithZone)\(target)" }
 
   /// The user name and password of the userinfo, percent-decoded; `nil` if there is none or it is not UTF-8.

@@ -49,7 +49,8 @@ struct CurlCommand {
     addConnection()
     addProxy()
     addTLS()
-    let url = redacts ? SecretText.redacted(url: request.urlString) : request.urlString
+    let location = request.parsedURL.identity
+    let url = redacts ? SecretText.redacted(url: location) : location
     if url.utf8.contains(where: { "[]{}".utf8.contains($0) }) { options.append("--globoff") }
     if hasDotSegments { options.append("--path-as-is") }
     options.append(ShellQuoting.argument(url))

@@ -19,6 +19,10 @@ import Testing
         + "--header 'Accept-Encoding: gzip, deflate' --compressed --location --max-redirs 20 --proto-redir '=https' "
         + "--http1.1 'https://a.example/p?x=1'")
     #expect(request.curlCommand(redactingSecrets: false, configuration: .ephemeral).contains("s3cret"))
+    // Without its zone a link-local address is nobody's.
+    #expect(
+      try Request("http://[fe80::1%25eth0]:81/a").curlCommand(configuration: .ephemeral)
+        .hasSuffix(" --globoff 'http://[fe80::1%25eth0]:81/a'"))
     var expecting = try Request("http://a.example/", method: .post, body: .bytes([0x61]))
     expecting.fields[.expect] = "100-continue"
     expecting.expectsContinue = true
