@@ -228,7 +228,11 @@ extension CacheExchange {
     if state.withLock({ $0.leads }) { owner.schedule(after: Self.answerTime) { [weak self] in self?.land() } }
     observer.proposeToCache(CachedResponse(response: Response(head: head, url: request.url), data: Data(body))) {
       [self] answer in
-      if let answer { store(answer.response.head, [UInt8](answer.data)) }
+      if let answer {
+        store(answer.response.head, [UInt8](answer.data))
+      } else {
+        owner.cache.remove(first: query.first)
+      }
       land()
     }
   }

@@ -138,7 +138,8 @@ public protocol SessionDataDelegate: SessionTaskDelegate {
   /// Body bytes, decoded. While a delegate is behind, the next call brings what has gathered, and the socket is not read past 256 KiB of it.
   func session(_ session: Session, dataTask: DataTask, didReceive data: Data)
 
-  /// A complete response may be stored (RFC 9111 3). Answer with what is to be stored, changed or not, or with nil to store nothing.
+  /// A complete response may be stored (RFC 9111 3). Answer with what is to be stored, changed or not, or with nil to store nothing,
+  /// and to forget what a cache has of the URL.
   /// Called for data tasks with a delegate, if the configuration has a `responseCache`, and again for a `responseStore`. Default: store as
   /// proposed.
   func session(

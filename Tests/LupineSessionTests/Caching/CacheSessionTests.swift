@@ -200,6 +200,35 @@ import Testing
     }
   }
 
+  /// Refuses whatever is to be stored.
+  private final class Refusing: SessionDataDelegate {
+    let handledCallbacks: CallbackSet = .willCacheResponse
+    let isAsked = Locked(false)
+
+    func session(
+      _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+      completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+    ) {
+      isAsked.withLock { $0 = true }
+      completionHandler(nil)
+    }
+  }
+
+  /// What a delegate refuses would have taken the place of what is stored, which is no answer any more.
+  @Test func whatADelegateRefusesTakesAwayWhatIsStored() async throws {
+    try await withCache(configure: { _ in }, handler: Self.numbered()) { session, server, _ in
+      #expect(try await session.text(server.url()).0 == "1")
+      var reload = try Request(server.url())
+      reload.cachePolicy = .reloadIgnoringLocalCacheData
+      let delegate = Refusing()
+      let task = session.dataTask(with: reload)
+      task.delegate = delegate
+      task.resume()
+      let isForgotten = try await eventually { try await session.text(server.url()).0 == "3" }
+      #expect(isForgotten && delegate.isAsked.withLock { $0 })
+    }
+  }
+
   /// Answers with the number of the answer.
   private static func numbered() -> LoopbackServer.Handler {
     let count = Locked(0)
