@@ -112,6 +112,8 @@ final class DiskStore: Sendable {
       }
       return true
     } catch {
+      // What it would have taken the place of is no answer any more.
+      remove(record.key)
       return false
     }
   }

@@ -49,6 +49,23 @@ import Testing
     #expect(try await present(0..<2, in: cache) == [0])
   }
 
+  /// A file that cannot be written would have taken the place of the one that is there, which is no answer any more.
+  @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)")) func aFullDiskLeavesNothingOlder() async throws {
+    let disk = try SmallDisk(bytes: 1 << 20)
+    defer { disk.unmount() }
+    let cache = try ResponseCache(directory: disk.path + "/cache")
+    for size in [1000, 2_000_000] {
+      try CacheFolder.store(0, size: size, in: cache)
+      await cache.flush()
+    }
+    cache.forgetMemory()
+    #expect(try await present(0..<1, in: cache) == [])
+    try CacheFolder.store(0, size: 1000, in: cache)
+    await cache.flush()
+    cache.forgetMemory()
+    #expect(try await present(0..<1, in: cache) == [0])
+  }
+
   /// Method, body and host of a request count as they do for a session (RFC 9111 sections 3 and 4).
   @Test func onlyAnswersToPlainRequestsAreKept() async throws {
     let cache = ResponseCache(memoryCapacity: 1 << 20)
