@@ -304,15 +304,22 @@ package enum PoolWalk {
     let waiters = world.waiting.filter { $0.key == key }.map(\.waiter)
     let own = before.filter { world.keyOf[$0.connection] == key }
     let stuck = own.filter { $0.connection.index % 2 == 0 && $0.arrivals <= (waiters.min() ?? .max) }
-    guard let ended = steps.close?.connection else {
+    guard let open = steps.open else {
       precondition(
         stuck.isEmpty || own.count - stuck.count >= waiters.count, "a request relies on a stuck opening of others")
       return
     }
-    precondition(stuck.contains { $0.connection == ended }, "an opening was ended that is not stuck, or is waited for")
-    precondition(steps.open?.key == key, "nothing was opened for the one that was ended")
-    world.opening.removeAll { $0.connection == ended }
-    world.keyOf[ended] = nil
+    precondition(!stuck.isEmpty && open.key == key, "an opening began in the place of none")
+    if let ended = steps.close?.connection {
+      precondition(
+        stuck.contains { $0.connection == ended }, "an opening was ended that is not stuck, or is waited for")
+      world.opening.removeAll { $0.connection == ended }
+      world.keyOf[ended] = nil
+      let full = world.machine.limits.perHost
+      precondition(
+        world.keyOf.values.count { $0 == key } == full - 1 || world.machine.live == world.machine.limits.total,
+        "an opening was ended although another one has room beside it")
+    }
     world.opened(steps)
   }
 

@@ -331,7 +331,26 @@ private final class Pool {
     #expect(machine.opened(try #require(first.open?.connection), now: start).lease?.waiter == 1)
   }
 
-  /// As many requests as find a stuck opening of others get one of their own in its place, the eldest first.
+  /// Its server may be slow: who gives up before it answers, and comes again, is served by what was begun for him the first time.
+  @Test func aStuckOpeningGoesOnWhereAnotherHasRoomBesideIt() throws {
+    let machine = Pool(limits: limits())
+    let (_, first, one) = machine.ask("a", 1)
+    _ = machine.giveUp(try #require(one))
+    let later = Instant(nanoseconds: 1)
+    let token = try #require(machine.ask("a", 2, now: later).2)
+    #expect(machine.machine.openingSince(token) == start)
+    let steps = machine.renew(token, now: later)
+    #expect(steps.close == nil && steps.open?.key == "a" && machine.machine.live == 2)
+    #expect(machine.opened(try #require(first.open?.connection), now: later).lease?.waiter == 2)
+    // The total limit counts as the other does.
+    let full = Pool(limits: limits(perHost: 2, total: 1))
+    let (_, stuck, gone) = full.ask("a", 1)
+    _ = full.giveUp(try #require(gone))
+    let renewed = full.renew(try #require(full.ask("a", 2, now: later).2), now: later)
+    #expect(renewed.close?.connection == stuck.open?.connection && renewed.open?.key == "a" && full.machine.live == 1)
+  }
+
+  /// At the limit as many requests as find a stuck opening of others get one of their own in its place, the eldest first.
   @Test func nobodyReliesOnStuckOpeningsOfRequestsThatGaveUp() throws {
     let machine = Pool(limits: limits())
     let (_, first, one) = machine.ask("a", 1)

@@ -150,7 +150,7 @@ import Testing
     ) { session, server in
       let url = "https://localhost:\(server.port)/"
       var short = try Request(url)
-      short.totalTimeout = .milliseconds(1_100)
+      short.totalTimeout = .milliseconds(2_500)
       let error = try await failure { try await session.data(for: short) }
       #expect(error.code == .timedOut)
       short.totalTimeout = .seconds(10)

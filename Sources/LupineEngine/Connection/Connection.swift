@@ -231,15 +231,17 @@ final class Connection: ReadinessHandler, TimerHandler {
     }
   }
 
+  /// A session that was offered may be why the server hung up, or says nothing; it is no reason for what went wrong here or at a proxy.
+  func refuseUnansweredSession() {
+    if state == .handshaking { try? tls?.endOfInput() }
+  }
+
   /// The connection could not be made.
   func openFailed(_ error: EngineError, _ phase: TransferPhase) {
     guard state == .opening || state == .handshaking else { return }
-    // A session that was offered may be why the server hung up, or says nothing; it is no reason for what went wrong here or at a proxy.
-    if state == .handshaking {
-      switch error {
-      case .tls(.truncated), .deadline, .io(.reset), .io(.brokenPipe): try? tls?.endOfInput()
-      default: break
-      }
+    switch error {
+    case .tls(.truncated), .deadline, .io(.reset), .io(.brokenPipe): refuseUnansweredSession()
+    default: break
     }
     dismantle()
     pool.connectionOpenFailed(self, error, phase)

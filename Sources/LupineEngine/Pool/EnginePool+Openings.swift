@@ -6,11 +6,13 @@ extension EnginePool {
   /// A transfer begins to wait, and nothing is opened for it.
   func renewOpening(_ token: PoolMachine<PoolKey, Transfer>.WaiterToken) {
     let now = context.now
+    guard now.nanoseconds(since: machine.value.openingSince(token)) >= Self.patience else { return }
     let steps = machine.value.renewOpening(token, now: now) { identifier, begunAt in
       guard let connection = connections.value[identifier.index], connection.openingPhase != nil else { return false }
       return now.nanoseconds(since: max(begunAt, connection.openingMovedAt, connection.lastCiphertextAt))
         >= Self.patience
     }
+    if let closed = steps.close { connections.value[closed.connection.index]?.refuseUnansweredSession() }
     perform(steps)
   }
 

@@ -25,9 +25,13 @@ extension PoolMachine {
       ?? surplus.max { connections[$0].openedAt < connections[$1].openedAt }
   }
 
+  /// No opening on which this one could rely began before this.
+  package func openingSince(_ token: WaiterToken) -> Instant { hosts[token.host].openingSince }
+
   /// A request that has just begun to wait, for which nothing was opened, relies on no opening that is stuck and began for others, who are all
-  /// gone: that one is ended, and another one begins at once. A SYN that was lost is sent again after ever longer pauses only, and of several
-  /// servers behind one name another may answer. What began while somebody waited who waits still, stays: it tells him that the host is dead.
+  /// gone: another one begins at once. A SYN that was lost is sent again after ever longer pauses only, and of several servers behind one name another
+  /// may answer. The stuck one goes on beside it, for its server may be slow, and whoever gives up before it answers would never get anywhere; at a
+  /// limit the eldest of them is ended. What began while somebody waited who waits still, stays: it tells him that the host is dead.
   package mutating func renewOpening(
     _ token: WaiterToken, now: Instant, isStuck: (_ opening: ConnectionIdentifier, _ begunAt: Instant) -> Bool
   ) -> Steps {
@@ -42,9 +46,11 @@ extension PoolMachine {
     guard hosts[host].opening - stuck.count < hosts[host].waiting,
       let eldest = stuck.min(by: { connections[$0].openedAt < connections[$1].openedAt })
     else { return steps }
-    hosts[host].opening -= 1
-    gone(eldest, .evicted, releasingHost: false)
-    steps.close = (ConnectionIdentifier(index: eldest), .evicted)
+    if hosts[host].live >= limits.perHost || live >= limits.total {
+      hosts[host].opening -= 1
+      gone(eldest, .evicted, releasingHost: false)
+      steps.close = (ConnectionIdentifier(index: eldest), .evicted)
+    }
     open(host, key, now: now, &steps)
     return steps
   }

@@ -77,41 +77,6 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     var idleInAll: SlotList<Int>.Token?
   }
 
-  struct Host {
-    var key: Key?
-    var live = 0
-    var opening = 0
-    var isStarved = false
-    var idle = SlotList<Int>.List()
-    var waiters = SlotList<Queued>.List()
-    /// Waiters with another priority than the default; nearly always there are none.
-    var high = SlotList<Queued>.List()
-    var low = SlotList<Queued>.List()
-    /// Answers given while several priorities waited.
-    var contested: UInt8 = 0
-    /// Of an opening without a live connection: the arrivals before it began, and when it failed. Nil since one succeeded.
-    var failure: (arrivals: UInt64, at: Instant)?
-
-    var waiting: Int { waiters.count + high.count + low.count }
-
-    subscript(priority: TransferPriority) -> SlotList<Queued>.List {
-      get {
-        switch priority {
-        case .low: low
-        case .default: waiters
-        case .high: high
-        }
-      }
-      set {
-        switch priority {
-        case .low: low = newValue
-        case .default: waiters = newValue
-        case .high: high = newValue
-        }
-      }
-    }
-  }
-
   package private(set) var limits: PoolLimits
   package private(set) var counters = PoolCounters()
   /// Connections in all, opening ones included.
@@ -404,6 +369,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     connections[index].host = host
     connections[index].arrivals = arrivals
     connections[index].openedAt = now
+    if hosts[host].opening == 0 { hosts[host].openingSince = now }
     hosts[host].live += 1
     hosts[host].opening += 1
     live += 1

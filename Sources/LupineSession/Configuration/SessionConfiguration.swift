@@ -24,8 +24,8 @@ public struct SessionConfiguration: Sendable {
 
   // MARK: Connections
 
-  /// Connections to one origin, opening ones included. Default 6, as in URLSession. One that has been opening for a second without moving, for a
-  /// request that gave up, makes room for a new one when the next request comes.
+  /// Connections to one origin, opening ones included. Default 6, as in URLSession. A request relies on none that has been opening for
+  /// a second without moving, for others that gave up: another one is opened beside it, or at a limit in its place.
   public var maximumConnectionsPerHost = 6
   /// Connections of the session in all. Default 256. Where they are all in use, every sixteenth response makes room for an origin that
   /// has none, so that a busy one keeps nobody waiting for ever. Idle ones make room at once, and so do those that are being opened for requests
@@ -34,7 +34,7 @@ public struct SessionConfiguration: Sendable {
   /// Requests that may wait for a connection; one more fails with `.tooManyWaiters`. Default 10,000.
   public var maximumWaitingRequests = 10_000
   /// How long an unused connection is kept. Default 60 s. One whose server says in `Keep-Alive: timeout=` that it keeps it for less goes a second before
-  /// that.
+  /// that, but not before it has been unused for a second.
   public var connectionIdleTimeout: Duration = .seconds(60)
   /// How old a connection may be to take a new request; nil is unlimited. Default nil.
   public var connectionLifetime: Duration?
