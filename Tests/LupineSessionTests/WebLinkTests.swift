@@ -1,6 +1,8 @@
 import FoundationEssentials
+import LupineRules
 import LupineSession
 import LupineTesting
+import LupineWire
 import Testing
 
 /// `Link` fields of responses (RFC 8288).
@@ -49,6 +51,31 @@ import Testing
     }
     #expect(response.links.map(\.staysAtOrigin) == [false, false, false, false])
     #expect(response.link("user")?.urlString == "http://127.0.0.1/")
+  }
+
+  /// A redirect is no reason to trust where it led: what the request carried was dropped on the way.
+  @Test func aRedirectMakesNoOrigin() async throws {
+    let other = try LoopbackServer { _, connection in
+      try connection.respond(200, fields: ["Link": "</b>; rel=next"])
+    }
+    defer { other.shutdown() }
+    let target = other.url("/a")
+    let server = try LoopbackServer { _, connection in try connection.respond(302, fields: ["Location": target]) }
+    defer { server.shutdown() }
+    let session = try Session(.ephemeral)
+    defer { session.invalidateAndCancel() }
+    let (_, response) = try await session.data(from: server.url("/"))
+    let link = try #require(response.link("next"))
+    #expect(link.urlString == other.url("/b") && !link.staysAtOrigin)
+  }
+
+  /// Who follows a link of a link-local address finds nobody there without its zone.
+  @Test func theZoneOfAnAddressGoesAlong() throws {
+    let head = try ResponseHead(status: 200, fields: [("Link", "</2>; rel=next, <http://[fe80::2]/>; rel=other")])
+    let response = Response(head: head, url: try URLReader.read("http://[fe80::1%25eth0]:81/1"))
+    #expect(response.link("next")?.urlString == "http://[fe80::1%25eth0]:81/2")
+    #expect(response.link("next")?.staysAtOrigin == true)
+    #expect(response.link("other")?.urlString == "http://[fe80::2]/")
   }
 
   /// A link of something else is no link of this response.

@@ -4,11 +4,11 @@ internal import LupineWire
 
 /// A link of a `Link` field (RFC 8288): what the server says goes with what it sent, the next page for example.
 public struct WebLink: Sendable, Hashable {
-  /// Where it leads: resolved against the URL that answered; without userinfo and fragment.
+  /// Where it leads: resolved against the URL that answered; without userinfo and fragment, with the zone of an address.
   public let urlString: String
 
-  /// Whether it leads to the scheme, host and port that answered. The server chooses where links lead: who sends along what is meant for that server alone, a
-  /// token for example, follows no other.
+  /// Whether it leads to the scheme, host and port that the request was made for, and not merely to those that a redirect led to. Servers choose where
+  /// links lead: who sends along what is meant for one server alone, a token for example, follows no other.
   public let staysAtOrigin: Bool
 
   private let value: LinkValue
@@ -29,10 +29,10 @@ public struct WebLink: Sendable, Hashable {
   fileprivate var anchor: String? { value["anchor"] }
 
   /// Nil if it leads to nothing that is fetched.
-  fileprivate init?(_ value: LinkValue, of response: ParsedURL) {
-    guard let target = try? URLReader.resolve(value.target, against: response) else { return nil }
-    urlString = target.requestString
-    staysAtOrigin = OriginRule.isSame(target, response)
+  fileprivate init?(_ value: LinkValue, of response: Response) {
+    guard let target = try? URLReader.resolve(value.target, against: response.parsedURL) else { return nil }
+    urlString = target.identity
+    staysAtOrigin = OriginRule.isSame(target, response.redirects.first?.url ?? response.parsedURL)
     self.value = value
   }
 }
@@ -41,7 +41,7 @@ extension Response {
   /// The links of its `Link` fields (RFC 8288), read when asked for: those that lead to an http or https URL, 256 at most.
   public var links: [WebLink] {
     let values = head.fields.values(named: "link").lazy.flatMap(LinkValue.read)
-    return values.prefix(LinkValue.maximumCount).compactMap { WebLink($0, of: parsedURL) }
+    return values.prefix(LinkValue.maximumCount).compactMap { WebLink($0, of: self) }
   }
 
   /// The first link of a relation type, `next` for example, letters the same whatever their case. Links of something else than this response (`anchor`) are left out.
