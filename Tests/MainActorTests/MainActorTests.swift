@@ -21,15 +21,6 @@ nonisolated final class AccountAPI: HTTPSessionManager, @unchecked Sendable {
   }
 }
 
-final class AccountModel {
-  private(set) var name = ""
-  private let api: AccountAPI
-
-  init(_ api: AccountAPI) { self.api = api }
-
-  func load() async throws { name = try await api.account().name }
-}
-
 @MainActor final class MetricsWatcher: SessionTaskDelegate {
   private(set) var statuses: [Int] = []
 
@@ -37,6 +28,15 @@ final class AccountModel {
     let status = task.response?.statusCode ?? 0
     Task { @MainActor in statuses.append(status) }
   }
+}
+
+final class AccountModel {
+  private(set) var name = ""
+  private let api: AccountAPI
+
+  init(_ api: AccountAPI) { self.api = api }
+
+  func load() async throws { name = try await api.account().name }
 }
 
 /// What a program does whose default is the main actor: closures that it hands over must not be taken for the main actor's where they run elsewhere.
@@ -99,7 +99,7 @@ final class AccountModel {
       let request = try Request(server.url("/account"))
       let watcher = MetricsWatcher()
       let (body, _) = try await session.data(for: request, delegate: watcher)
-      while watcher.statuses.isEmpty { await Task.yield() }
+      while watcher.statuses.isEmpty { try await Task.sleep(for: .milliseconds(1)) }
       let count = await withCheckedContinuation { done in
         session.dataTask(with: request) { done.resume(returning: try? $0.get().0.count) }.resume()
       }
