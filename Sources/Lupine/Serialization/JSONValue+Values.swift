@@ -22,7 +22,9 @@ extension JSONValue {
     if let value = value as? JSONValue {
       self = value
     } else {
-      self = try JSONValue(JSONTreeBuilder().tree(value))
+      let tree = try JSONTreeBuilder().tree(value)
+      // A value inside may be a number that is none in JSON.
+      do { self = try JSONValue(tree) } catch { throw Self.refused("a number in it is not finite", underlying: error) }
     }
   }
 

@@ -73,6 +73,13 @@ struct PropertyListRefusal: Error {
 }
 
 extension PropertyListValue {
+  /// By its text: a decimal's own way to a `Double` divides by ten for each digit, and 19.99 is not what comes out.
+  private static func number(spelled text: String) -> PropertyListValue {
+    if let number = Int64(text) { return .integer(number) }
+    if let number = UInt64(text) { return .unsigned(number) }
+    return .real(Double(text) ?? .nan)
+  }
+
   init(any value: Any, depth: Int) throws(PropertyListRefusal) {
     guard depth <= Self.maximumDepth else {
       throw PropertyListRefusal(reason: "it is nested deeper than \(Self.maximumDepth) levels")
@@ -83,7 +90,7 @@ extension PropertyListValue {
     case .integer(let number): self = .integer(number)
     case .unsigned(let number): self = .unsigned(number)
     case .number(let number): self = .real(number)
-    case .decimal(let number): self = .real(NSDecimalNumber(decimal: number).doubleValue)
+    case .decimal(let number): self = Self.number(spelled: number.description)
     case .text(let text): self = .string(text)
     case .set: throw PropertyListRefusal(reason: "a set has no order")
     case .json(let value):

@@ -205,6 +205,8 @@ import Testing
     #expect(try JSONDecoder().decode(JSONValue.self, from: JSONEncoder().encode(list)) == list)
     #expect(try JSONValue([UInt64.max] as [UInt64]) == [.unsigned(.max)])
     #expect(try JSONValue([NSNumber(value: UInt64.max)]) == [.unsigned(.max)])
+    let refused = #expect(throws: SerializationError.self) { try JSONValue(["x": JSONValue.number(.nan)]) }
+    #expect(refused?.code == .requestSerializationFailed)
     let numbers = try #require(list.foundationObject as? [NSNumber])
     #expect(numbers.map(\.uint64Value)[1...2] == [1 << 63, .max])
     #expect(list[2]?.unsignedValue == .max && list[2]?.intValue == nil && list[2]?.doubleValue == 0x1p64)

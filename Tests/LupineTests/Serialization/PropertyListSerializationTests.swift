@@ -45,6 +45,19 @@ import Testing
     #expect(error?.code == .requestSerializationFailed)
   }
 
+  /// The digits that a decimal shows, and an integer where it is one.
+  @Test func decimalsKeepTheirDigits() throws {
+    let texts = ["19.99", "0.57", "2", "9007199254740993", "18446744073709551615", "-0.1", "1.5e30"]
+    let list = try texts.map { try #require(Decimal(string: $0)) }
+    let read = try PropertyListResponseSerializer().serialize(
+      try Responses.response(200, type: "application/x-plist"), data: data(["list": list]))
+    let expected: [PropertyListValue] = [
+      .real(19.99), .real(0.57), .integer(2), .integer(9_007_199_254_740_993), .unsigned(.max), .real(-0.1),
+      .real(1.5e30),
+    ]
+    #expect(read?["list"] == .array(expected))
+  }
+
   @Test func nestingIsLimited() {
     var list: any Sendable = 1
     for _ in 0...PropertyListValue.maximumDepth { list = [list] }
