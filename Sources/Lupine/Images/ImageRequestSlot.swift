@@ -91,7 +91,7 @@ public final class ImageRequestSlot: Sendable {
     }
     if let placeholder { receive(placeholder) }
     let isReload = cachePolicy == .reload || ImageDownloadCore.isReload(request)
-    let reloadedURL = isReload && downloader.core.isOfURL(request) ? url : nil
+    let reloadedURL = isReload && key != nil && downloader.core.isOfURL(request) ? url : nil
     let (number, former) = state.withLock { state -> (UInt64, Active?) in
       state.lastNumber += 1
       let former = state.active

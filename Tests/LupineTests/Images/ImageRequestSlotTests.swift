@@ -88,6 +88,19 @@ import Testing
     }
   }
 
+  /// Who asks the memory alone, whatever the request says of reloading, fetches nothing that others could wait for.
+  @Test func nobodyWaitsForALookIntoTheMemory() async throws {
+    try await withService { service, downloader in
+      let view = View(downloader)
+      var reloading = try service.request("/image?w=7&h=1")
+      reloading.cachePolicy = .reloadIgnoringLocalCacheData
+      view.slot.setImage(for: reloading, cachePolicy: .onlyCache)
+      view.slot.setImage(from: reloading.urlString)
+      let shown = try await view.shown.first(1)
+      #expect(shown == [7])
+    }
+  }
+
   @Test func placeholderRemainsAfterFailure() async throws {
     try await withService { service, downloader in
       let view = View(downloader)
