@@ -21,7 +21,7 @@ extension Session {
   }
 
   /// Makes a task that goes on with a download; see `download(resumeFrom:request:to:progress:)`. The file goes to the delegate. A delegate that has the task
-  /// begin with another URL has the download begin anew.
+  /// begin with another URL has the download begin anew; the file of the data is left where it is then, for `ResumeData.discard()`.
   ///
   /// - Parameter request: what to ask with; nil: a plain GET of the URL of the data.
   public func downloadTask(withResumeData resumeData: ResumeData, request: Request? = nil) -> DownloadTask {

@@ -94,8 +94,12 @@ import Testing
       let view = View(downloader)
       var reloading = try service.request("/image?w=7&h=1")
       reloading.cachePolicy = .reloadIgnoringLocalCacheData
-      view.slot.setImage(for: reloading, cachePolicy: .onlyCache)
-      view.slot.setImage(from: reloading.urlString)
+      let looking = reloading
+      // Both before the first can end, as in one turn of a program's main queue.
+      service.queue.sync {
+        view.slot.setImage(for: looking, cachePolicy: .onlyCache)
+        view.slot.setImage(from: looking.urlString)
+      }
       let shown = try await view.shown.first(1)
       #expect(shown == [7])
     }
