@@ -250,6 +250,9 @@ package enum PoolWalk {
     let others = world.opening.count { world.keyOf[$0.connection] == key }
     let isLive = world.keyOf.values.count { $0 == key } > others
     let waiters = world.waiting.count { $0.key == key }
+    // What began before anybody came who waits may be stuck, and is relied on by nobody who has had another answer.
+    let oldest = world.waiting.first { $0.key == key }?.waiter ?? .max
+    let relied = isLive ? others : world.opening.count { world.keyOf[$0.connection] == key && $0.arrivals > oldest }
     let earlier = world.waiting.count { $0.key == key && $0.waiter < opening.arrivals }
     let steps = world.machine.openFailed(opening.connection, now: world.now)
     let failure = world.failures[key].flatMap { last in
@@ -257,7 +260,7 @@ package enum PoolWalk {
     }
     let isSecond = failure.map { $0.at < opening.begunAt } ?? false
     if !isLive, failure == nil || isSecond { world.failures[key] = (opening.arrivals, world.now) }
-    if waiters <= others {
+    if waiters <= relied {
       precondition(
         steps.fail.count == (isSecond && !isLive ? 1 : 0),
         "a waiter failed although enough openings are under way, or waits for ever")
@@ -267,7 +270,7 @@ package enum PoolWalk {
       precondition(
         steps.fail.count == earlier, "not all failed who came before the opening, and had nothing else to wait for")
     } else {
-      precondition(steps.fail.count <= waiters - others, "a waiter failed although an opening was under way for it")
+      precondition(steps.fail.count <= waiters - relied, "a waiter failed although an opening was under way for it")
       precondition(!steps.fail.isEmpty || earlier == 0, "an opening failed, and nobody learnt it")
     }
     precondition(isLive || !steps.fail.contains { $0 >= opening.arrivals }, "a waiter failed with an older opening")
@@ -309,7 +312,10 @@ package enum PoolWalk {
         stuck.isEmpty || own.count - stuck.count >= waiters.count, "a request relies on a stuck opening of others")
       return
     }
-    precondition(!stuck.isEmpty && open.key == key, "an opening began in the place of none")
+    precondition(!stuck.isEmpty, "an opening began in the place of none")
+    precondition(
+      open.key == key || world.waiting.contains { $0.key == open.key },
+      "an opening began for a key that nobody waits for")
     if let ended = steps.close?.connection {
       precondition(
         stuck.contains { $0.connection == ended }, "an opening was ended that is not stuck, or is waited for")

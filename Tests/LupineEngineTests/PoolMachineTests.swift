@@ -4,63 +4,11 @@ import Testing
 
 @testable import LupineEngine
 
-private typealias Machine = PoolMachine<String, Int>
-
-private func limits(perHost: Int = 2, total: Int = 4, waiters: Int = 100) -> PoolLimits {
-  var limits = PoolLimits()
-  limits.perHost = perHost
-  limits.total = total
-  limits.waiters = waiters
-  limits.idleNanoseconds = 60
-  return limits
-}
-
-private let start = Instant(nanoseconds: 0)
-
-/// A machine behind a reference, so that the expectations may call what changes it.
-private final class Pool {
-  typealias Identifier = Machine.ConnectionIdentifier
-  private(set) var machine: Machine
-
-  init(limits: PoolLimits) { machine = Machine(limits: limits) }
-
-  func ask(
-    _ key: String, _ waiter: Int, _ priority: TransferPriority = .default, now: Instant = start
-  ) -> (leased: Int?, Machine.Steps, Machine.WaiterToken?) {
-    switch machine.acquire(key, waiter, priority: priority, now: now, expired: { _, _ in }) {
-    case .lease(let connection): (connection.index, Machine.Steps(), nil)
-    case .wait(let token, let steps): (nil, steps, token)
-    case .tooManyWaiters: (-1, Machine.Steps(), nil)
-    }
-  }
-
-  /// Asks, opens, and returns the connection that serves.
-  func openOne(_ key: String, _ waiter: Int, now: Instant = start) -> Identifier? {
-    guard let opening = ask(key, waiter, now: now).1.open else { return nil }
-    return opened(opening.connection, now: now).lease?.connection
-  }
-
-  func opened(_ connection: Identifier, now: Instant) -> Machine.Steps { machine.opened(connection, now: now) }
-  func openFailed(_ connection: Identifier, now: Instant) -> Machine.Steps { machine.openFailed(connection, now: now) }
-  func release(_ connection: Identifier, now: Instant) -> Machine.Steps {
-    machine.release(connection, now: now) ?? Machine.Steps()
-  }
-  func closed(_ connection: Identifier, _ reason: ConnectionCloseReason, now: Instant) -> Machine.Steps {
-    machine.closed(connection, reason, now: now)
-  }
-  func cancel(_ token: Machine.WaiterToken) -> Int? { machine.cancel(token, now: start)?.waiter }
-  func giveUp(_ token: Machine.WaiterToken, now: Instant = start) -> Machine.Steps {
-    machine.cancel(token, now: now)?.steps ?? Machine.Steps()
-  }
-  func renew(_ token: Machine.WaiterToken, now: Instant = start, stuckSince: Instant = start) -> Machine.Steps {
-    machine.renewOpening(token, now: now) { $1 <= stuckSince }
-  }
-  func expireOne(now: Instant) -> Machine.Steps? { machine.expireOne(now: now) }
-}
+private let start = TestPool.start
 
 @Suite struct PoolMachineTests {
   @Test func idleConnectionIsReusedMostRecentFirst() throws {
-    let machine = Pool(limits: limits())
+    let machine = TestPool(limits: poolLimits())
     let first = try #require(machine.openOne("a", 1))
     let second = try #require(machine.openOne("a", 2))
     _ = machine.release(first, now: Instant(nanoseconds: 1))
@@ -71,7 +19,7 @@ private final class Pool {
   }
 
   @Test func perHostLimitMakesRequestsWaitInOrder() throws {
-    let machine = Pool(limits: limits(perHost: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 1))
     let only = try #require(machine.openOne("a", 1))
     #expect(machine.ask("a", 2).1.open == nil)
     #expect(machine.ask("a", 3).1.open == nil)
@@ -82,7 +30,7 @@ private final class Pool {
   }
 
   @Test func lateBindingFreedConnectionServesTheWaiterOfAnOpeningOne() throws {
-    let machine = Pool(limits: limits())
+    let machine = TestPool(limits: poolLimits())
     let first = try #require(machine.openOne("a", 1))
     let opening = try #require(machine.ask("a", 2).1.open?.connection)
     #expect(machine.release(first, now: start).lease?.waiter == 2)
@@ -92,7 +40,7 @@ private final class Pool {
   }
 
   @Test func refusedConnectionFailsItsWaiterAtOnce() throws {
-    let machine = Pool(limits: limits())
+    let machine = TestPool(limits: poolLimits())
     let opening = try #require(machine.ask("a", 1).1.open?.connection)
     #expect(machine.openFailed(opening, now: start).fail == [1])
     #expect(machine.machine.live == 0)
@@ -100,7 +48,7 @@ private final class Pool {
   }
 
   @Test func failedOpeningFailsNobodyWhenTheWaiterWasServedOtherwise() throws {
-    let machine = Pool(limits: limits())
+    let machine = TestPool(limits: poolLimits())
     let first = try #require(machine.openOne("a", 1))
     let opening = try #require(machine.ask("a", 2).1.open?.connection)
     #expect(machine.release(first, now: start).lease?.waiter == 2)
@@ -109,7 +57,7 @@ private final class Pool {
 
   /// Who came after the opening had begun gets one of its own; that one stands for all who wait when it begins.
   @Test func failedOpeningFailsAllWhoWaitedWhenItBegan() throws {
-    let machine = Pool(limits: limits(perHost: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 1))
     let opening = try #require(machine.ask("a", 1).1.open?.connection)
     for waiter in 2...60 { _ = machine.ask("a", waiter) }
     let steps = machine.openFailed(opening, now: start)
@@ -125,7 +73,7 @@ private final class Pool {
   /// One dead server behind an address of several: the other openings are as many as those who are left to wait.
   @Test func failedOpeningFailsOneWhileOthersAreUnderWay() throws {
     for failing in 0..<6 {
-      let machine = Pool(limits: limits(perHost: 6, total: 6))
+      let machine = TestPool(limits: poolLimits(perHost: 6, total: 6))
       var openings = try (1...6).map { try #require(machine.ask("a", $0).1.open?.connection) }
       let failed = machine.openFailed(openings.remove(at: failing), now: start)
       #expect(failed.fail == [1])
@@ -137,7 +85,7 @@ private final class Pool {
 
   /// Of those who have no opening of their own, one alone fails while an earlier opening is under way; without one, all do.
   @Test func failedOpeningFailsManyOnlyWhenItWasTheEarliest() throws {
-    let machine = Pool(limits: limits(perHost: 2))
+    let machine = TestPool(limits: poolLimits(perHost: 2))
     let first = try #require(machine.ask("a", 1).1.open?.connection)
     let second = try #require(machine.ask("a", 2).1.open?.connection)
     for waiter in 3...40 { _ = machine.ask("a", waiter) }
@@ -155,7 +103,7 @@ private final class Pool {
 
   /// Others come and give up, so that as many openings as who waits are under way whenever one fails.
   @Test func whoeverWaitsForADeadHostLearnsItWhileOthersComeAndGo() throws {
-    let machine = Pool(limits: limits())
+    let machine = TestPool(limits: poolLimits())
     var openings = [try #require(machine.ask("a", 0).1.open?.connection)]
     var answered: Int?
     for round in 1...5 where answered == nil {
@@ -171,7 +119,7 @@ private final class Pool {
 
   /// A live connection shows that the host is not dead: whoever waits may get it.
   @Test func failedOpeningFailsOneWhileAConnectionLives() throws {
-    let machine = Pool(limits: limits(perHost: 2))
+    let machine = TestPool(limits: poolLimits(perHost: 2))
     let live = try #require(machine.openOne("a", 1))
     let opening = try #require(machine.ask("a", 2).1.open?.connection)
     for waiter in 3...5 { _ = machine.ask("a", waiter) }
@@ -183,7 +131,7 @@ private final class Pool {
   }
 
   @Test func higherPrioritiesGoFirst() throws {
-    let machine = Pool(limits: limits(perHost: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 1))
     let only = try #require(machine.openOne("a", 0))
     _ = machine.ask("a", 1, .low)
     _ = machine.ask("a", 2)
@@ -195,7 +143,7 @@ private final class Pool {
 
   /// Every fourth answer goes to whoever has waited longest.
   @Test func lowPriorityDoesNotStarve() throws {
-    let machine = Pool(limits: limits(perHost: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 1))
     let only = try #require(machine.openOne("a", 0))
     for waiter in [1, 2] { _ = machine.ask("a", waiter, .low) }
     for waiter in 10..<30 { _ = machine.ask("a", waiter, .high) }
@@ -204,7 +152,7 @@ private final class Pool {
   }
 
   @Test func cancelledWaiterIsSkipped() throws {
-    let machine = Pool(limits: limits(perHost: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 1))
     let only = try #require(machine.openOne("a", 1))
     let token = try #require(machine.ask("a", 2).2)
     _ = machine.ask("a", 3)
@@ -214,7 +162,7 @@ private final class Pool {
   }
 
   @Test func totalLimitEvictsTheLongestIdleOfAnotherKey() throws {
-    let machine = Pool(limits: limits(perHost: 2, total: 2))
+    let machine = TestPool(limits: poolLimits(perHost: 2, total: 2))
     let a = try #require(machine.openOne("a", 1))
     let b = try #require(machine.openOne("b", 2))
     _ = machine.release(b, now: Instant(nanoseconds: 1))
@@ -226,14 +174,14 @@ private final class Pool {
   }
 
   @Test func totalLimitServesStarvedKeyWhenAConnectionEnds() throws {
-    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 2, total: 1))
     let a = try #require(machine.openOne("a", 1))
     #expect(machine.ask("b", 2).1.open == nil)
     #expect(machine.closed(a, .notReusable, now: start).open?.key == "b")
   }
 
   @Test func totalLimitTakesAnIdleConnectionForAStarvedKey() throws {
-    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 2, total: 1))
     let a = try #require(machine.openOne("a", 1))
     #expect(machine.ask("b", 2).1.open == nil)
     let steps = machine.release(a, now: start)
@@ -242,7 +190,7 @@ private final class Pool {
   }
 
   @Test func keyWithoutAConnectionIsServedThoughAnotherNeverRests() throws {
-    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 2, total: 1))
     let a = try #require(machine.openOne("a", 1))
     #expect(machine.ask("b", 2).1.open == nil)
     for waiter in 3..<18 {
@@ -263,7 +211,7 @@ private final class Pool {
   }
 
   @Test func keyThatGaveUpCostsNobodyAConnection() throws {
-    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 2, total: 1))
     let a = try #require(machine.openOne("a", 1))
     let token = try #require(machine.ask("b", 2).2)
     #expect(machine.cancel(token) == 2)
@@ -275,7 +223,7 @@ private final class Pool {
 
   @Test(arguments: [(ofOther: 1, ofOwn: 2, mustYield: false), (1, 3, true), (2, 3, false)])
   func placesAreLevelledNotSwapped(_ ofOther: Int, _ ofOwn: Int, _ mustYield: Bool) throws {
-    let machine = Pool(limits: limits(perHost: 4, total: ofOther + ofOwn))
+    let machine = TestPool(limits: poolLimits(perHost: 4, total: ofOther + ofOwn))
     let own = try (0..<ofOwn).map { try #require(machine.openOne("a", $0)) }
     for waiter in 0..<ofOther { _ = try #require(machine.openOne("b", 100 + waiter)) }
     #expect(machine.ask("b", 200).1.open == nil)
@@ -286,103 +234,8 @@ private final class Pool {
     #expect(closed == mustYield)
   }
 
-  @Test func openingThatNobodyWaitsForMakesRoomForWhoComes() throws {
-    let machine = Pool(limits: limits(total: 2))
-    let (_, steps, token) = machine.ask("a", 1)
-    let surplus = try #require(steps.open?.connection)
-    _ = machine.openOne("b", 2)
-    _ = machine.giveUp(try #require(token))
-    let later = machine.ask("c", 3).1
-    #expect(later.close?.connection == surplus)
-    #expect(later.open?.key == "c")
-    // What is being opened for somebody stays.
-    #expect(machine.ask("d", 4).1.close == nil)
-    #expect(machine.machine.live == 2)
-  }
-
-  @Test func openingThatNobodyWaitsForAnyMoreMakesRoomForWhoIsThere() throws {
-    let machine = Pool(limits: limits(total: 2))
-    let (_, steps, token) = machine.ask("a", 1)
-    let used = try #require(machine.openOne("b", 2))
-    #expect(machine.ask("c", 3).1.open == nil)
-    let given = machine.giveUp(try #require(token))
-    #expect(given.close?.connection == steps.open?.connection)
-    #expect(given.open?.key == "c")
-    // Nor does anybody where a connection that is free again serves who waited for the opening.
-    let other = try #require(given.open?.connection)
-    _ = machine.opened(other, now: start)
-    _ = machine.closed(other, .failed, now: start)
-    let opening = try #require(machine.ask("b", 4).1.open?.connection)
-    #expect(machine.ask("c", 5).1.open == nil)
-    let freed = machine.release(used, now: start)
-    #expect(freed.lease?.waiter == 4)
-    #expect(freed.close?.connection == opening)
-    #expect(freed.open?.key == "c")
-  }
-
-  /// Where others of the same key wait still, what began first stays for them.
-  @Test func theYoungestOpeningOfAKeyThatIsWaitedForYields() throws {
-    let machine = Pool(limits: limits(total: 2))
-    let (_, first, _) = machine.ask("a", 1)
-    let (_, second, token) = machine.ask("a", 2, now: Instant(nanoseconds: 1))
-    #expect(machine.ask("b", 3).1.open == nil)
-    let given = machine.giveUp(try #require(token))
-    #expect(given.close?.connection == second.open?.connection && given.open?.key == "b")
-    #expect(machine.opened(try #require(first.open?.connection), now: start).lease?.waiter == 1)
-  }
-
-  /// Its server may be slow: who gives up before it answers, and comes again, is served by what was begun for him the first time.
-  @Test func aStuckOpeningGoesOnWhereAnotherHasRoomBesideIt() throws {
-    let machine = Pool(limits: limits())
-    let (_, first, one) = machine.ask("a", 1)
-    _ = machine.giveUp(try #require(one))
-    let later = Instant(nanoseconds: 1)
-    let token = try #require(machine.ask("a", 2, now: later).2)
-    #expect(machine.machine.openingSince(token) == start)
-    let steps = machine.renew(token, now: later)
-    #expect(steps.close == nil && steps.open?.key == "a" && machine.machine.live == 2)
-    #expect(machine.opened(try #require(first.open?.connection), now: later).lease?.waiter == 2)
-    // The total limit counts as the other does.
-    let full = Pool(limits: limits(perHost: 2, total: 1))
-    let (_, stuck, gone) = full.ask("a", 1)
-    _ = full.giveUp(try #require(gone))
-    let renewed = full.renew(try #require(full.ask("a", 2, now: later).2), now: later)
-    #expect(renewed.close?.connection == stuck.open?.connection && renewed.open?.key == "a" && full.machine.live == 1)
-  }
-
-  /// At the limit as many requests as find a stuck opening of others get one of their own in its place, the eldest first.
-  @Test func nobodyReliesOnStuckOpeningsOfRequestsThatGaveUp() throws {
-    let machine = Pool(limits: limits())
-    let (_, first, one) = machine.ask("a", 1)
-    let (_, second, two) = machine.ask("a", 2)
-    _ = machine.giveUp(try #require(one))
-    _ = machine.giveUp(try #require(two))
-    let later = Instant(nanoseconds: 1)
-    for (waiter, opening) in [(3, first), (4, second)] {
-      let token = try #require(machine.ask("a", waiter, now: later).2)
-      let steps = machine.renew(token, now: later)
-      #expect(steps.close?.connection == opening.open?.connection)
-      #expect(steps.open?.key == "a")
-    }
-    #expect(machine.renew(try #require(machine.ask("a", 5, now: later).2), now: later).open == nil)
-    #expect(machine.machine.live == 2)
-  }
-
-  /// What is stuck and began while somebody waited who waits still will tell him that the host is dead; and one that is not stuck is enough.
-  @Test func openingsThatAreWaitedForOrNotStuckAreReliedOn() throws {
-    let machine = Pool(limits: limits())
-    _ = machine.ask("a", 1)
-    let (_, _, token) = machine.ask("a", 2)
-    _ = machine.giveUp(try #require(token))
-    #expect(machine.renew(try #require(machine.ask("a", 3).2)).open == nil)
-    let (_, _, old) = machine.ask("b", 4)
-    _ = machine.giveUp(try #require(old))
-    let young = Instant(nanoseconds: -1)
-    #expect(machine.renew(try #require(machine.ask("b", 5).2), stuckSince: young).open == nil)
-  }
-
   @Test func placeOfAConnectionThatEndsGoesToWhoHasWaitedForOneLongest() throws {
-    let machine = Pool(limits: limits(perHost: 2, total: 1))
+    let machine = TestPool(limits: poolLimits(perHost: 2, total: 1))
     let a = try #require(machine.openOne("a", 1))
     #expect(machine.ask("b", 2).1.open == nil)
     _ = machine.ask("a", 3)
@@ -393,14 +246,14 @@ private final class Pool {
   }
 
   @Test func waitersAreLimited() {
-    let machine = Pool(limits: limits(perHost: 1, waiters: 2))
+    let machine = TestPool(limits: poolLimits(perHost: 1, waiters: 2))
     _ = machine.ask("a", 1)
     _ = machine.ask("a", 2)
     #expect(machine.ask("a", 3).leased == -1)
   }
 
   @Test func whoWaitedBeforeReturnsToAFullQueue() throws {
-    var machine = Machine(limits: limits(perHost: 1, waiters: 1))
+    var machine = TestPool.Machine(limits: poolLimits(perHost: 1, waiters: 1))
     guard case .wait(let token, _) = machine.acquire("a", 1, now: start, expired: { _, _ in }) else {
       Issue.record("it does not wait")
       return
@@ -417,7 +270,7 @@ private final class Pool {
   }
 
   @Test func idleConnectionsExpireOldestFirst() throws {
-    let machine = Pool(limits: limits())
+    let machine = TestPool(limits: poolLimits())
     let a = try #require(machine.openOne("a", 1))
     let b = try #require(machine.openOne("b", 2))
     _ = machine.release(a, now: Instant(nanoseconds: 10))
@@ -430,10 +283,10 @@ private final class Pool {
   }
 
   @Test func lifetimeAndUsesEndAConnection() throws {
-    var few = limits()
+    var few = poolLimits()
     few.uses = 2
     few.lifetimeNanoseconds = 50
-    let machine = Pool(limits: few)
+    let machine = TestPool(limits: few)
     let a = try #require(machine.openOne("a", 1))
     #expect(machine.release(a, now: start).close == nil)
     #expect(machine.ask("a", 2).leased == a.index)
@@ -443,7 +296,7 @@ private final class Pool {
   }
 
   @Test func expiredIdleConnectionsAreHandedOverWhenAsked() throws {
-    var machine = Machine(limits: limits())
+    var machine = TestPool.Machine(limits: poolLimits())
     guard case .wait(_, let first) = machine.acquire("a", 1, now: start, expired: { _, _ in }) else { return }
     let a = try #require(first.open?.connection)
     _ = machine.opened(a, now: start)
@@ -461,7 +314,7 @@ private final class Pool {
   }
 
   @Test func keysThatNothingRefersToAreForgotten() throws {
-    let machine = Pool(limits: limits())
+    let machine = TestPool(limits: poolLimits())
     for index in 0..<1_000 {
       let connection = try #require(machine.openOne("host\(index)", index))
       _ = machine.closed(connection, .notReusable, now: start)

@@ -14,15 +14,28 @@ extension PoolMachine {
   }
 
   /// An opening that nobody waits for: whoever wanted it gave up or was served by another connection. Of keys that nobody waits for the one that
-  /// began first, as it is the least likely to come to anything; of others the one that began last, as those before it are closer to it.
+  /// began first, as it is the least likely to come to anything; of others one that began before anybody came who waits, if there are younger ones,
+  /// as those were begun because it is stuck; else the one that began last, as those before it are closer to an end.
   var surplusOpening: Int? {
     let surplus = connections.indices.filter { index in
       let host = connections[index].host
       return connections[index].state == .opening && hosts[host].opening > hosts[host].waiting
     }
-    return surplus.filter { hosts[connections[$0].host].waiting == 0 }
+    return surplus.filter { hosts[connections[$0].host].waiting == 0 || isReplaced($0) }
       .min { connections[$0].openedAt < connections[$1].openedAt }
       ?? surplus.max { connections[$0].openedAt < connections[$1].openedAt }
+  }
+
+  /// Whether an opening began before anybody came who waits for its key, and another one since.
+  private func isReplaced(_ index: Int) -> Bool {
+    let host = connections[index].host
+    return connections[index].arrivals <= oldestArrival(of: host) && ownOpenings(of: host) > 0
+  }
+
+  /// Openings that began since the oldest of those came who wait.
+  func ownOpenings(of host: Int) -> Int {
+    let oldest = oldestArrival(of: host)
+    return connections.count { $0.state == .opening && $0.host == host && $0.arrivals > oldest }
   }
 
   /// No opening on which this one could rely began before this.
@@ -31,7 +44,8 @@ extension PoolMachine {
   /// A request that has just begun to wait, for which nothing was opened, relies on no opening that is stuck and began for others, who are all
   /// gone: another one begins at once. A SYN that was lost is sent again after ever longer pauses only, and of several servers behind one name another
   /// may answer. The stuck one goes on beside it, for its server may be slow, and whoever gives up before it answers would never get anywhere; at a
-  /// limit the eldest of them is ended. What began while somebody waited who waits still, stays: it tells him that the host is dead.
+  /// limit the eldest of them is ended, and its place goes to the key that has waited for one longest, as ever. What began while somebody waited who
+  /// waits still, stays: it tells him that the host is dead.
   package mutating func renewOpening(
     _ token: WaiterToken, now: Instant, isStuck: (_ opening: ConnectionIdentifier, _ begunAt: Instant) -> Bool
   ) -> Steps {
@@ -50,8 +64,9 @@ extension PoolMachine {
       hosts[host].opening -= 1
       gone(eldest, .evicted, releasingHost: false)
       steps.close = (ConnectionIdentifier(index: eldest), .evicted)
+      openForStarved(now: now, &steps)
     }
-    open(host, key, now: now, &steps)
+    if steps.open == nil { open(host, key, now: now, &steps) } else { starve(host) }
     return steps
   }
 

@@ -15,7 +15,7 @@ package import LupineBase
 /// 4. waiters of a key are answered the highest priority first, those of one priority in the order of their arrival; of the answers
 ///    given while several priorities wait, every fourth goes to the oldest of all, so that nobody starves;
 /// 5. a failed opening of a key that has no live connection fails of the waiters that were queued before the opening began as many as
-///    have no other opening under way, one alone while an earlier opening is, as one of several says little about the others; and one of
+///    have no other opening under way that began since they came, one alone while an earlier opening is, as one of several says little about the others; and one of
 ///    those for whom it is the second in a row: whoever waits for a dead host learns it, however many come and give up;
 /// 6. at the total limit, the place of a connection that is gone goes to the key that has waited for one longest; and of the answers
 ///    that used connections give while keys wait for a place, every sixteenth makes room for one that has none, or two fewer;
@@ -88,8 +88,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   var hosts: [Host] = []
   private var freeHosts: [Int] = []
   private var hostOfKey: [Key: Int] = [:]
-  /// Where the last request went: mostly the next one goes there too.
-  private var lastHost = 0
+  /// Where the last request went: mostly the next one goes there too. Its key stands here as well, as a look into `hosts` copies a whole host.
+  private var last: (key: Key, host: Int)?
   private var hostIdle = SlotList<Int>()
   private var allIdle = SlotList<Int>()
   private var allIdleList = SlotList<Int>.List()
@@ -183,7 +183,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
 
   /// A connection could not be opened. If enough other openings are under way for all who wait, nobody fails. Else, if the key has a
   /// live connection, the waiter whose turn it is does. If it has none, those who waited when the opening began had their answer with this
-  /// one: all for whom no other opening is under way, but one alone while an earlier opening may still show that the host is not dead.
+  /// one: all for whom no other opening is under way, but one alone while an earlier opening may still show that the host is not dead. What
+  /// began before anybody came who waits may be stuck, and is no reason then to keep the answer from them.
   package mutating func openFailed(_ connection: ConnectionIdentifier, now: Instant) -> Steps {
     let host = connections[connection.index].host
     precondition(connections[connection.index].state == .opening, "failed to open a connection that was not opening")
@@ -191,10 +192,10 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let (failure, opening) = (seenFailure(of: host), connections[connection.index])
     gone(connection.index, .openFailed, releasingHost: false)
     var steps = Steps()
-    let unserved = hosts[host].waiting - hosts[host].opening
     if hosts[host].live > hosts[host].opening {
-      if unserved > 0, let first = popNext(host) { steps.fail.append(first) }
+      if hosts[host].waiting > hosts[host].opening, let first = popNext(host) { steps.fail.append(first) }
     } else {
+      let unserved = hosts[host].waiting - ownOpenings(of: host)
       if unserved > 0 {
         let hasEarlier = hasOpening(of: host, before: opening.arrivals)
         failWaiters(of: host, before: opening.arrivals, atMost: hasEarlier ? 1 : unserved, &steps)
@@ -377,7 +378,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   /// The total limit has room again, or an idle connection can make some: serve the key that has waited for that longest.
-  private mutating func openForStarved(now: Instant, _ steps: inout Steps) {
+  mutating func openForStarved(now: Instant, _ steps: inout Steps) {
     while steps.open == nil, let host = starved.first {
       guard live < limits.total || (steps.close == nil && (!allIdleList.isEmpty || surplusOpening != nil)) else {
         return
@@ -411,7 +412,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     hosts[host].waiting > hosts[host].opening && hosts[host].live < limits.perHost
   }
 
-  private mutating func starve(_ host: Int) {
+  mutating func starve(_ host: Int) {
     guard !hosts[host].isStarved else { return }
     hosts[host].isStarved = true
     starved.append(host)
@@ -442,9 +443,9 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   private static var starvedTurn: Int { 16 }
 
   private mutating func hostIndex(of key: Key) -> Int {
-    if lastHost < hosts.count, hosts[lastHost].key == key { return lastHost }
+    if let last, last.key == key { return last.host }
     if let known = hostOfKey[key] {
-      lastHost = known
+      last = (key, known)
       return known
     }
     let index = freeHosts.popLast() ?? hosts.count
@@ -460,6 +461,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
       return
     }
     hostOfKey[key] = nil
+    if last?.host == host { last = nil }
     hosts[host] = Host()
     freeHosts.append(host)
   }
