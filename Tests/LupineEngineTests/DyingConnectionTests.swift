@@ -161,6 +161,26 @@ import Testing
     drive.end()
   }
 
+  /// The turn that comes too late, as that of a machine that stood still, may bring a request before it looks at its timers.
+  @Test(arguments: [(3_900, false), (4_000, true), (60_000, true)])
+  func aRequestDoesNotGoToAServerThatHasLeft(_ milliseconds: Int64, _ isAnother: Bool) throws {
+    let drive = try Drive()
+    drive.start(try request(host: "h", port: 80, target: "/1"))
+    drive.settle()
+    _ = drive.received(0)
+    drive.send(0, "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\nContent-Length: 0\r\n\r\n")
+    drive.settle()
+    drive.engine.world.now = drive.engine.world.now.advanced(byNanoseconds: milliseconds * 1_000_000)
+    drive.engine.context.refreshNow()
+    drive.start(try request(host: "h", port: 80, target: "/2"))
+    drive.settle()
+    #expect(drive.received(0).isEmpty == isAnother)
+    #expect(drive.servers.count == (isAnother ? 2 : 1))
+    drive.send(isAnother ? 1 : 0, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    drive.settle()
+    drive.end()
+  }
+
   /// The last response alone counts, and one that says nothing leaves the limit to the pool.
   @Test func aServerMayTakeItsTimeBack() throws {
     let drive = try Drive()

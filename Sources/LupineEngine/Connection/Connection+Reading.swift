@@ -188,8 +188,8 @@ extension Connection {
     } catch {
       preconditionFailure("the parser and the decoder throw typed errors only: \(error)")
     }
-    // An answer that was given up may have begun the next attempt, with another record.
-    if transfer.record.retries == attempt { transfer.record.responseBytes += Int64(offset) }
+    // An answer that was given up may have begun the next attempt, with another record; and behind the end others may be reading it.
+    if !transfer.hasEnded, transfer.record.retries == attempt { transfer.record.responseBytes += Int64(offset) }
     if state == .ending, offset < bytes.count { verdict = .close(.bytesAfterResponse) }
     if state == .busy, transfer.isDecodingHeld { holdParsing(bytes.extracting(offset...)) }
   }
@@ -303,7 +303,7 @@ extension Connection {
   /// watched, and what arrived would have closed it, unless that is still to be told: then one look at the socket. If it became idle in
   /// this very turn, the read that ended its last exchange drained it, which is as good as another look. Else one look as well.
   func isFitForLease() -> Bool {
-    guard state == .idle, let socket else { return false }
+    guard state == .idle, !hasDeparted(), let socket else { return false }
     guard canRead || (context.isTellingEvents && idlePoll != context.polls) else { return true }
     return (try? SystemCalls.peek(socket.descriptor)) == .wouldBlock
   }

@@ -63,16 +63,16 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// What was left of the handshake's time when the question was asked.
   var handshakeTimeLeft: Int64?
   /// When the connection became idle.
-  private var idleSince = Instant(nanoseconds: 0)
+  var idleSince = Instant(nanoseconds: 0)
   /// How often the loop had asked epoll then.
   private(set) var idlePoll: UInt64 = 0
   /// The peer may have closed it before a request came: it has served another one, or waited for its first.
   private var hasIdled = false
   /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
-  private static let parkNanoseconds: Int64 = 1_000_000_000
+  static let parkNanoseconds: Int64 = 1_000_000_000
 
   /// When the peer, which said for how long it waits, is about to close the connection that has been idle since then.
-  private var departure: (idleSince: Instant, at: Instant)?
+  var departure: (idleSince: Instant, at: Instant)?
 
   /// The reader paused in the middle of what was read: the rest waits here, unparsed, and after it perhaps the end.
   var isParsingHeld = false
@@ -398,7 +398,7 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// Makes sure that the timer fires no later than the transfer's next deadline.
   func armForTransfer() {
     guard let transfer else { return }
-    arm(at: transfer.clock.next.at)
+    arm(at: transfer.clock.nextInPlace().at)
   }
 
   func arm(at deadline: Instant) {
@@ -447,29 +447,6 @@ final class Connection: ReadinessHandler, TimerHandler {
       let error = isWaitingForBody ? EngineError.bodyDeadline(DeadlineLimit(phase)) : .deadline(missed)
       fail(writeError.map { .io($0) } ?? error, missed)
     }
-  }
-
-  /// Gives buffers back if the connection has been idle for a while; an idle connection should cost little. Closes it a second before the peer
-  /// does: a request that meets that end is lost, and not every request may be sent again.
-  private func park() {
-    let parkAt = idleSince.advanced(byNanoseconds: Self.parkNanoseconds)
-    guard parkAt <= context.now else {
-      arm(at: parkAt)
-      return
-    }
-    if departure?.idleSince != idleSince {
-      departure = parser.value.keepAliveSeconds.map {
-        (idleSince, idleSince.advanced(byNanoseconds: Int64($0 - 1) * 1_000_000_000))
-      }
-    }
-    if let departure {
-      guard departure.at > context.now else { return close(.idleTimeout) }
-      arm(at: departure.at)
-    }
-    tls?.releaseBuffers()
-    outerTLS?.releaseBuffers()
-    parser.value.releaseStorage()
-    output.value.releaseIfEmpty()
   }
 
   /// An unwanted body is too long or too slow: the transfer ends as if it had been read, the connection does not go on.

@@ -75,6 +75,12 @@ struct DeadlineClock {
 
   /// The earliest deadline and what it means when it passes.
   var next: (at: Instant, phase: TransferPhase) {
+    var copy = self
+    return copy.nextInPlace()
+  }
+
+  /// The same, without the copy that reading so large a value makes. It changes nothing.
+  mutating func nextInPlace() -> (at: Instant, phase: TransferPhase) {
     var earliest = Instant.distantFuture
     var phase = TransferPhase.total
     func consider(_ start: Instant?, _ limit: Int64?, _ candidate: TransferPhase) {
