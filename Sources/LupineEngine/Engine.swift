@@ -50,62 +50,81 @@ package final class Engine: Sendable {
 /// A pool of one session, as other threads may hold it.
 package final class PoolHandle: Sendable {
   private let engine: Engine
+  /// Where the pool lives.
+  package let loop: EventLoop
+  private let core: LoopConfined<EngineCore>
   private let pool: LoopConfined<EnginePool>
 
   package init(engine: Engine, configuration: PoolConfiguration) {
     self.engine = engine
-    let pool = LoopConfined(EnginePool(configuration: configuration, core: engine.core.onLoop))
+    loop = engine.loop
+    core = engine.core
+    let pool = LoopConfined(EnginePool(configuration: configuration, core: core.onLoop))
     self.pool = pool
-    engine.loop.submit { pool.onLoop.core.adopt(pool.onLoop) }
+    loop.submit { pool.onLoop.core.adopt(pool.onLoop) }
   }
-
-  /// Where the pool lives.
-  package var loop: EventLoop { engine.loop }
 
   deinit {
     // The last session object is gone: idle connections are closed, what is under way may end.
     let pool = pool
-    engine.loop.submit { pool.onLoop.core.forget(pool.onLoop) }
+    loop.submit { pool.onLoop.core.forget(pool.onLoop) }
   }
 
   /// Begins a transfer, from any thread. If the engine has been shut down, the handler is told so on this thread.
   package func start(_ transfer: TransferHandle) {
-    if engine.loop.isCurrent, engine.core.onLoop.startAtOnce(transfer.confined.onLoop, in: pool.onLoop) { return }
+    if startedAtOnce(transfer) { return }
     let pool = pool
-    let accepted = engine.loop.submit { pool.onLoop.start(transfer.confined.onLoop) }
-    if !accepted {
-      transfer.confined.onLoop.end(
-        TransferFailure(error: .poolClosed, phase: .poolWait, requestBytesSent: false), now: EventLoop.monotonicNow())
-    }
+    if !loop.submit({ pool.onLoop.start(transfer.confined.onLoop) }) { refuse(transfer) }
+  }
+
+  /// The same for a transfer whose `runOnLoop` calls `startOnLoop`.
+  package func start(_ transfer: any Transfer & LoopWork) {
+    let handle = TransferHandle(transfer)
+    if startedAtOnce(handle) { return }
+    if !loop.submit(transfer) { refuse(handle) }
+  }
+
+  /// Begins a transfer; on the loop.
+  package func startOnLoop(_ transfer: TransferHandle) {
+    pool.onLoop.start(transfer.confined.onLoop)
+  }
+
+  private func startedAtOnce(_ transfer: TransferHandle) -> Bool {
+    loop.isCurrent && core.onLoop.startAtOnce(transfer.confined.onLoop, in: pool.onLoop)
+  }
+
+  private func refuse(_ transfer: TransferHandle) {
+    transfer.confined.onLoop.end(
+      TransferFailure(error: .poolClosed, phase: .poolWait, requestBytesSent: false), now: EventLoop.monotonicNow())
   }
 
   /// Cancels a transfer, from any thread; nothing happens if it has ended.
   package func cancel(_ transfer: TransferHandle) {
-    engine.loop.submit { transfer.confined.onLoop.cancel() }
+    loop.submit { transfer.confined.onLoop.cancel() }
   }
 
   /// Runs `body` with a transfer on the loop: to resume, pause or discard from another thread.
   package func perform(on transfer: TransferHandle, _ body: @escaping @Sendable (Transfer) -> Void) {
-    engine.loop.submit { body(transfer.confined.onLoop) }
+    loop.submit { body(transfer.confined.onLoop) }
   }
 
   /// Closes connections as soon as they are idle. With `cancelling`, ends what is under way, and refuses what is started later.
   package func close(cancelling: Bool) {
     let pool = pool
-    engine.loop.submit { pool.onLoop.close(cancelling: cancelling) }
+    loop.submit { pool.onLoop.close(cancelling: cancelling) }
   }
 
   /// Closes the connections that are there, idle ones now and busy ones after their exchange, and forgets the TLS sessions of
   /// `trustDomain`: nothing that comes later depends on what was decided before. The caller names another domain in its keys first.
   package func reset(forgetting trustDomain: UInt64) {
     let pool = pool
-    engine.loop.submit { pool.onLoop.reset(forgetting: trustDomain) }
+    loop.submit { pool.onLoop.reset(forgetting: trustDomain) }
   }
 
   /// What the pool has done so far, told on the loop.
   package func counters(_ completion: @escaping @Sendable (PoolCounters) -> Void) {
     let pool = pool
-    if !engine.loop.submit({ completion(pool.onLoop.counters) }) { completion(PoolCounters()) }
+    if !loop.submit({ completion(pool.onLoop.counters) }) { completion(PoolCounters()) }
   }
 }
 

@@ -118,6 +118,12 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
     mailbox.append(.work(work))
   }
 
+  /// The same for work that is an object.
+  @discardableResult
+  package func submit(_ work: any LoopWork) -> Bool {
+    mailbox.append(.object(work))
+  }
+
   /// Whether the caller runs on the loop's thread.
   @inline(__always)
   package var isCurrent: Bool { owner.load(ordering: .relaxed) == Thread.current }
@@ -175,6 +181,7 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
     for item in items {
       switch item {
       case .work(let work): work()
+      case .object(let work): work.runOnLoop()
       case .job(let job): run(job)
       }
     }

@@ -1,7 +1,13 @@
 internal import LupineBase
 internal import Synchronization
 
-/// What other threads leave for a loop to run: closures and Swift jobs, in one order.
+/// Work that is an object: what is submitted for each small request needs no closure, which is another object, beside it.
+package protocol LoopWork: AnyObject, Sendable {
+  /// Called once for each submission, on the loop.
+  func runOnLoop()
+}
+
+/// What other threads leave for a loop to run: closures, objects and Swift jobs, in one order.
 ///
 /// Who wakes whom: `isAsleep` is set by the loop under the lock, while it sees the mailbox empty, and cleared when it wakes up.
 /// Whoever appends looks at it afterwards, and only the one that flips it back writes the eventfd. So each sleep costs at most one
@@ -9,6 +15,7 @@ internal import Synchronization
 final class Mailbox: Sendable {
   enum Item: Sendable {
     case work(@Sendable () -> Void)
+    case object(any LoopWork)
     case job(UnownedJob)
   }
 

@@ -1,6 +1,6 @@
 package import LupineBase
 internal import LupineIO
-internal import LupineRules
+package import LupineRules
 internal import LupineWire
 
 /// One request until its completion, over as many attempts as the retry rule allows. Lives on the loop of its engine.
@@ -25,21 +25,17 @@ open class Transfer {
   }
 
   package final let request: TransferRequest
-  package final var metrics: TransferMetrics {
-    TransferMetrics(record, connection: connection, earlier: earlierAttempts)
+  /// Changes until the end; for other threads after that alone.
+  package final let report: TransferReport
+  package final var metrics: TransferMetrics { report.metrics }
+  final var record: TransferRecord {
+    _read { yield report.record }
+    _modify { yield &report.record }
   }
-  // The same in parts: a value that holds references is copied by counting them, this one has none.
-  package final var lastRecord: TransferRecord { record }
-  package final var lastConnection: ConnectionInformation? { connection }
-  package final var earlierAttempts: [TransferMetrics] {
-    guard let past else { return [] }
-    return past.attempts
+  final var connection: ConnectionInformation? {
+    get { report.connection }
+    set { report.connection = newValue }
   }
-  final var record = TransferRecord()
-  /// What is known of the connection that it was given.
-  final var connection: ConnectionInformation?
-  /// Apart, as `decoding` is.
-  private final var past: PastAttempts?
   private final var handler: (any TransferHandler)?
 
   final var state = State.new
@@ -74,11 +70,14 @@ open class Transfer {
   /// - Parameters:
   ///   - handler: nil if `report` names it before the start.
   ///   - createdAt: when the caller asked, so that the total deadline covers everything.
-  package init(_ request: consuming TransferRequest, handler: (any TransferHandler)?, createdAt: Instant) {
+  ///   - url: for the report.
+  package init(
+    _ request: consuming TransferRequest, handler: (any TransferHandler)?, createdAt: Instant, url: ParsedURL? = nil
+  ) {
     self.handler = handler
     expectsContinue = request.headWithoutExpectation != nil
     clock = DeadlineClock(limits: request.deadlines, now: createdAt)
-    record.createdAt = createdAt
+    report = TransferReport(url: url, method: request.method, createdAt: createdAt)
     self.request = consume request
   }
 
@@ -312,13 +311,11 @@ open class Transfer {
       handler?.transfer(self, didSendBodyBytes: -Int(clamping: record.requestBodyBytes))
     }
     record.endAt = now
-    let past = past ?? PastAttempts()
-    self.past = past
-    past.attempts.append(TransferMetrics(record, connection: connection))
+    report.past.append(TransferMetrics(record, connection: connection))
     connection = nil
     record = TransferRecord()
     record.createdAt = now
-    record.retries = past.attempts.count
+    record.retries = report.past.count
     clock.firstByteAt = nil
     clock.sendStartedAt = nil
     clock.sendEndedAt = nil
@@ -341,11 +338,6 @@ private final class OtherHead {
   init(_ bytes: [UInt8]) {
     self.bytes = bytes
   }
-}
-
-/// What came of a transfer before it was retried.
-private final class PastAttempts {
-  var attempts: [TransferMetrics] = []
 }
 
 /// The content decoder of one response.

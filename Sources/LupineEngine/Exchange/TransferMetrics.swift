@@ -1,4 +1,5 @@
 package import LupineBase
+package import LupineRules
 
 /// When each phase of a request began and ended, on the monotonic clock, and what was moved. Nil: the phase did not happen.
 ///
@@ -33,6 +34,51 @@ package struct TransferRecord: Sendable {
   package var responseDecodedBytes: Int64 = 0
 
   package init() {}
+}
+
+/// What a transfer gathers about itself, and hands over at its end as it is: of a small request a copy of it, and an object for the copy, would be a
+/// part of the cost.
+///
+/// `@unchecked`: the transfer's loop alone writes it, and nobody after the end; others see it from then on.
+package final class TransferReport: @unchecked Sendable {
+  package let url: ParsedURL?
+  package let method: String
+  /// A transfer made it, by the clock of its loop.
+  private let isOfTransfer: Bool
+  // Read by others through what stands below: a stored property that other modules see is checked for exclusive access at every use.
+  var record: TransferRecord
+  /// What is known of the connection that it was given.
+  var connection: ConnectionInformation?
+  var past: [TransferMetrics]
+
+  package init(_ metrics: TransferMetrics, url: ParsedURL?, method: String) {
+    self.url = url
+    self.method = method
+    isOfTransfer = false
+    record = metrics.record
+    connection = metrics.connection
+    past = metrics.earlier
+  }
+
+  init(url: ParsedURL?, method: String, createdAt: Instant) {
+    self.url = url
+    self.method = method
+    isOfTransfer = true
+    record = TransferRecord()
+    record.createdAt = createdAt
+    past = []
+  }
+
+  /// Of the last attempt.
+  package var lastRecord: TransferRecord { record }
+  package var lastConnection: ConnectionInformation? { connection }
+  // Parts of it, as the whole is a large value to copy.
+  package var retries: Int { record.retries }
+  /// Nil before the end, and of what a cache or a transport of others has made: their times are no times of the task.
+  package var endedAt: Instant? { isOfTransfer ? record.endAt : nil }
+  /// Oldest first.
+  package var earlierAttempts: [TransferMetrics] { past }
+  package var metrics: TransferMetrics { TransferMetrics(record, connection: connection, earlier: past) }
 }
 
 /// What is known of a request: the record of its last attempt, the connection of that, and the attempts before.

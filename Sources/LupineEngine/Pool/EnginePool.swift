@@ -45,7 +45,6 @@ package final class EnginePool {
   /// Nothing may be started any more.
   private var isClosed = false
   private var expiry: TimerIdentifier?
-  private var expiryAt = Instant.distantFuture
   let core: EngineCore
   let trustDesk: TrustDesk?
   /// What proxies accepted.
@@ -310,15 +309,13 @@ package final class EnginePool {
   }
 
   private func armExpiry() {
-    guard let next = machine.update({ $0.nextExpiry }), expiry == nil || next < expiryAt else { return }
-    if let expiry { context.cancel(expiry) }
-    expiryAt = next
+    // What became idle later is due later: a timer that is armed comes in time for all of them.
+    guard expiry == nil, let next = machine.update({ $0.nextExpiry }) else { return }
     expiry = context.schedule(at: next, IdleExpiry(pool: self))
   }
 
   fileprivate func expireIdle() {
     expiry = nil
-    expiryAt = .distantFuture
     while let steps = machine.value.expireOne(now: context.now) { perform(steps) }
     armExpiry()
   }

@@ -60,6 +60,15 @@ enum TransactionList: Sendable {
     if case .none = self { self = .one(transaction) } else { self = .several(all + [transaction]) }
   }
 
+  /// When the last of them ended.
+  var endedAt: Instant? {
+    switch self {
+    case .none: nil
+    case .one(let only): only.endedAt
+    case .several(let all): all.last?.endedAt
+    }
+  }
+
   var hasRetries: Bool {
     switch self {
     case .none: false
@@ -71,7 +80,7 @@ enum TransactionList: Sendable {
 
 /// When what happened in one exchange. Instants are nanoseconds on the monotonic clock; nil: it did not happen, as with `connectStart` on a
 /// reused connection. `date(of:)` makes them dates.
-public final class TransactionMetrics: Sendable {
+public struct TransactionMetrics: Sendable {
   /// Where a response came from, as `ResourceFetchType` of URLSession.
   public enum FetchType: Sendable, Hashable {
     /// The transport.
@@ -82,34 +91,24 @@ public final class TransactionMetrics: Sendable {
     case validatedCache
   }
 
-  private let last: TransferRecord
-  private let connection: ConnectionInformation?
-  private let earlier: [TransferMetrics]
-  package let url: ParsedURL?
+  private let report: TransferReport
+  package var url: ParsedURL? { report.url }
   /// The method.
-  public let method: String
+  public var method: String { report.method }
   /// Where the response came from.
   public let fetchType: FetchType
 
-  init(
-    _ last: TransferRecord, connection: ConnectionInformation?, earlier: [TransferMetrics], url: ParsedURL?,
-    method: String, fetchType: FetchType = .networkLoad
-  ) {
-    self.last = last
-    self.connection = connection
-    self.earlier = earlier
+  init(_ report: TransferReport, fetchType: FetchType = .networkLoad) {
+    self.report = report
     self.fetchType = fetchType
-    self.url = url
-    self.method = method
   }
 
-  convenience init(_ record: TransferMetrics, url: ParsedURL?, method: String, fetchType: FetchType = .networkLoad) {
-    self.init(
-      record.record, connection: record.connection, earlier: record.earlier, url: url, method: method,
-      fetchType: fetchType)
+  init(_ record: TransferMetrics, url: ParsedURL?, method: String, fetchType: FetchType = .networkLoad) {
+    self.init(TransferReport(record, url: url, method: method), fetchType: fetchType)
   }
 
-  var record: TransferMetrics { TransferMetrics(last, connection: connection, earlier: earlier) }
+  var record: TransferMetrics { report.metrics }
+  private var last: TransferRecord { report.lastRecord }
 
   /// The times of opening; of a reused connection they belong to an earlier exchange.
   private var opening: OpeningTimes? { record.reusedConnection ? nil : record.connection?.opening }
@@ -121,10 +120,12 @@ public final class TransactionMetrics: Sendable {
 
   /// Whether a server may have seen the request: it was answered, or an attempt before it was given a connection.
   var hasLeft: Bool {
-    last.responseStatus != 0 || earlier.contains { $0.sendStart != nil }
+    last.responseStatus != 0 || report.earlierAttempts.contains { $0.sendStart != nil }
   }
 
-  fileprivate var isRetry: Bool { last.retries > 0 }
+  fileprivate var isRetry: Bool { report.retries > 0 }
+
+  fileprivate var endedAt: Instant? { report.endedAt }
 
   // MARK: What
 

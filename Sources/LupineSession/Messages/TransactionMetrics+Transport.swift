@@ -74,19 +74,19 @@ extension TransactionMetrics {
   }
 
   /// No metrics: for transports that keep none.
-  public convenience init() {
+  public init() {
     self.init(TransferMetrics(), url: nil, method: "")
   }
 
   /// Metrics of a transport that keeps its own time.
-  public convenience init(method: String, times: Times) {
+  public init(method: String, times: Times) {
     self.init(Self.record(times, Counts(), Connection(), status: nil), url: nil, method: method)
   }
 
   /// Metrics of an exchange that a transport carried out.
   ///
   /// - Parameter statusCode: of the final head; nil if none came.
-  public convenience init(
+  public init(
     _ request: TransportRequest, statusCode: Int?, times: Times, counts: Counts = Counts(),
     connection: Connection = Connection()
   ) {

@@ -310,7 +310,6 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
   // MARK: The end
 
   func finish(_ failure: SessionError?) {
-    let now = EventLoop.monotonicNow()
     // Of a task that nobody hears of only a file takes time to end.
     let endsAtOnce = callbacks == nil && kind != .download
     let ending = state.withLock { state -> Ending? in
@@ -318,7 +317,7 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
       state.isEnding = true
       state.exchange = nil
       state.answerTimer = nil
-      let result = result(failure, now: now, &state)
+      let result = result(failure, isPrompt: endsAtOnce, &state)
       // The consumer of a task that delegates hear of may take time to end.
       return endsAtOnce ? settled(result, &state) : Ending(result: result)
     }
@@ -369,9 +368,12 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
     if let registration = ending.registration { session.registry.remove(registration) }
   }
 
+  /// - Parameter isPrompt: where it succeeds, the task ends with its last exchange, whose time is known.
   private func result(
-    _ failure: SessionError?, now: Instant, _ state: inout State
+    _ failure: SessionError?, isPrompt: Bool, _ state: inout State
   ) -> Result<Response, SessionError> {
+    let known = isPrompt && failure == nil ? state.transactions.endedAt.map { max($0, state.startedAt) } : nil
+    let now = known ?? EventLoop.monotonicNow()
     // A task that was cancelled before it began took no time.
     if state.startedAt.nanoseconds == 0 { state.startedAt = now }
     var transactions = TransactionList.none

@@ -10,7 +10,7 @@ internal import LupineWire
 ///
 /// `@unchecked`: what other threads look at is what this class declares, and the request, which does not change. All else is the loop's, and is
 /// reached through `perform`. The last reference may go on any thread: after the end nothing of the loop's is left in it.
-final class EngineExchange: Transfer, TransferHandler, TransportExchange, @unchecked Sendable {
+final class EngineExchange: Transfer, TransferHandler, TransportExchange, LoopWork, @unchecked Sendable {
   private let handle: PoolHandle
   private let receiver: any TransportReceiver
   private let url: ParsedURL
@@ -24,13 +24,15 @@ final class EngineExchange: Transfer, TransferHandler, TransportExchange, @unche
     handle = pool
     self.receiver = receiver
     self.url = url
-    super.init(request, handler: nil, createdAt: createdAt)
+    super.init(request, handler: nil, createdAt: createdAt, url: url)
   }
 
   func begin() {
     report(to: self)
-    handle.start(TransferHandle(self))
+    handle.start(self)
   }
+
+  func runOnLoop() { handle.startOnLoop(TransferHandle(self)) }
 
   // MARK: Commands, from any thread
 
@@ -75,9 +77,7 @@ final class EngineExchange: Transfer, TransferHandler, TransportExchange, @unche
 
   func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) {
     let error = failure.map { SessionError($0, url: url) }
-    let metrics = TransactionMetrics(
-      lastRecord, connection: lastConnection, earlier: earlierAttempts, url: url, method: request.method)
-    receiver.end(error, metrics: metrics, of: self)
+    receiver.end(error, metrics: TransactionMetrics(report), of: self)
   }
 }
 

@@ -23,7 +23,13 @@ import Testing
     private let moved: ResponseHead
     private let found: ResponseHead
 
-    init(status: Int = 302) throws {
+    private let times: TransactionMetrics.Times
+
+    /// - Parameter clock: what it says when an exchange ends.
+    init(status: Int = 302, clock: Int64 = 0) throws {
+      var times = TransactionMetrics.Times()
+      times.responseEnd = clock
+      self.times = times
       queue.setSpecific(key: key, value: true)
       moved = try ResponseHead(status: status, fields: [("Location", "/there"), ("Content-Length", "5")])
       found = try ResponseHead(status: 200, fields: [("Content-Length", "5")])
@@ -37,7 +43,7 @@ import Testing
       queue.async {
         receiver.receive(head: head, framing: .length(5), of: exchange)
         receiver.receive(body: Array(text.utf8).span, of: exchange)
-        receiver.end(nil, metrics: TransactionMetrics(), of: exchange)
+        receiver.end(nil, metrics: TransactionMetrics(method: request.method, times: self.times), of: exchange)
       }
       return exchange
     }
@@ -47,6 +53,15 @@ import Testing
     let transport = try MovingTransport()
     try await withSession(configure: { $0.transport = transport }) { session in
       try await body(session, Request("http://a.example/here"))
+    }
+  }
+
+  /// The origin of its clock does not matter, and is not that of the task's.
+  @Test(arguments: [1, 1_800_000_000_000_000_000]) func itsClockIsItsOwn(_ clock: Int64) async throws {
+    let transport = try MovingTransport(clock: clock)
+    try await withSession(configure: { $0.transport = transport }) { session in
+      let (_, response) = try await session.data(from: "http://a.example/there")
+      #expect(response.metrics.duration > .zero && response.metrics.duration < .seconds(3_600))
     }
   }
 
