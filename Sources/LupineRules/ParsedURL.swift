@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// The schemes that are fetched.
 package enum URLScheme: UInt8, Hashable, Sendable {
   case http
@@ -58,6 +60,29 @@ package struct ParsedURL: Hashable, Sendable {
     }
   }
 
+  /// A request head kept with the URL, for all who share the value: written once, and let go with it. It is no part of what a URL is.
+  package final class KeptHead: Sendable {
+    private let maker: any AnyObject & Sendable
+    private let method: String
+    private let variant: Bool
+    package let bytes: [UInt8]
+
+    /// - Parameters:
+    ///   - maker: whose rules made it what it is, which do not change.
+    ///   - variant: which of two forms that the maker has.
+    package init(_ bytes: [UInt8], by maker: any AnyObject & Sendable, method: String, variant: Bool) {
+      self.bytes = bytes
+      self.maker = maker
+      self.method = method
+      self.variant = variant
+    }
+
+    /// Whether the same maker would write the same: the URL may be sent by others, and otherwise.
+    package func serves(_ maker: AnyObject, method: String, variant: Bool) -> Bool {
+      self.maker === maker && self.variant == variant && self.method == method
+    }
+  }
+
   /// Behind one reference, because a URL goes with a request through every floor.
   private final class Parts: Sendable {
     let site: Site
@@ -65,6 +90,7 @@ package struct ParsedURL: Hashable, Sendable {
     let target: String
     let pathLength: Int
     let fragment: String?
+    let head = OnceReference<KeptHead>()
 
     init(site: Site, userinfo: String?, target: String, pathLength: Int, fragment: String?) {
       self.site = site
@@ -81,6 +107,15 @@ package struct ParsedURL: Hashable, Sendable {
 
   /// Whether this is one of the URLs that share `site`.
   package func isOf(_ site: Site?) -> Bool { parts.site === site }
+
+  /// Nil until one was kept with this value or a copy of it.
+  package var keptHead: KeptHead? { parts.head.value }
+
+  /// Whether a head is worth keeping: true from the second time of asking on.
+  package func isAskedAgain() -> Bool { parts.head.isAskedAgain() }
+
+  /// The first one that is kept stays.
+  package func keep(_ head: KeptHead) { parts.head.set(head) }
 
   package var origin: Origin { parts.site.origin }
   /// The part before `@`, still percent-encoded; never sent in `Host`, SNI or `Referer`.

@@ -42,17 +42,80 @@ public struct Request: Sendable {
     }
   }
 
+  /// Everything, behind one reference: a request goes through many hands, and is changed in few of them.
+  ///
+  /// `@unchecked`: it is changed by whoever holds the only reference, as in every type that copies when it is written.
+  private final class Storage: @unchecked Sendable {
+    var parsedURL: ParsedURL
+    var method: HTTPRequest.Method
+    var fields: HTTPFields {
+      didSet { noteFields() }
+    }
+    /// Whether there are any: each request is asked, and to look into them is dearer.
+    private(set) var hasFields = false
+    var encodedFields: EncodedFields?
+    var body: Body
+    // Behind one reference more, because most requests have the same.
+    var options: RequestOptions
+
+    init(
+      _ parsedURL: ParsedURL, _ method: HTTPRequest.Method, _ fields: HTTPFields, _ encodedFields: EncodedFields?,
+      _ body: Body, _ options: RequestOptions
+    ) {
+      self.parsedURL = parsedURL
+      self.method = method
+      self.fields = fields
+      self.encodedFields = encodedFields
+      self.body = body
+      self.options = options
+      noteFields()
+    }
+
+    private func noteFields() { hasFields = !fields.isEmpty }
+  }
+
+  private var storage: Storage
+
+  private mutating func own() -> Storage {
+    if isKnownUniquelyReferenced(&storage) { return storage }
+    let shared = storage
+    storage = Storage(
+      shared.parsedURL, shared.method, shared.fields, shared.encodedFields, shared.body, shared.options)
+    return storage
+  }
+
   /// The URL as it was read: normalised host, dot segments and escapes as given.
-  package var parsedURL: ParsedURL
+  package var parsedURL: ParsedURL {
+    get { storage.parsedURL }
+    set { own().parsedURL = newValue }
+  }
   /// The method. Default GET.
-  public var method: HTTPRequest.Method
+  public var method: HTTPRequest.Method {
+    get { storage.method }
+    set { own().method = newValue }
+  }
   /// The fields. `Host` and the framing fields are made from the URL and the body. A `Host` given here goes to the first origin as it
   /// is, whatever the URL says, redirects within that origin included; framing fields must agree with the body.
-  public var fields: HTTPFields { didSet { encodedFields = nil } }
+  public var fields: HTTPFields {
+    get { storage.fields }
+    _modify {
+      let storage = own()
+      defer { storage.encodedFields = nil }
+      yield &storage.fields
+    }
+  }
+  /// Whether there are `fields`.
+  var hasFields: Bool { storage.hasFields }
   /// The encoded form of `fields`, shared with other requests that have the same; nil once they change. Set it after `fields`.
-  package var encodedFields: EncodedFields?
+  package var encodedFields: EncodedFields? {
+    get { storage.encodedFields }
+    set { own().encodedFields = newValue }
+  }
   /// The body. Default none.
-  public var body: Body
+  public var body: Body {
+    get { storage.body }
+    set { own().body = newValue }
+  }
   /// Names of fields that are secrets besides the known ones: they are dropped when a redirect leaves the origin, and never logged.
   public var sensitiveFields: Set<HTTPField.Name> {
     get { options.values.sensitiveFields }
@@ -125,8 +188,10 @@ public struct Request: Sendable {
   /// Which site the request belongs to; see `setMainDocument(_:)`.
   package var mainDocument: ParsedURL? { options.values.mainDocument }
 
-  /// Behind one reference, because most requests have the same, and a request is copied often.
-  var options = RequestOptions.usual
+  private(set) var options: RequestOptions {
+    get { storage.options }
+    set { own().options = newValue }
+  }
 
   private mutating func change(_ apply: (inout RequestOptions.Values) -> Void) {
     var values = options.values
@@ -158,10 +223,7 @@ public struct Request: Sendable {
   }
 
   package init(parsed: ParsedURL, method: HTTPRequest.Method, fields: HTTPFields, body: Body) {
-    parsedURL = parsed
-    self.method = method
-    self.fields = fields
-    self.body = body
+    storage = Storage(parsed, method, fields, nil, body, .usual)
   }
 
   /// Says for which document the request is made, as `URLRequest.mainDocumentURL` does: for cookies, a request to another registrable domain or

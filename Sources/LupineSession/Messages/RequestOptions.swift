@@ -24,6 +24,11 @@ final class RequestOptions: Sendable {
   static let usual = RequestOptions(Values())
 
   let values: Values
+  /// Whether there is a `proxy`: each request is asked, and a proxy is a large value to look at.
+  let hasProxy: Bool
 
-  init(_ values: Values) { self.values = values }
+  init(_ values: Values) {
+    self.values = values
+    hasProxy = values.proxy != nil
+  }
 }

@@ -7,6 +7,8 @@ final class RequestComposer: Sendable {
   let userAgent: String?
   let accept: String?
   let additionalFields: HTTPFields
+  /// Whether there are none.
+  fileprivate let addsNone: Bool
   let acceptsCompressedContent: Bool
   /// Whether the session's own fields say that a connection serves once.
   let closesConnections: Bool
@@ -20,6 +22,7 @@ final class RequestComposer: Sendable {
     self.userAgent = userAgent
     self.accept = accept
     self.additionalFields = additionalFields
+    addsNone = additionalFields.isEmpty
     self.acceptsCompressedContent = acceptsCompressedContent
     var marks = RequestMarks()
     for field in additionalFields { marks.note(field.name.rawName, field.value) }
@@ -65,11 +68,11 @@ struct ComposedFields: Sendable {
     self.run = run
     self.hop = hop
     self.url = url
-    let addsNone = run.session.composer.additionalFields.isEmpty
+    let addsNone = run.session.composer.addsNone
     if let hop {
-      isDefault = addsNone && hop.request.fields.isEmpty && hop.chain.answers.isEmpty
+      isDefault = addsNone && !hop.request.hasFields && hop.chain.answers.isEmpty
     } else {
-      isDefault = addsNone && run.request.fields.isEmpty
+      isDefault = addsNone && !run.request.hasFields
       if addsNone, !isDefault, let shared = run.request.encodedFields {
         encoded = shared.entry(composer, offers: offers, make: encodedEntry)
       }
@@ -213,15 +216,25 @@ struct ComposedFields: Sendable {
   func head(
     method: String, framing: RequestFraming, isExpecting: Bool = false, form: HeadForm = .origin
   ) throws(WireError) -> [UInt8] {
+    let isPlain = framing == .none && !isExpecting
+    // Whoever sends one `Request` again and again, polling or in a loop, has its head written once.
+    let isRepeatable = isPlain && isDefault && !form.isAbsolute
+    if isRepeatable, let kept = url.keptHead, kept.serves(composer, method: method, variant: offers), jarCookies == nil
+    {
+      return kept.bytes
+    }
     let target = form.isAbsolute ? url.requestString : url.target
     let prepared = isDefault ? composer.prepared(offering: offers) : form.leavesAllIn ? encoded?.prepared : nil
     let cookies = prepared == nil ? nil : jarCookies
-    if let prepared, cookies == nil, framing == .none, !isExpecting {
+    if let prepared, cookies == nil, isPlain {
       let host = url.authority
       let size = RequestEncoder.headSize(method: method, target: target, host: host, fields: prepared)
       var head = Self.blank(size)
       var output = head.mutableSpan
       try RequestEncoder.head(method: method, target: target, host: host, fields: prepared, into: &output)
+      if isRepeatable, url.isAskedAgain() {
+        url.keep(ParsedURL.KeptHead(head, by: composer, method: method, variant: offers))
+      }
       return head
     }
     var head = try RequestHeadBuilder(method: method, target: target, framing: framing)
@@ -238,6 +251,8 @@ struct ComposedFields: Sendable {
 
   /// What the request says of proxies; nil for almost every one.
   var proxy: ProxyConfiguration? { if let hop { hop.request.proxy } else { run.request.proxy } }
+
+  var hasProxy: Bool { if let hop { hop.request.options.hasProxy } else { run.request.options.hasProxy } }
 
   /// What the fields say to the engine; nil where there are none, so that most requests make no value.
   var marks: RequestMarks? { isDefault ? nil : encoded?.marks ?? computedMarks }

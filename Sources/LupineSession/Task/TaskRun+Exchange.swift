@@ -120,7 +120,7 @@ extension TaskRun {
     }
     let composition = ComposedFields(run: self, hop: nil, url: request.parsedURL)
     return TransportRequest(
-      method: request.method.rawValue, url: request.parsedURL, composition: composition, body: request.body,
+      method: request.method.rawValue, composition: composition, body: request.body,
       expectsContinue: request.expectsContinue, decodesContent: composition.offersCodings, priority: priority,
       networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),
       takesLargePieces: kind == .download,
@@ -134,7 +134,7 @@ extension TaskRun {
     let request = hop.request
     let composition = ComposedFields(run: self, hop: hop, url: chain.url)
     return TransportRequest(
-      method: chain.method, url: chain.url, composition: composition,
+      method: chain.method, composition: composition,
       body: chain.dropsBody ? .none : body(of: request, chain),
       expectsContinue: request.expectsContinue && !chain.dropsBody, decodesContent: composition.offersCodings,
       priority: priority,

@@ -228,7 +228,7 @@ final class EngineTransport: Transport {
     if request.method != "GET" { try Self.check(request, framing) }
     // RFC 9110 10.1.1: no expectation without content.
     let isExpecting = request.expectsContinue && framing != .none && framing != .length(0)
-    let way = proxies == nil && request.composition.proxy == nil ? nil : try route(of: request).map(Way.init)
+    let way = proxies == nil && !request.composition.hasProxy ? nil : try way(of: request)
     let form = if let way { HeadForm(way.route) } else { HeadForm.origin }
     let head: [UInt8]
     var plainHead: [UInt8]?
@@ -278,7 +278,12 @@ final class EngineTransport: Transport {
     init(_ route: ProxyRoute) { self.route = route }
   }
 
-  /// The proxy on the way; nil is none.
+  /// The proxy on the way; nil is none. Apart, as even no route is a large value to pass on.
+  @inline(never)
+  private func way(of request: TransportRequest) throws(SessionError) -> Way? {
+    try route(of: request).map(Way.init)
+  }
+
   private func route(of request: TransportRequest) throws(SessionError) -> ProxyRoute? {
     guard configuration.unixSocketPath == nil else { return nil }
     guard let own = request.composition.proxy else { return try proxies?.route(to: request.url) }

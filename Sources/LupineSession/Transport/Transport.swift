@@ -56,7 +56,7 @@ public struct TransportRequest: Sendable {
   /// The method.
   public var method: String
   /// Scheme, host, port and target.
-  package var url: ParsedURL
+  package var url: ParsedURL { composition.url }
   var composition: ComposedFields
   /// All fields but the framing ones, `Host` included.
   public var fields: [(name: String, value: String)] { composition.pairs }
