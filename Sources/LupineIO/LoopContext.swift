@@ -25,13 +25,14 @@ package final class LoopContext {
   private let events: UnsafeMutableBufferPointer<epoll_event>
   private let buffer: UnsafeMutableRawBufferPointer
 
-  private var registrations = RegistrationTable()
-  private var timers = TimerQueue()
+  // Each turn looks at most of these: the runtime's checks of access, where they are called for, cost more than `Exclusive`'s.
+  private let registrations = Exclusive(RegistrationTable())
+  private let timers = Exclusive(TimerQueue())
   /// When the first of `timers` is due: asked for in every turn, which few of them change.
   private var nextTimer: Instant?
-  private var requeued: [Registration] = []
-  private var requeueBatch: [Registration] = []
-  private var mail: [Mailbox.Item] = []
+  private let requeued = Exclusive<[Registration]>([])
+  private let requeueBatch = Exclusive<[Registration]>([])
+  private let mail = Exclusive<[Mailbox.Item]>([])
   private var clock: Instant?
   /// Nil but for loops that are driven by hand.
   private let world: DrivenWorld?
@@ -98,25 +99,25 @@ package final class LoopContext {
 
   /// Calls `handler` once it is `deadline`, or in the next turn if it is already. Holds the handler until then.
   package func schedule(at deadline: Instant, _ handler: any TimerHandler) -> TimerIdentifier {
-    defer { nextTimer = timers.earliest }
-    return timers.schedule(at: deadline, handler)
+    defer { nextTimer = timers.value.earliest }
+    return timers.value.schedule(at: deadline, handler)
   }
 
   /// Forgets a timer at once; one that has fired or was cancelled before is fine.
   package func cancel(_ identifier: TimerIdentifier) {
-    timers.cancel(identifier)
-    nextTimer = timers.earliest
+    timers.value.cancel(identifier)
+    nextTimer = timers.value.earliest
   }
 
   /// Moves a timer to another deadline; false if it has fired or was cancelled before.
   @discardableResult
   package func reschedule(_ identifier: TimerIdentifier, at deadline: Instant) -> Bool {
-    defer { nextTimer = timers.earliest }
-    return timers.reschedule(identifier, at: deadline)
+    defer { nextTimer = timers.value.earliest }
+    return timers.value.reschedule(identifier, at: deadline)
   }
 
   /// Timers that are scheduled.
-  package var timerCount: Int { timers.count }
+  package var timerCount: Int { timers.value.count }
 
   /// When the first of them is due.
   package var nextDeadline: Instant? { nextTimer }
@@ -127,13 +128,13 @@ package final class LoopContext {
   package func register(
     _ descriptor: borrowing Descriptor, _ handler: any ReadinessHandler
   ) throws(IOError) -> Registration {
-    let registration = registrations.insert(descriptor.number, handler)
+    let registration = registrations.value.insert(descriptor.number, handler)
     let events =
       EPOLLIN.rawValue | EPOLLOUT.rawValue | EPOLLRDHUP.rawValue | EPOLLPRI.rawValue | EPOLLET.rawValue
     do throws(IOError) {
       try SystemCalls.epollAdd(epoll, descriptor.number, events: events, token: registration.token)
     } catch {
-      _ = registrations.remove(registration)
+      _ = registrations.value.remove(registration)
       throw error
     }
     return registration
@@ -141,7 +142,7 @@ package final class LoopContext {
 
   /// Stops watching. Call it before the descriptor is closed. No event of it is reported any more, not even one already received.
   package func deregister(_ registration: Registration) {
-    if let number = registrations.remove(registration) { SystemCalls.epollRemove(epoll, number) }
+    if let number = registrations.value.remove(registration) { SystemCalls.epollRemove(epoll, number) }
   }
 
   /// Gives a registration to another handler, and reports `readiness` to it in the next turn: events that the former handler saw
@@ -149,17 +150,17 @@ package final class LoopContext {
   package func transfer(
     _ registration: Registration, to handler: any ReadinessHandler, readiness: Readiness = [.readable, .writable]
   ) {
-    registrations.setHandler(registration, handler)
+    registrations.value.setHandler(registration, handler)
     requeue(registration, readiness)
   }
 
   /// Calls the handler again in the next turn, without waiting for an event: for whoever stops reading although more may wait.
   package func requeue(_ registration: Registration, _ readiness: Readiness = .readable) {
-    if registrations.requeue(registration, readiness) { requeued.append(registration) }
+    if registrations.value.requeue(registration, readiness) { requeued.value.append(registration) }
   }
 
   /// Descriptors that are watched.
-  package var registrationCount: Int { registrations.count }
+  package var registrationCount: Int { registrations.value.count }
 
   /// Makes a socket and begins to connect it.
   func startConnecting(to address: SocketAddress, _ options: SocketOptions) throws(IOError) -> StartedSocket {
@@ -212,10 +213,10 @@ package final class LoopContext {
       turnEnd.flush()
     }
     turnEnd.end()
-    timers.removeAll()
+    timers.value.removeAll()
     nextTimer = nil
-    requeued.removeAll()
-    for number in registrations.removeAll() { SystemCalls.epollRemove(epoll, number) }
+    requeued.value.removeAll()
+    for number in registrations.value.removeAll() { SystemCalls.epollRemove(epoll, number) }
   }
 
   /// Runs one turn of a loop that is driven by hand, without waiting for anything.
@@ -225,7 +226,7 @@ package final class LoopContext {
     precondition(world != nil && loop.isCurrent, "only a loop with a world of its own is driven, by its own thread")
     let turnEnd = loop.turnEnd.onLoop
     turnEnd.begin()
-    var happened = poll() > 0 || !requeued.isEmpty
+    var happened = poll() > 0 || !requeued.value.isEmpty
     turnEnd.flush()
     for _ in 0..<Self.mailRounds {
       guard runMail() == true else { break }
@@ -235,14 +236,14 @@ package final class LoopContext {
     fireTimers()
     runRequeued()
     turnEnd.flush()
-    return happened || !requeued.isEmpty
+    return happened || !requeued.value.isEmpty
   }
 
   /// Asks epoll, and tells the handlers; how many events there were.
   @discardableResult
   private func poll() -> Int {
     var timeout: Int64 = 0
-    if requeued.isEmpty, world == nil {
+    if requeued.value.isEmpty, world == nil {
       timeout = nextTimer.map { max($0.nanoseconds(since: now), 0) } ?? -1
       if timeout != 0, !loop.mailbox.prepareSleep() { timeout = 0 }
     }
@@ -255,7 +256,7 @@ package final class LoopContext {
       let event = unsafe events[index]
       let registration = unsafe Registration(token: event.data.u64)
       // Nobody, if it was deregistered by a handler earlier in this turn, or if it is the mailbox's.
-      guard let handler = registrations.handler(of: registration) else { continue }
+      guard let handler = registrations.value.handler(of: registration) else { continue }
       handler.ready(unsafe Readiness(epoll: event.events))
     }
     isTelling = false
@@ -276,15 +277,15 @@ package final class LoopContext {
 
   /// Runs what waited when it was called; nil if nothing did, false if the loop has to end.
   private func runMail() -> Bool? {
-    switch loop.mailbox.take(&mail) {
+    switch loop.mailbox.take(&mail.value) {
     case .closed: return false
     case .empty: return nil
     case .items:
       // What others leave may have begun after the clock was read, and its deadlines be in the past already.
       clock = nil
-      loop.run(mail)
+      loop.run(mail.value)
       // The memory of a burst is not kept for ever.
-      mail.removeAll(keepingCapacity: mail.count <= Self.keptMail)
+      mail.value.removeAll(keepingCapacity: mail.value.count <= Self.keptMail)
       return true
     }
   }
@@ -293,21 +294,21 @@ package final class LoopContext {
     guard let earliest = nextTimer, earliest <= now else { return }
     let now = now
     // Timers that a handler schedules for now or the past wait for the next turn, lest they keep the loop from everything else.
-    var due = timers.count
-    while due > 0, let (handler, identifier) = timers.popDue(now) {
+    var due = timers.value.count
+    while due > 0, let (handler, identifier) = timers.value.popDue(now) {
       due -= 1
-      nextTimer = timers.earliest
+      nextTimer = timers.value.earliest
       handler.timerFired(identifier)
     }
   }
 
   private func runRequeued() {
-    guard !requeued.isEmpty else { return }
+    guard !requeued.value.isEmpty else { return }
     // Swapped, not copied: both arrays keep their memory.
-    swap(&requeued, &requeueBatch)
-    for registration in requeueBatch {
-      if let (handler, readiness) = registrations.takeRequeued(registration) { handler.ready(readiness) }
+    swap(&requeued.value, &requeueBatch.value)
+    for registration in requeueBatch.value {
+      if let (handler, readiness) = registrations.value.takeRequeued(registration) { handler.ready(readiness) }
     }
-    requeueBatch.removeAll(keepingCapacity: true)
+    requeueBatch.value.removeAll(keepingCapacity: true)
   }
 }

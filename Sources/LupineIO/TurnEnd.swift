@@ -20,8 +20,9 @@ final class TurnEnd {
   /// Whether a turn is under way whose end will come.
   private(set) var isRunning = false
 
-  /// So many are handed over before the turn has ended: another processor may begin with them.
-  private static let batchSize = 32
+  /// So many are handed over before the turn has ended: another processor may begin with them. Mostly a turn resumes fewer; with 32, half as many
+  /// again switches between threads were counted at 64 connections, and 2 % more CPU time.
+  private static let batchSize = 128
 
   func begin() { isRunning = true }
 

@@ -1,6 +1,7 @@
 internal import Synchronization
 public import FoundationEssentials
 internal import LupineBase
+internal import LupineIO
 
 extension Session {
   /// Fetches a request and collects its body in memory.
@@ -32,7 +33,7 @@ extension Session {
     let isObserved = isObserved(delegate)
     return BufferedRun(
       request, session: self, kind: kind, isObserved: isObserved, onSent: onSent,
-      resuming: Waiter.Place(engine?.loop, queue: isObserved ? delegateQueue : nil))
+      resuming: isObserved ? .queue(delegateQueue) : engineLoop?.isCurrent == false ? .endOfTurn : .here)
   }
 
   private func upload(

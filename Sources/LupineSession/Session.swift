@@ -16,6 +16,8 @@ public final class Session: Sendable {
   let transport: any Transport
   /// The transport, unless it is one of the caller's; found out once, not for each request.
   let engine: EngineTransport?
+  /// Of the engine.
+  let engineLoop: EventLoop?
   /// Where tasks have their exchanges: the transport, or the cache in front of it.
   let exchanges: any Transport
   /// The same where it is the engine without a cache, which is called without a detour.
@@ -74,6 +76,7 @@ public final class Session: Sendable {
       transport = try EngineTransport(configuration, trust: decider)
     }
     engine = transport as? EngineTransport
+    engineLoop = engine?.loop
     exchanges = CachingTransport.wrap(transport, configuration, decider: decider == nil ? nil : delegate)
     direct = exchanges as? EngineTransport
     do throws(WireError) {

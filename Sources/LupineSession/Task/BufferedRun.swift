@@ -41,7 +41,7 @@ final class BufferedRun: TaskRun, @unchecked Sendable {
     _ request: Request, session: Session, kind: Kind = .data, isObserved: Bool = false, takesAnswersAtOnce: Bool = true,
     completion: @escaping @Sendable (Outcome) -> Void
   ) {
-    place = Waiter.Place(nil, queue: nil)
+    place = .here
     buffer = LockedStorage(Buffer(limit: Self.limit(of: request, session), completion: Completion(call: completion)))
     super.init(
       request, session: session, consumer: nil, kind: kind, isObserved: isObserved,

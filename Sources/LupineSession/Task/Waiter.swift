@@ -17,17 +17,13 @@ struct Waiter: Sendable {
   private let priority: UInt8
 
   /// Where waiters are resumed.
-  struct Place: Sendable {
-    /// Wakes at the end of its turn.
-    let loop: EventLoop?
+  enum Place: Sendable {
+    /// By whoever brings the end. So is whoever waits on the engine's executor: nobody need be woken there, as the caller does then.
+    case here
+    /// At the end of the turn of the session's engine.
+    case endOfTurn
     /// Where delegates are told before.
-    let queue: DispatchQueue?
-
-    /// - Parameter loop: what brings the end. Nobody need be woken of whoever waits on its executor, as the caller does then.
-    init(_ loop: EventLoop?, queue: DispatchQueue?) {
-      self.loop = loop.flatMap { $0.isCurrent ? nil : $0 }
-      self.queue = queue
-    }
+    case queue(DispatchQueue)
   }
 
   #if DEBUG || LUPINE_THREAD_SANITIZER
@@ -48,12 +44,12 @@ struct Waiter: Sendable {
 
   /// Has `run`, which holds the waiter, resume it in its time. By way of the run, because a closure over one reference needs no memory.
   func wake(of run: BufferedRun, at place: Place) {
-    if let queue = place.queue {
-      queue.async { run.resumeWaiter() }
-    } else if let loop = place.loop {
+    switch place {
+    case .here: run.resumeWaiter()
+    case .endOfTurn:
+      guard let loop = run.session.engineLoop else { return run.resumeWaiter() }
       loop.atEndOfTurn(priority: TaskPriority(rawValue: priority)) { run.resumeWaiter() }
-    } else {
-      run.resumeWaiter()
+    case .queue(let queue): queue.async { run.resumeWaiter() }
     }
   }
 }
