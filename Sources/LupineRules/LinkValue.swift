@@ -7,10 +7,16 @@ package struct LinkValue: Hashable, Sendable {
   package let target: String
   private let list: ParameterList
 
-  /// The types of `rel`, in order, each once. Letters are small, because types are the same whatever the case of theirs.
+  /// Types of `rel` that are read, and bytes of one: each is compared with those before it, and nobody has as many.
+  package static let maximumRelations = 64, maximumRelationLength = 256
+
+  /// The types of `rel`, in order, each once. Letters are small, because types are the same whatever the case of theirs. They are names and URIs, and
+  /// thus ASCII (RFC 8288 section 2.1); what is not is left out, as are those past the limits.
   package var relations: [String] {
     var found: [String] = []
-    for bytes in (list["rel"] ?? "").utf8.split(whereSeparator: FieldScanner.isBlank) {
+    let types = (list["rel"] ?? "").utf8.lazy.split(whereSeparator: FieldScanner.isBlank)
+    for bytes in types.prefix(Self.maximumRelations)
+    where bytes.count <= Self.maximumRelationLength && bytes.allSatisfy({ $0 < 0x80 }) {
       let type = String(decoding: bytes, as: UTF8.self).lowercased()
       if !found.contains(type) { found.append(type) }
     }

@@ -33,7 +33,7 @@ import Testing
     Case("\"x, </a>\", </b>; rel=next", [["/b", "next"]]), Case("</a; rel=next", []),
     Case("</a, </b>; rel=b", [["/a, </b", "b"]]),
     Case("</a>; title=\"open, </b>; rel=b", [["/a"]]), Case("</a>; title=\"open\\", [["/a"]]),
-    Case("<</a>>; rel=next", [["</a", "next"]]), Case("</ü>; rel=ü", [["/ü", "ü"]]),
+    Case("<</a>>; rel=next", [["</a", "next"]]), Case("</ü>; rel=\"ü next\"", [["/ü", "next"]]),
   ]
 
   @Test(arguments: cases) func targetsAndRelations(_ one: Case) {
@@ -54,5 +54,16 @@ import Testing
     let links = LinkValue.read(String(repeating: piece, count: 100_000))
     #expect(links.count <= LinkValue.maximumCount)
     if piece == "</a>," { #expect(links.count == LinkValue.maximumCount) }
+  }
+
+  /// So many types that comparing each with all before it took seconds; and one whose comparison does, as its marks are sorted for that.
+  @Test func relationsAreLimited() {
+    let many = (0..<20_000).map { String($0, radix: 36) }
+    let links = LinkValue.read("</a>; rel=\"\(many.joined(separator: " "))\"")
+    #expect(links.first?.relations == Array(many.prefix(LinkValue.maximumRelations)))
+    let long = String(repeating: "a", count: LinkValue.maximumRelationLength)
+    #expect(LinkValue.read("</a>; rel=\"\(long) \(long)a next\"").first?.relations == [long, "next"])
+    let marks = String(repeating: "\u{301}\u{316}", count: 8_000)
+    #expect(LinkValue.read("</a>; rel=\"n\(marks) x\(marks) next\"").first?.relations == ["next"])
   }
 }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import LupineBase
 import LupineRules
 import LupineSession
 import LupineTesting
@@ -67,6 +68,24 @@ import Testing
     let (_, response) = try await session.data(from: server.url("/"))
     let link = try #require(response.link("next"))
     #expect(link.urlString == other.url("/b") && !link.staysAtOrigin)
+  }
+
+  /// Nor does a link back: else whoever was redirected to would choose what the token is sent for.
+  @Test func aStrangerLinksToNoOrigin() async throws {
+    let home = Locked("")
+    let other = try LoopbackServer { _, connection in
+      try connection.respond(200, fields: ["Link": "<\(home.withLock { $0 })>; rel=next"])
+    }
+    defer { other.shutdown() }
+    let target = other.url("/a")
+    let server = try LoopbackServer { _, connection in try connection.respond(302, fields: ["Location": target]) }
+    defer { server.shutdown() }
+    home.withLock { $0 = server.url("/delete") }
+    let session = try Session(.ephemeral)
+    defer { session.invalidateAndCancel() }
+    let (_, response) = try await session.data(from: server.url("/"))
+    let link = try #require(response.link("next"))
+    #expect(link.urlString == server.url("/delete") && !link.staysAtOrigin)
   }
 
   /// Who follows a link of a link-local address finds nobody there without its zone.

@@ -7,8 +7,8 @@ public struct WebLink: Sendable, Hashable {
   /// Where it leads: resolved against the URL that answered; without userinfo and fragment, with the zone of an address.
   public let urlString: String
 
-  /// Whether it leads to the scheme, host and port that the request was made for, and not merely to those that a redirect led to. Servers choose where
-  /// links lead: who sends along what is meant for one server alone, a token for example, follows no other.
+  /// Whether it leads to the scheme, host and port that the request was made for, and comes from there, and not from where a redirect led to. Servers choose
+  /// where links lead: who sends along what is meant for one server alone, a token for example, follows no other.
   public let staysAtOrigin: Bool
 
   private let value: LinkValue
@@ -32,7 +32,9 @@ public struct WebLink: Sendable, Hashable {
   fileprivate init?(_ value: LinkValue, of response: Response) {
     guard let target = try? URLReader.resolve(value.target, against: response.parsedURL) else { return nil }
     urlString = target.identity
-    staysAtOrigin = OriginRule.isSame(target, response.redirects.first?.url ?? response.parsedURL)
+    staysAtOrigin =
+      OriginRule.isSame(target, response.redirects.first?.url ?? response.parsedURL)
+      && OriginRule.isSame(target, response.parsedURL)
     self.value = value
   }
 }
