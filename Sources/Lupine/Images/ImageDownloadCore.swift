@@ -53,7 +53,9 @@ struct ImageTransport: Sendable {
       else { return false }
       // What the session says to everybody tells nobody apart.
       let value = String(decoding: line[(colon + 1)...], as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-      return !configuration.additionalFields[values: name].contains(value)
+      let own = configuration.additionalFields
+      // Several cookies are sent in one field.
+      return !own[values: name].contains(value) && own[name] != value
     }
   }
 }

@@ -360,7 +360,7 @@ struct CurlCommand {
 
 extension HTTPFields {
   /// With one `Cookie` field, as they are sent.
-  fileprivate var joiningCookies: HTTPFields {
+  var joiningCookies: HTTPFields {
     guard self[fields: .cookie].count > 1 else { return self }
     var joined = HTTPFields()
     for field in self where field.name != .cookie || !joined.contains(.cookie) {

@@ -119,7 +119,8 @@ extension CacheExchange {
     }
     if leads { owner.moved(query.first) }
     if isTooLarge {
-      if isForwarded { owner.cache.remove(first: query.first) } else { exchange.discardBody() }
+      giveUpKeeping()
+      if !isForwarded { exchange.discardBody() }
       // Nobody else would stop it.
       if isBehind { exchange.cancel() }
     }
@@ -228,7 +229,10 @@ extension CacheExchange {
     if state.withLock({ $0.leads }) { owner.schedule(after: Self.answerTime) { [weak self] in self?.land() } }
     observer.proposeToCache(CachedResponse(response: Response(head: head, url: request.url), data: Data(body))) {
       [self] answer in
-      if let answer {
+      // What cannot be stored takes the place of what is all the same.
+      if let answer,
+        owner.cache.mayStore(answer.response.head, size: answer.data.count, query, isMarkedSensitive: isSensitive)
+      {
         store(answer.response.head, [UInt8](answer.data))
       } else {
         owner.cache.remove(first: query.first)

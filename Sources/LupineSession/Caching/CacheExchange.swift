@@ -293,17 +293,18 @@ final class CacheExchange: TransportExchange, TransportReceiver {
 
   /// Small bodies that come soon are read to their end all the same if they are to be stored: a redirect's for example.
   func discardBody() {
-    let (inner, waits) = state.withLock { state -> ((any TransportExchange)?, Bool) in
+    let (inner, waits, isDropped) = state.withLock { state -> ((any TransportExchange)?, Bool, Bool) in
       state.isDiscarding = true
-      guard let collected = state.collected else { return (state.inner, false) }
+      guard let collected = state.collected else { return (state.inner, false, false) }
       switch state.framing {
-      case .none, .length(0): return (nil, false)
+      case .none, .length(0): return (nil, false, false)
       case .length(let announced) where announced > Self.discardLimit: break
-      case .length, .chunked, .untilClose: if collected.count <= Self.discardLimit { return (nil, true) }
+      case .length, .chunked, .untilClose: if collected.count <= Self.discardLimit { return (nil, true, false) }
       }
       state.collected = nil
-      return (state.inner, false)
+      return (state.inner, false, true)
     }
+    if isDropped { giveUpKeeping() }
     inner?.discardBody()
     if waits {
       owner.schedule(after: Self.discardTime) { [weak self] in self?.giveUpCollecting() }
@@ -311,12 +312,19 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   }
 
   private func giveUpCollecting() {
-    let inner = state.withLock { state -> (any TransportExchange)? in
-      guard state.collected != nil else { return nil }
+    let (inner, isDropped) = state.withLock { state -> ((any TransportExchange)?, Bool) in
+      guard state.collected != nil else { return (nil, false) }
       state.collected = nil
-      return state.inner
+      return (state.inner, true)
     }
+    if isDropped { giveUpKeeping() }
     inner?.discardBody()
+  }
+
+  /// What was to be stored cannot be: it takes the place of what is stored all the same, and nobody need wait for it.
+  func giveUpKeeping() {
+    owner.cache.remove(first: query.first)
+    land()
   }
 
   /// As long, and as much, as the engine waits for a body that nobody wants.

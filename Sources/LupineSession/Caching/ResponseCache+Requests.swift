@@ -17,7 +17,7 @@ extension ResponseCache {
 
   private func query(_ request: Request, _ session: Session?) -> Query {
     let place = place(request, session)
-    let fields = request.fields.map { (name: $0.name.rawName, value: $0.value) }
+    let fields = request.fields.joiningCookies.map { (name: $0.name.rawName, value: $0.value) }
     let configuration = session?.configuration
     let isDecoded =
       request.acceptsCompressedContent ?? configuration?.acceptsCompressedContent ?? true
@@ -87,6 +87,12 @@ extension ResponseCache {
     for isDecoded in [true, false] {
       remove(first: CacheKey.first(partition: partition, isDecoded: isDecoded, url: url))
     }
+  }
+
+  /// Whether the rules let a response be stored, and its body is not too large.
+  func mayStore(_ head: ResponseHead, size: Int, _ query: Query, isMarkedSensitive: (String) -> Bool) -> Bool {
+    let decision = StorageRule.decide(query.request, head, fields: query.fields, isMarkedSensitive: isMarkedSensitive)
+    return (decision == .store || decision == .storeInMemory) && size <= maximumEntrySize
   }
 
   /// Stores a complete response, if the rules let it.

@@ -87,15 +87,17 @@ import Testing
     }
   }
 
-  /// What there is no room for is not collected, so that those who wait for it go on at its head.
-  @Test func noBodyIsCollectedThatIsTooLargeForTheStore() async throws {
+  /// What there is no room for is not collected, so that those who wait for it go on at its head, or as soon as too much has come.
+  @Test(arguments: [false, true]) func noBodyIsCollectedThatIsTooLargeForTheStore(_ isChunked: Bool) async throws {
     let latch = try Latch()
     let cache = ResponseCache(memoryCapacity: 10_000)
     try await withCache(cache, configure: { $0.mergesCacheMisses = true }) { _, connection in
-      try connection.begin(200, fields: Self.fresh, framing: .length(20_000))
+      try connection.begin(200, fields: Self.fresh, framing: isChunked ? .chunked : .length(20_000))
+      let early = isChunked ? 15_000 : 0
+      if isChunked { try connection.write([UInt8](repeating: 1, count: early)) }
       try connection.flush()
       _ = latch.wait()
-      try connection.write([UInt8](repeating: 1, count: 20_000))
+      try connection.write([UInt8](repeating: 1, count: 20_000 - early))
       try connection.finish()
     } _: { session, server in
       async let first = session.data(from: server.url())
@@ -124,6 +126,34 @@ import Testing
       let reloaded = try await session.data(for: reload).0.count
       let next = try await session.data(from: server.url()).0.count
       #expect([reloaded, next] == [20_000, 20_000])
+    }
+  }
+
+  /// So does a redirect whose body is too long, or too slow, to be read for the store alone.
+  @Test(arguments: [70_000, nil]) func aRedirectTakesAwayWhatIsStored(_ length: Int?) async throws {
+    let latch = try Latch()
+    let hasMoved = Locked(false)
+    try await withCache { request, connection in
+      guard request.path == "/old" else {
+        return try connection.respond(fields: ["Cache-Control": "no-store"], text: "new")
+      }
+      guard hasMoved.withLock({ $0 }) else { return try connection.respond(fields: Self.fresh, text: "old") }
+      let framing = length.map { "Content-Length: \($0)" } ?? "Transfer-Encoding: chunked"
+      try connection.sendRaw(
+        "HTTP/1.1 301 Moved\r\nLocation: /new\r\nCache-Control: max-age=1000\r\n\(framing)\r\n\r\n")
+      if let length {
+        try connection.sendRaw(String(repeating: "x", count: length))
+      } else {
+        _ = try connection.stall(until: latch)
+      }
+    } _: { session, server in
+      try await session.expect("old", from: server.url("/old"))
+      hasMoved.withLock { $0 = true }
+      var reload = try Request(server.url("/old"))
+      reload.cachePolicy = .reloadIgnoringLocalCacheData
+      try await session.expect("new", from: reload)
+      try await session.expect("new", from: server.url("/old"))
+      latch.release()
     }
   }
 

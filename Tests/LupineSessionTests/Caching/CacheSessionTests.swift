@@ -50,6 +50,23 @@ import Testing
     }
   }
 
+  /// Cookies of the caller's own are sent in one field, and are looked for as such.
+  @Test func programsSeeWhatIsForTheirCookies() async throws {
+    try await withCache(configure: { _ in }) { _, connection in
+      try connection.respond(
+        fields: ["Cache-Control": "private, max-age=1000", "Vary": "Cookie"], body: Array("served".utf8))
+    } _: { session, server, cache in
+      var request = try Request(server.url("/a"))
+      request.fields[.cookie] = "a=1; b=2"
+      _ = try await session.data(for: request)
+      let stored = try #require(await cache.cachedResponse(for: request, in: session))
+      var other = try Request(server.url("/b"))
+      other.fields[.cookie] = "a=1; b=2"
+      #expect(cache.store(stored, for: other, in: session))
+      #expect(try await session.data(for: other).0 == stored.data && server.requestCount == 1)
+    }
+  }
+
   @Test func everyFaceIsAnsweredFromMemory() async throws {
     let bytes = PatternBody.bytes(1_000_000)
     try await withCache { request, connection in
@@ -211,6 +228,34 @@ import Testing
     ) {
       isAsked.withLock { $0 = true }
       completionHandler(nil)
+    }
+  }
+
+  /// Answers with what cannot be stored: it is too large.
+  private final class Swelling: SessionDataDelegate {
+    let handledCallbacks: CallbackSet = .willCacheResponse
+
+    func session(
+      _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
+      completionHandler: @escaping @Sendable (CachedResponse?) -> Void
+    ) {
+      var changed = proposedResponse
+      changed.data = Data(count: 64 << 20)
+      completionHandler(changed)
+    }
+  }
+
+  @Test func whatADelegateMakesTooLargeTakesAwayWhatIsStored() async throws {
+    try await withCache(configure: { _ in }, handler: Self.numbered()) { session, server, _ in
+      #expect(try await session.text(server.url()).0 == "1")
+      var reload = try Request(server.url())
+      reload.cachePolicy = .reloadIgnoringLocalCacheData
+      let task = session.dataTask(with: reload)
+      let delegate = Swelling()
+      task.delegate = delegate
+      task.resume()
+      let isForgotten = try await eventually { try await session.text(server.url()).0 == "3" }
+      #expect(isForgotten)
     }
   }
 

@@ -94,6 +94,24 @@ import Testing
     #expect(server.requestCount == (field == "X-Plain" ? 1 : 3))
   }
 
+  /// What the session says to everybody tells nobody apart, also where it is several cookies.
+  @Test func cookiesOfTheSessionAreNobodys() async throws {
+    let server = try LoopbackServer(routes: routes(""))
+    defer { server.shutdown() }
+    var configuration = SessionConfiguration.ephemeral
+    configuration.cookieStorage = nil
+    configuration.additionalFields[.cookie] = "a=1; b=2"
+    let manager = try SessionManager(configuration: configuration)
+    manager.completionQueue = DispatchQueue(label: "responses")
+    let downloader = ImageDownloader(sessionManager: manager, completionQueue: DispatchQueue(label: "images"))
+    for path in ["/public", "/near"] {
+      let request = try Request(server.url(path))
+      _ = try await downloader.image(for: request)
+      #expect(downloader.imageCache?.image(for: request, additionalIdentifier: nil) != nil, "\(path)")
+    }
+    try manager.invalidateSession(cancellingTasks: true)
+  }
+
   /// What an interceptor marks, and a redirect leaves behind, is the user's all the same; so is a `Cookie` that no jar has sent, also where
   /// there is a jar.
   @Test(arguments: [("X-Api-Key", false), ("Cookie", false), ("Cookie", true)])
