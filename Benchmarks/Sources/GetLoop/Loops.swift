@@ -2,11 +2,18 @@ import BenchmarkSupport
 import FoundationEssentials
 import LupineSession
 
+/// The request that all are, or another one like it.
+private func next(_ request: Request) -> Request {
+  guard makesRequests else { return request }
+  do { return try Request(url) } catch { fatalError("\(error)") }
+}
+
 /// Requests one after another, awaited in a task.
 func awaitResponses(_ session: Session, _ request: Request, _ count: Int) async throws -> LoopTally {
   var tally = LoopTally(options)
   for _ in 0..<count {
     let start = tally.start()
+    let request = next(request)
     if abandons {
       // The body is let go of at the end of this scope, which cancels the request.
       let (_, response) = try await session.bytes(for: request)
@@ -67,6 +74,7 @@ private final class CallbackLoop: @unchecked Sendable {
       return
     }
     left -= 1
+    let request = GetLoop.next(request)
     guard options.recordsLatency else {
       // A closure that holds nothing but this object needs no memory of its own.
       session.data(for: request) { self.take($0, since: 0) }

@@ -3,13 +3,19 @@ import LupineSession
 
 // One measured run: COUNT requests for URL over CONNECTIONS connections; prints what it cost this process.
 let options = LoopOptions(
-  at: 2, usage: "GetLoop await|engine|callback \(LoopOptions.usage) [--engines N] [--abandon] [--cache memory|DIR]")
+  at: 2,
+  usage:
+    "GetLoop await|engine|callback \(LoopOptions.usage) [--engines N] [--abandon] [--new-requests] [--cache memory|DIR]"
+)
 let mode = CommandLine.arguments[1]
 let url = options.url
 /// Each engine has a session and its share of the connections; with one, the process's own engine carries it.
 let engines = option("--engines").flatMap { Int($0) } ?? 1
 /// Whether each response is let go of as soon as its head is there.
 let abandons = CommandLine.arguments.contains("--abandon")
+
+/// Whether each request is made from the text of the URL, as by `data(from:)`; else all are one.
+let makesRequests = CommandLine.arguments.contains("--new-requests")
 
 func makeSession() throws -> Session {
   var configuration = SessionConfiguration()
