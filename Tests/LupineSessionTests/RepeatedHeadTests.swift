@@ -63,6 +63,20 @@ import Testing
     }
   }
 
+  /// Fields that were set before a change of them failed are there.
+  @Test func hasWhatWasSetBeforeAnError() async throws {
+    func change(_ fields: inout HTTPFields) throws {
+      fields[.userAgent] = "kept"
+      throw CancellationError()
+    }
+    try await withServer { session, server in
+      var request = try Request(server.url("/headers"))
+      for _ in 0..<3 { _ = try await head(session, request) }
+      #expect(throws: CancellationError.self) { try change(&request.fields) }
+      #expect(try await head(session, request).contains("kept"))
+    }
+  }
+
   /// The jar is asked each time, and so is what it has no more.
   @Test func hasTheCookiesOfTheMoment() async throws {
     let jar = CookieStorage()

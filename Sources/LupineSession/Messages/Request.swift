@@ -48,9 +48,7 @@ public struct Request: Sendable {
   private final class Storage: @unchecked Sendable {
     var parsedURL: ParsedURL
     var method: HTTPRequest.Method
-    var fields: HTTPFields {
-      didSet { noteFields() }
-    }
+    var fields: HTTPFields
     /// Whether there are any: each request is asked, and to look into them is dearer.
     private(set) var hasFields = false
     var encodedFields: EncodedFields?
@@ -68,10 +66,14 @@ public struct Request: Sendable {
       self.encodedFields = encodedFields
       self.body = body
       self.options = options
-      noteFields()
+      hasFields = !fields.isEmpty
     }
 
-    private func noteFields() { hasFields = !fields.isEmpty }
+    /// After each change of `fields`, also one that ends with an error, which a `didSet` does not hear of.
+    func noteFields() {
+      hasFields = !fields.isEmpty
+      encodedFields = nil
+    }
   }
 
   private var storage: Storage
@@ -100,7 +102,7 @@ public struct Request: Sendable {
     get { storage.fields }
     _modify {
       let storage = own()
-      defer { storage.encodedFields = nil }
+      defer { storage.noteFields() }
       yield &storage.fields
     }
   }
