@@ -71,7 +71,6 @@ package final class TransferReport: @unchecked Sendable {
 
   /// Of the last attempt.
   package var lastRecord: TransferRecord { record }
-  package var lastConnection: ConnectionInformation? { connection }
   // Parts of it, as the whole is a large value to copy.
   package var retries: Int { record.retries }
   /// Nil before the end, and of what a cache or a transport of others has made: their times are no times of the task.
