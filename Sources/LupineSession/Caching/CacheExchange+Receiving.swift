@@ -231,7 +231,7 @@ extension CacheExchange {
       [self] answer in
       // What cannot be stored takes the place of what is all the same.
       if let answer,
-        owner.cache.mayStore(answer.response.head, size: answer.data.count, query, isMarkedSensitive: isSensitive)
+        owner.cache.storing(answer.response.head, size: answer.data.count, query, isMarkedSensitive: isSensitive) != nil
       {
         store(answer.response.head, [UInt8](answer.data))
       } else {

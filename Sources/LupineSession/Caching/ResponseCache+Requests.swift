@@ -89,10 +89,15 @@ extension ResponseCache {
     }
   }
 
-  /// Whether the rules let a response be stored, and its body is not too large.
-  func mayStore(_ head: ResponseHead, size: Int, _ query: Query, isMarkedSensitive: (String) -> Bool) -> Bool {
+  /// How a response may be stored, and by which request fields it varies, if the rules let it be and its body is not too large.
+  func storing(
+    _ head: ResponseHead, size: Int, _ query: Query, isMarkedSensitive: (String) -> Bool
+  ) -> (inMemoryOnly: Bool, varying: [String])? {
     let decision = StorageRule.decide(query.request, head, fields: query.fields, isMarkedSensitive: isMarkedSensitive)
-    return (decision == .store || decision == .storeInMemory) && size <= maximumEntrySize
+    guard decision == .store || decision == .storeInMemory, size <= maximumEntrySize,
+      let varying = StorageRule.varyingNames(head, of: query.fields, isMarkedSensitive: isMarkedSensitive)
+    else { return nil }
+    return (decision == .storeInMemory, varying)
   }
 
   /// Stores a complete response, if the rules let it.
@@ -101,10 +106,8 @@ extension ResponseCache {
     _ head: ResponseHead, _ body: [UInt8], _ query: Query, requestTime: Int64, responseTime: Int64,
     since stamp: Stamp, isMarkedSensitive: (String) -> Bool
   ) -> Bool {
-    let decision = StorageRule.decide(
-      query.request, head, fields: query.fields, isMarkedSensitive: isMarkedSensitive)
-    guard decision == .store || decision == .storeInMemory, body.count <= maximumEntrySize,
-      let varying = StorageRule.varyingNames(head, of: query.fields, isMarkedSensitive: isMarkedSensitive)
+    guard
+      let (inMemoryOnly, varying) = storing(head, size: body.count, query, isMarkedSensitive: isMarkedSensitive)
     else { return false }
     let names = CacheKey.names(varying, isDecoded: query.isDecoded)
     guard let generation = names.isEmpty ? 0 : generation(first: query.first, names: names, since: stamp) else {
@@ -114,9 +117,8 @@ extension ResponseCache {
       key: names.isEmpty ? query.first : query.second(names, generation), head: head, body: body,
       requestTime: requestTime, responseTime: responseTime,
       // What may be written down is for whoever is asking.
-      authorization: decision == .store ? nil : query.request.authorization)
+      authorization: inMemoryOnly ? query.request.authorization : nil)
     guard let response else { return false }
-    let inMemoryOnly = decision == .storeInMemory
     if !names.isEmpty {
       insert(
         .variants(key: query.first, names: names, generation: generation), for: query,

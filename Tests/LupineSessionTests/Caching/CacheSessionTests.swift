@@ -5,6 +5,7 @@ import LupineBase
 import LupineRules
 import LupineSession
 import LupineTesting
+import LupineWire
 import Testing
 
 /// The cache as part of a session.
@@ -231,27 +232,36 @@ import Testing
     }
   }
 
-  /// Answers with what cannot be stored: it is too large.
-  private final class Swelling: SessionDataDelegate {
+  /// Answers with something else.
+  private final class Changing: SessionDataDelegate {
     let handledCallbacks: CallbackSet = .willCacheResponse
+    private let body: Data
+    private let fields: [(String, String)]
+
+    init(body: Data, fields: [(String, String)]) {
+      self.body = body
+      self.fields = fields
+    }
 
     func session(
       _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
       completionHandler: @escaping @Sendable (CachedResponse?) -> Void
     ) {
-      var changed = proposedResponse
-      changed.data = Data(count: 64 << 20)
-      completionHandler(changed)
+      let head = try? ResponseHead(status: 200, fields: fields)
+      let response = head.map { Response(head: $0, url: proposedResponse.response.parsedURL) }
+      completionHandler(response.map { CachedResponse(response: $0, data: body) } ?? proposedResponse)
     }
   }
 
-  @Test func whatADelegateMakesTooLargeTakesAwayWhatIsStored() async throws {
+  /// Too large; no request is like any other; forbidden.
+  @Test(arguments: zip([64 << 20, 3, 3], [("Age", "0"), ("Vary", "*"), ("Cache-Control", "no-store")]))
+  func whatADelegateMakesUnstorableTakesAwayWhatIsStored(_ size: Int, _ field: (String, String)) async throws {
     try await withCache(configure: { _ in }, handler: Self.numbered()) { session, server, _ in
       #expect(try await session.text(server.url()).0 == "1")
       var reload = try Request(server.url())
       reload.cachePolicy = .reloadIgnoringLocalCacheData
+      let delegate = Changing(body: Data(count: size), fields: [("Cache-Control", "max-age=1000"), field])
       let task = session.dataTask(with: reload)
-      let delegate = Swelling()
       task.delegate = delegate
       task.resume()
       let isForgotten = try await eventually { try await session.text(server.url()).0 == "3" }
