@@ -27,7 +27,8 @@ final class TurnEnd {
   func begin() { isRunning = true }
 
   func add(_ work: @escaping @Sendable () -> Void, priority: TaskPriority) {
-    if count == 0 { self.priority = priority }
+    // Whoever waits is held up by nobody of less importance; each task goes on with its own priority.
+    self.priority = count == 0 ? priority : max(self.priority, priority)
     count += 1
     works.value.append(Work(run: work))
     if count >= Self.batchSize { flush() }

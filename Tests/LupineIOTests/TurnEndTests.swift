@@ -1,3 +1,4 @@
+import Glibc
 import LupineBase
 import Testing
 
@@ -16,7 +17,7 @@ import Testing
     return loop
   }
 
-  @Test(arguments: [2, 31, 32, 33, 64, 100])
+  @Test(arguments: [2, 127, 128, 129, 300])
   func severalAreHandedOverTogetherAndEachRunsOnce(count: Int) async throws {
     let loop = try startedLoop()
     let (numbers, source) = AsyncStream.makeStream(of: (Int, Bool).self)
@@ -31,6 +32,41 @@ import Testing
       if seen.count == count { break }
     }
     #expect(seen.sorted() == Array(0..<count))
+    loop.stop()
+    loop.join()
+  }
+
+  /// Another processor need not wait for the end of a long turn.
+  @Test func aLongTurnHandsOverBeforeItsEnd() throws {
+    let loop = try startedLoop()
+    let runs = Locked(0)
+    let early = Locked(0)
+    loop.submit {
+      for _ in 0..<300 { loop.atEndOfTurn(priority: .medium) { runs.withLock { $0 += 1 } } }
+      let deadline = ContinuousClock.now.advanced(by: .seconds(20))
+      while runs.withLock({ $0 }) < 256, ContinuousClock.now < deadline { sched_yield() }
+      early.withLock { $0 = runs.withLock { $0 } }
+    }
+    loop.stop()
+    loop.join()
+    #expect(early.withLock { $0 } == 256)
+  }
+
+  /// Whoever waits with a high priority is not resumed by a job of a low one, because another came first.
+  @Test func aBatchHasTheHighestPriority() async throws {
+    let loop = try startedLoop()
+    let (priorities, source) = AsyncStream.makeStream(of: TaskPriority.self)
+    loop.submit {
+      for priority in [TaskPriority.background, .high, .low] {
+        loop.atEndOfTurn(priority: priority) { source.yield(Task.currentPriority) }
+      }
+    }
+    var seen: [TaskPriority] = []
+    for await priority in priorities {
+      seen.append(priority)
+      if seen.count == 3 { break }
+    }
+    #expect(seen.allSatisfy { $0 >= .high }, "\(seen)")
     loop.stop()
     loop.join()
   }

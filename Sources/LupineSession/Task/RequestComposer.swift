@@ -232,7 +232,7 @@ struct ComposedFields: Sendable {
       var head = Self.blank(size)
       var output = head.mutableSpan
       try RequestEncoder.head(method: method, target: target, host: host, fields: prepared, into: &output)
-      if isRepeatable, url.isAskedAgain() {
+      if isRepeatable, url.keptHead == nil, url.isAskedAgain() {
         url.keep(ParsedURL.KeptHead(head, by: composer, method: method, variant: offers))
       }
       return head

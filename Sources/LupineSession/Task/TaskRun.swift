@@ -317,7 +317,9 @@ class TaskRun: TransportReceiver, TransportExchange, @unchecked Sendable {
       state.isEnding = true
       state.exchange = nil
       state.answerTimer = nil
-      let result = result(failure, isPrompt: endsAtOnce, &state)
+      // A transport that stands before the engine's may have waited, as may have been done with the gate closed.
+      let isPrompt = endsAtOnce && session.engine != nil && !isGated.load(ordering: .acquiring)
+      let result = result(failure, isPrompt: isPrompt, &state)
       // The consumer of a task that delegates hear of may take time to end.
       return endsAtOnce ? settled(result, &state) : Ending(result: result)
     }

@@ -42,6 +42,19 @@ import Testing
     #expect(transport.injections.isEmpty)
   }
 
+  /// The exchange behind it has ended long before the task has.
+  @Test func aTaskLastsUntilItsEnd() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let transport = FaultTransport(try NetworkTransport()) { _, _ in
+      [.slowBody(pieceBytes: 100, delay: .milliseconds(200))]
+    }
+    let began = ContinuousClock.now
+    let (_, response) = try await Session(over: transport).data(from: server.url("/hello"))
+    let duration = response.metrics.duration
+    #expect(duration >= .milliseconds(200) && duration <= ContinuousClock.now - began, "\(duration)")
+  }
+
   @Test func slowBodiesComeInPieces() async throws {
     let transport = FaultTransport(canned()) { _, _ in
       [.delay(.milliseconds(1)), .slowBody(pieceBytes: 30, delay: .microseconds(100))]
