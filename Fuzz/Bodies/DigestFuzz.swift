@@ -188,7 +188,7 @@ package enum DigestFuzz {
     switch attempts.challenged(by: [.digest(renewed)], party: party) {
     case .stale(let stale): precondition(renewed.isStale && stale == renewed && attempts.chooseAgain())
     case .refused:
-      precondition(!renewed.isStale && attempts.failureCount == 1)
+      precondition(!renewed.isStale && attempts.failureCount(of: party) == 1)
       precondition(
         !attempts.mayTry(answer.secret, for: .digest(renewed), party: party), "a refused secret is tried again")
     case .unjudged, .outdated, .refusedHere: preconditionFailure("nobody looked at the answer")

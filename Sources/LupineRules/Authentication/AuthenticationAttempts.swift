@@ -53,14 +53,17 @@ package struct AuthenticationAttempts: Sendable {
   private var currentIsBlind = false
   /// Answers given.
   package private(set) var rounds = 0
-  /// Credentials refused.
-  package private(set) var failureCount = 0
+  /// Credentials refused, by whom.
+  private var failures: [AuthenticationParty: Int] = [:]
   private var refusals: Set<Refusal> = []
 
   package init() {}
 
   /// Whether another answer may be given.
   package var mayAnswer: Bool { rounds < Self.maximumRounds }
+
+  /// How many credentials a server or proxy has refused.
+  package func failureCount(of party: AuthenticationParty) -> Int { failures[party] ?? 0 }
 
   /// A request goes out.
   ///
@@ -107,7 +110,7 @@ package struct AuthenticationAttempts: Sendable {
   }
 
   private mutating func refuse(_ secret: CredentialSecret, _ party: AuthenticationParty, _ extent: Refusal.Extent) {
-    failureCount += 1
+    failures[party, default: 0] += 1
     refusals.insert(Refusal(party: party, secret: secret, extent: extent))
   }
 

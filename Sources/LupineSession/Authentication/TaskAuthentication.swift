@@ -186,9 +186,12 @@ final class TaskAuthentication: Sendable {
       policy: session.configuration.policy)
     let (sent, verdict) = state.withLock { state in
       state.follow(hop)
-      state.toStore = nil
       let sent = state.attempts.current
-      return (sent, state.attempts.challenged(by: challenges, party: hop.party))
+      let verdict = state.attempts.challenged(by: challenges, party: hop.party)
+      // A stale nonce is no refusal: what the delegate gave may be accepted yet.
+      if case .stale = verdict, sent != nil { return (sent, verdict) }
+      state.toStore = nil
+      return (sent, verdict)
     }
     switch verdict {
     case .unjudged, .refusedHere: break
@@ -197,7 +200,12 @@ final class TaskAuthentication: Sendable {
     case .stale(let digest):
       guard let sent else { break }
       session.forget(sent, hop.party)
-      guard state.withLock({ $0.attempts.chooseAgain() }) else { return .deliver }
+      let isRepeated = state.withLock { state in
+        if state.attempts.chooseAgain() { return true }
+        state.toStore = nil
+        return false
+      }
+      guard isRepeated else { return .deliver }
       return answer(.digest(digest), sent.secret, hop)
     }
     return consider(challenges, hop, asks: asks)
@@ -237,7 +245,7 @@ final class TaskAuthentication: Sendable {
         return .ask(
           Question(
             challenge: challenge, space: ProtectionSpace(hop.party, challenge), proposed: proposed,
-            failureCount: attempts.failureCount, rest: Array(challenges[(index + 1)...])))
+            failureCount: attempts.failureCount(of: hop.party), rest: Array(challenges[(index + 1)...])))
       }
       if let proposed, choose(proposed, challenge, hop) { return answer(challenge, proposed.secret, hop) }
     }

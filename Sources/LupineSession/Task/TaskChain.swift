@@ -43,7 +43,9 @@ struct Chain {
   /// The request that is sent next, in the shape that callers know.
   func request(instead original: Request, isMarkedSensitive: (HTTPField.Name) -> Bool) -> Request {
     var request = base ?? original
-    request.parsedURL = url
+    // Whose the request is, its own URL says, and no `Location`: a relative one keeps that, and so does the same URL written out.
+    let user = request.parsedURL.userinfo
+    request.parsedURL = OriginRule.isSame(url, request.parsedURL) ? url.replacingUserinfo(user) : url
     if request.method.rawValue != method { request.method = HTTPRequest.Method(method) ?? .get }
     if !strip.isEmpty {
       request.fields = HTTPFields(

@@ -27,7 +27,7 @@ import Testing
     attempts.sent(ChallengeAnswer(challenge: asked[0], secret: Self.alice))
     let result3 = attempts.challenged(by: asked, party: party)
     #expect(result3 == .refused)
-    #expect(attempts.failureCount == 1)
+    #expect(attempts.failureCount(of: party) == 1)
     // Nor with the weaker scheme.
     let result4 = attempts.choose(Self.alice, for: asked[0], party: party)
     #expect(!result4)
@@ -56,7 +56,7 @@ import Testing
       return
     }
     #expect(digest.nonce == "2")
-    #expect(attempts.failureCount == 0)
+    #expect(attempts.failureCount(of: party) == 0)
     // A server that calls its own fresh nonce stale has refused.
     attempts.sent(ChallengeAnswer(challenge: stale[0], secret: Self.alice))
     let result7 = attempts.challenged(by: stale, party: party)
@@ -73,12 +73,12 @@ import Testing
     remembered.isRemembered = true
     attempts.sent(remembered)
     let unasked = attempts.challenged(by: second, party: party)
-    #expect(unasked == .outdated && attempts.failureCount == 0)
+    #expect(unasked == .outdated && attempts.failureCount(of: party) == 0)
     let isChosen = attempts.choose(Self.alice, for: second[0], party: party)
     #expect(isChosen)
     attempts.sent(ChallengeAnswer(challenge: second[0], secret: Self.alice))
     let asked = attempts.challenged(by: challenges("Digest realm=r, nonce=3"), party: party)
-    #expect(asked == .refused && attempts.failureCount == 1)
+    #expect(asked == .refused && attempts.failureCount(of: party) == 1)
     #expect(!attempts.mayTry(Self.alice, for: second[0], party: party))
   }
 
@@ -124,7 +124,7 @@ import Testing
       var attempts = AuthenticationAttempts()
       attempts.sent(ChallengeAnswer(challenge: challenges(asked)[0], secret: secret))
       let verdict = attempts.challenged(by: challenges(answered), party: party)
-      #expect(verdict == .refused && attempts.failureCount == 1, "\(asked), \(answered)")
+      #expect(verdict == .refused && attempts.failureCount(of: party) == 1, "\(asked), \(answered)")
       let third = asked.replacing("=1", with: "=3")
       for text in [asked, answered, third] {
         #expect(!attempts.mayTry(secret, for: challenges(text)[0], party: party), "\(asked), \(answered): \(text)")
@@ -170,7 +170,7 @@ import Testing
       attempts.sent(remembered)
       let elsewhere = challenges("\(scheme) realm=s")
       let verdict = attempts.challenged(by: elsewhere, party: party)
-      #expect(verdict != .unjudged && verdict != .refused && attempts.failureCount == 1)
+      #expect(verdict != .unjudged && verdict != .refused && attempts.failureCount(of: party) == 1)
       #expect(!attempts.mayTry(secret, for: elsewhere[0], party: party))
       #expect(!attempts.mayTry(secret, for: challenges("\(scheme) realm=t")[0], party: party))
       #expect(attempts.mayTry(secret, for: own, party: party))
@@ -190,7 +190,7 @@ import Testing
     attempts.sent(remembered)
     let elsewhere = challenges("Digest realm=s, nonce=2")
     let verdict = attempts.challenged(by: elsewhere, party: party)
-    #expect(verdict == .unjudged && attempts.failureCount == 0)
+    #expect(verdict == .unjudged && attempts.failureCount(of: party) == 0)
     #expect(attempts.mayTry(Self.alice, for: elsewhere[0], party: party))
   }
 

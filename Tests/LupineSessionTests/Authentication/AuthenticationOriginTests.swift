@@ -97,6 +97,24 @@ import Testing
     }
   }
 
+  /// A user in the URL of the request stays within its origin, however `Location` is written, and whoever has seen the redirect.
+  @Test(arguments: [false, true], [false, true])
+  func theUserOfTheURLStaysAtItsOrigin(_ isWrittenOut: Bool, _ isSeen: Bool) async throws {
+    try await withTwo { session, home, away in
+      let user = "http://Aladdin:open%20sesame@127.0.0.1:\(home.port)"
+      let delegate = RecordingDelegate(isSeen ? [.redirection] : [])
+      func text(_ path: String) async throws -> String {
+        String(decoding: try await session.data(for: Request(user + path), delegate: delegate).0, as: UTF8.self)
+      }
+      let within = try await text("/away?to=\(isWrittenOut ? home.url("/y") : "/y")")
+      #expect(within == "welcome 0")
+      // There and back it is not brought along.
+      let back = try await text("/away?to=\(away.url("/away"))%3Fto=\(home.url("/z"))")
+      #expect(back == "who?")
+      #expect(away.authorizations == [nil])
+    }
+  }
+
   /// Spelling does not make another host, and another host is not made one by spelling.
   @Test func hosts() async throws {
     let server = try LoopbackServer(handler: AuthenticationTests.demanding(Self.basic))

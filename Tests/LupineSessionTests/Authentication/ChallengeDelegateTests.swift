@@ -89,6 +89,46 @@ private final class ChallengeDelegate: SessionTaskDelegate {
     }
   }
 
+  /// A nonce that was too old when the delegate had made up its mind is no refusal: what is accepted with the next one is stored.
+  @Test func whatIsAcceptedAfterAStaleNonceIsStored() async throws {
+    let server = try LoopbackServer { request, connection in
+      let field = request.fields.first("Authorization") ?? ""
+      if field.contains("nonce=\"n2\"") { return try connection.respond(text: "welcome") }
+      let challenge = field.isEmpty ? #"Digest realm="r", nonce="n1""# : #"Digest realm="r", nonce="n2", stale=true"#
+      try connection.respond(401, fields: ["WWW-Authenticate": challenge + #", qop="auth", algorithm=SHA-256"#])
+    }
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port]) { session in
+      let delegate = ChallengeDelegate([.useCredential(Self.aladdin)])
+      for _ in 0..<2 {
+        let response = try await session.data(for: Request(server.url("/")), delegate: delegate).1
+        #expect(response.statusCode == 200)
+      }
+      #expect(delegate.asked == ["digest r - 0 401"])
+      let space = try ProtectionSpace(server.url("/"), realm: "r", method: .digest)
+      #expect(session.configuration.credentialStorage?.defaultCredential(for: space) == Self.aladdin)
+    }
+  }
+
+  /// What one server refused is no failure at another.
+  @Test func failuresAreCountedByServer() async throws {
+    let last = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic))
+    defer { last.shutdown() }
+    let first = try LoopbackServer { request, connection in
+      guard request.fields.first("Authorization") == AuthenticationTests.basic else {
+        return try connection.respond(401, fields: ["WWW-Authenticate": "Basic realm=\"first\""])
+      }
+      try connection.respond(302, fields: ["Location": last.url("/")])
+    }
+    defer { first.shutdown() }
+    try await withSession(ports: [first.port, last.port]) { session in
+      let wrong = Credential.password(user: "w", password: "w")
+      let delegate = ChallengeDelegate([.useCredential(wrong), .useCredential(Self.aladdin)])
+      _ = try await session.data(for: Request(first.url("/")), delegate: delegate)
+      #expect(delegate.asked == ["basic first - 0 401", "basic first - 1 401", "basic lupine - 0 401"])
+    }
+  }
+
   /// The server chooses the realm: one that is too long to be of use is not kept, though the credential was accepted.
   @Test func underALongRealmNothingIsStored() async throws {
     let challenge = "Basic realm=\"\(String(repeating: "r", count: 1025))\""
