@@ -103,7 +103,7 @@ package enum SecretText {
   }
 
   private static func isSecret(_ name: Substring) -> Bool {
-    switch name.lowercased() {
+    switch String(decoding: PercentCoding.decodedBytes(name.utf8), as: UTF8.self).lowercased() {
     case "access_token", "refresh_token", "id_token", "client_secret", "password", "api_key", "apikey", "sig",
       "signature", "x-amz-signature", "x-amz-security-token", "x-amz-credential", "x-goog-signature",
       "x-goog-credential":

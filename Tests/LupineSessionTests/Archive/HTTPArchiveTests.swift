@@ -206,6 +206,7 @@ import Testing
     ("http://h/?sig=1&x=2", "http://h/?sig=REDACTED&x=2"),
     ("http://h/?Access_Token=#a=b", "http://h/?Access_Token=#a=b"),
     ("http://h/?a&b=1", "http://h/?a&b=1"), ("http://h\\@evil/", "http://h\\@evil/"), ("", ""),
+    ("?access%5Ftoken=x&%53ig=y&s%69=z", "?access%5Ftoken=REDACTED&%53ig=REDACTED&s%69=z"),
     ("?sig=x", "?sig=REDACTED"), ("#sig=x&a=?&id_token=y#z", "#sig=REDACTED&a=?&id_token=REDACTED"),
     ("http://h/?sig=1#sig=2&b", "http://h/?sig=REDACTED#sig=REDACTED&b"), ("/#/a?sig=1&b=2", "/#/a?sig=REDACTED&b=2"),
     ("/#/a;id=5?access_token=1&b=2", "/#/a;id=5?access_token=REDACTED&b=2"),
