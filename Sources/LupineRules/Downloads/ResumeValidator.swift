@@ -11,6 +11,9 @@ package enum ResumeValidator: Hashable, Sendable {
   /// tells us whether they do, and a minute, as RFC 7232 had it, covers what clocks of one site differ by.
   package static let minimumAge: Int64 = 60
 
+  /// Whether it tells versions of other resources apart as well, mostly: a date is that of many.
+  package var isEntityTag: Bool { if case .entityTag = self { true } else { false } }
+
   /// What stands in `If-Range`.
   package var text: String {
     switch self {

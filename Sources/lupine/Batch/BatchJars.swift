@@ -8,7 +8,7 @@ final class BatchJars: Sendable {
   enum Choice: Hashable, Sendable {
     case none
     case shared
-    /// A `cookies.txt`.
+    /// A `cookies.txt`, by its resolved path.
     case file(String)
   }
 

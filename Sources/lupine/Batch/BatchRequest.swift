@@ -157,7 +157,7 @@ struct BatchRequest: Sendable {
     let wantsCookies = try fields.boolean("cookies")
     guard let path = try fields.string("cookieFile") else { return wantsCookies == true ? .shared : .none }
     guard wantsCookies != false else { throw BatchRefusal("\"cookieFile\" needs \"cookies\"") }
-    return .file(path)
+    return .file(FileSystem.resolved(path))
   }
 
   /// In their order and case, duplicates included.

@@ -105,14 +105,14 @@ struct Download {
 
   private var nameOfURL: String {
     let last = request.parsedURL.path.split(separator: "/").last.map { String($0) } ?? ""
-    return SafeFileName.name(ofSegment: last) ?? "download"
+    return PartFile.unreserved(SafeFileName.name(ofSegment: last) ?? "download")
   }
 
   /// A new file, and the path that it gets in the end. Without --output nothing that is there is overwritten; with --continue it is the name
   /// that will be looked for, if that is free.
   private func begin(_ response: Response) throws -> (PartFile, final: String) {
     if let path { return (try PartFile.create(PartFile.path(for: path)), path) }
-    let wanted = continues ? nameOfURL : response.suggestedFileName
+    let wanted = continues ? nameOfURL : PartFile.unreserved(response.suggestedFileName)
     // What this very resource left, and does not fit any more, is no other file of that name.
     if continues, !FileSystem.isTaken(wanted), PartFile.isBeginning(PartFile.path(for: wanted), of: request.parsedURL) {
       return (try PartFile.create(PartFile.path(for: wanted)), wanted)

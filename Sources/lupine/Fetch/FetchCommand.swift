@@ -68,7 +68,7 @@ struct FetchCommand: AsyncParsableCommand {
     }
     // Progress and ranges count the bytes as they are sent.
     if output.download { plan.request.acceptsCompressedContent = false }
-    let file = try session.path.map { try SessionFile($0) }
+    let file = try session.path.map { try SessionFile($0, isSaved: !output.printCurl) }
     if let file { plan.configuration.cookieStorage = file.cookies }
     let cache = try session.cache.map { try ResponseCache(directory: $0) }
     plan.configuration.responseCache = cache

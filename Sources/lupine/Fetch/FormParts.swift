@@ -26,7 +26,9 @@ struct FormParts: Sendable {
         stream: { BodyStream(SegmentedBody([.standardInput])) }, length: nil, isReplayable: false, name: name,
         fileName: fileName ?? "-", mimeType: type)
     }
-    guard try InputFile(path).size != nil else { throw CommandFailure.misuse("\(path) is no regular file") }
+    guard try InputFile(path, waits: false).size != nil else {
+      throw CommandFailure.misuse("\(path) is no regular file")
+    }
     let file = URL(filePath: path)
     do {
       try form.append(fileURL: file, name: name, fileName: fileName ?? file.lastPathComponent, mimeType: type)

@@ -40,6 +40,14 @@ final class PartFile {
 
   static func recordPath(_ path: String) -> String { path + ".resume" }
 
+  /// A name that a server has chosen, changed where it is that of a part or of a record: who can write both says how the file of another server begins.
+  static func unreserved(_ name: String) -> String {
+    guard [".part", ".part.resume", ".part.resume.new"].contains(where: { name.hasSuffix($0) }),
+      let dot = name.lastIndex(of: ".")
+    else { return name }
+    return "\(name[..<dot])_\(name[name.index(after: dot)...])"
+  }
+
   /// What stands beside the record while it is written.
   private static func freshRecordPath(_ path: String) -> String { recordPath(path) + ".new" }
 
@@ -109,11 +117,12 @@ final class PartFile {
     FileSystem.size(path) != nil && record(path, of: url) != nil
   }
 
-  /// A query may differ: the same file is often signed anew.
+  /// A query may differ, as the same file is often signed anew, if there is a tag: files of one date are many.
   private static func record(_ path: String, of url: ParsedURL) -> ResumeRecord? {
     guard let bytes = try? System.contents(of: recordPath(path), limit: 1 << 16),
       let record = try? ResumeRecord(decoding: bytes), record.partialName == name(path),
-      record.url.origin == url.origin, record.url.path == url.path
+      record.url.origin == url.origin, record.url.path == url.path,
+      record.url.target == url.target || record.validator.isEntityTag
     else { return nil }
     return record
   }

@@ -9,13 +9,18 @@ struct SessionFile {
   let path: String
   let cookies: CookieStorage
   private var members: [JSONValue.Member]
+  /// What it is written to; nil: it is read alone.
+  private let file: WholeFile?
 
-  /// Reads the file; a missing one is empty.
-  init(_ path: String) throws {
+  /// Reads the file; a missing one is empty. That it can be written shows now, and not when the request has been sent.
+  init(_ path: String, isSaved: Bool = true) throws {
     self.path = path
     cookies = CookieStorage()
     members = []
-    guard FileSystem.exists(path) else { return }
+    guard FileSystem.exists(path) else {
+      file = isSaved ? try WholeFile(path) : nil
+      return
+    }
     let bytes = try SmallFile.read(path, limit: Self.sizeLimit)
     do throws(JSONError) {
       let value = try JSONReader.read(bytes, depthLimit: 32, valueLimit: 1_000_000)
@@ -24,6 +29,7 @@ struct SessionFile {
     } catch {
       throw CommandFailure.misuse("\(path) is no session file: \(error)")
     }
+    file = isSaved ? try WholeFile(path) : nil
     do throws(SessionError) {
       let report = try cookies.load(.object(members))
       for problem in report.problems {
@@ -39,7 +45,11 @@ struct SessionFile {
     var members = [JSONValue.Member("version", .integer(CookieJSON.version))]
     members += self.members.filter { $0.name != "version" && $0.name != "cookies" }
     members.append(JSONValue.Member("cookies", cookies.jsonValue))
-    try SmallFile.replace(
-      path, with: Array((JSONWriter.pretty(.object(members)) + "\n").utf8), limit: Self.sizeLimit)
+    let bytes = Array((JSONWriter.pretty(.object(members)) + "\n").utf8)
+    guard bytes.count <= Self.sizeLimit else {
+      throw CommandFailure(
+        .failure, "cannot write \(path): it would have \(bytes.count) bytes, and \(Self.sizeLimit) are read again")
+    }
+    try file?.write(bytes)
   }
 }

@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 import Glibc
 internal import LupineBase
 internal import LupineRules
@@ -193,9 +194,10 @@ final class InputFile: Sendable {
   let descriptor: Int32
   let path: String
 
-  init(_ path: String) throws(System.Failure) {
+  /// - Parameter waits: whether a pipe is opened when somebody writes to it, and not before.
+  init(_ path: String, waits: Bool = true) throws(System.Failure) {
     self.path = path
-    descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | (waits ? 0 : O_NONBLOCK))
     if descriptor < 0 { throw System.Failure(operation: "cannot open \(path)", code: errno) }
     // It can be opened, and only reading it fails: by then a request would be under way.
     if status(of: descriptor)?.isDirectory == true {
@@ -222,10 +224,24 @@ final class OutputFile: Sendable {
   /// - Parameter mode: of a new one, and of one that is there unless that is the usual one.
   init(_ path: String, mode: mode_t = 0o644) throws(System.Failure) {
     self.path = path
-    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, mode)
+    let isPrivate = mode != 0o644
+    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (isPrivate ? 0 : O_TRUNC), mode)
     if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
-    // What others may read already is theirs to see no more. A device or a pipe stays what it is.
-    if mode != 0o644, status(of: descriptor)?.size != nil { _ = fchmod(descriptor, mode) }
+    // What others may read already is theirs to see no more, and what is somebody else's to allow gets nothing. A device or a pipe stays what it is.
+    guard isPrivate, status(of: descriptor)?.size != nil else { return }
+    guard fchmod(descriptor, mode) == 0, ftruncate(descriptor, 0) == 0 else {
+      throw System.Failure(operation: "cannot keep \(path) from other users", code: errno)
+    }
+  }
+
+  /// Standard output, if the path leads there: the file goes on where others have written.
+  init?(standardOutputAt path: String) {
+    guard let named = FileSystem.identity(path), let output = status(of: STDOUT_FILENO), output.st_dev == named.st_dev,
+      output.st_ino == named.st_ino
+    else { return nil }
+    self.path = path
+    descriptor = dup(STDOUT_FILENO)
+    if descriptor < 0 { return nil }
   }
 
   /// Creates a file where none is; never through a link.
@@ -305,14 +321,30 @@ final class OutputFile: Sendable {
 enum FileSystem {
   /// Whether there is anything of that name; a link counts as what it leads to.
   static func exists(_ path: String) -> Bool {
-    var status = stat()
-    return unsafe stat(path, &status) == 0
+    identity(path) != nil
   }
 
   /// The size of a regular file; nil if there is none.
   static func size(_ path: String) -> Int64? {
+    identity(path)?.size
+  }
+
+  /// What there is to know of a file; a link counts as what it leads to.
+  fileprivate static func identity(_ path: String) -> stat? {
     var status = stat()
-    return unsafe stat(path, &status) == 0 ? status.size : nil
+    return unsafe stat(path, &status) == 0 ? status : nil
+  }
+
+  /// The whole path of a file, with no links in it, whether it is there or not: two names of one file have the same.
+  static func resolved(_ path: String) -> String {
+    var path = path
+    // Links that lead to nothing yet are followed here, as the system does when it makes a file; at most as many as the system follows.
+    for _ in 0..<40 {
+      guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path) else { break }
+      let folder = path.lastIndex(of: "/").map { path[...$0] } ?? ""
+      path = target.hasPrefix("/") ? target : "\(folder)\(target)"
+    }
+    return URL(filePath: path).resolvingSymlinksInPath().path
   }
 
   /// Replaces a file, but no device, FIFO or socket, nor a link to one.

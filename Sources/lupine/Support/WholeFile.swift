@@ -1,4 +1,3 @@
-internal import FoundationEssentials
 internal import Glibc
 
 /// A file that its owner alone may read, and that is there as a whole or not at all: it is written beside its place, and renamed.
@@ -10,11 +9,15 @@ struct WholeFile: Sendable {
   /// Finds out whether the file can be written, and leaves what is there alone.
   init(_ path: String) throws(System.Failure) {
     // Of a link, what it leads to is replaced.
-    let target = URL(filePath: path).resolvingSymlinksInPath().path
+    let target = FileSystem.resolved(path)
     self.path = target
     let isRegular = FileSystem.size(path) != nil
     if isRegular ? Self.isOfTheSystem(path) : FileSystem.exists(path) {
-      stream = try OutputFile(path, mode: 0o600)
+      if let output = OutputFile(standardOutputAt: path) {
+        stream = output
+      } else {
+        stream = try OutputFile(path, mode: 0o600)
+      }
       return
     }
     stream = nil
@@ -45,7 +48,9 @@ struct WholeFile: Sendable {
   }
 
   /// Standard output by a name, for example: who else writes there goes on with the same file.
-  private static func isOfTheSystem(_ path: String) -> Bool { path.hasPrefix("/dev/") || path.hasPrefix("/proc/") }
+  private static func isOfTheSystem(_ path: String) -> Bool {
+    path.hasPrefix("/dev/") && !path.hasPrefix("/dev/shm/") || path.hasPrefix("/proc/")
+  }
 
   private static func create(beside path: String) throws(System.Failure) -> OutputFile {
     let folder = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { path[...$0] } ?? ""

@@ -120,8 +120,12 @@ import Testing
     #expect(try HTTPArchive(json: folder.bytes("target")).entries.count == 1)
     let piped = try await Tool.run(["--har", "/dev/stdout", "-o", "body", server.url("/hello")], in: folder)
     #expect(try HTTPArchive(json: [UInt8](piped.output)).entries.count == 1)
+    // Behind what stands there already: here the body.
+    let both = try await Tool.run(["--har", "/dev/stdout", server.url("/hello")], in: folder)
+    #expect(both.text.hasPrefix("Hello, world!"))
+    #expect(try HTTPArchive(json: [UInt8](both.output.dropFirst(13))).entries.count == 1)
     let failed = try await Tool.run(["--har", ".", server.url("/hello")], in: folder)
-    #expect(failed.status == 1 && failed.error.contains("cannot write .") && server.requestCount == 2)
+    #expect(failed.status == 1 && failed.error.contains("cannot write .") && server.requestCount == 3)
   }
 
   /// What curl would change of its own accord, and what a session file adds.

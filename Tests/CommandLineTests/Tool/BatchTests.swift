@@ -199,6 +199,21 @@ import Testing
     }
   }
 
+  /// A pipe that nobody writes to must not keep a thread of all lines.
+  @Test func aFormWithAPipeHoldsUpNobody() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let isMade = unsafe mkfifo(folder.path("pipe"), 0o600) == 0
+    #expect(isMade)
+    let form = #""multipart":[{"name":"f","file":"\#(folder.path("pipe"))"}]"#
+    let url = server.url("/hello")
+    let results = try await batch(
+      (0..<4).map { #"{"id":\#($0),"method":"POST","url":"\#(url)",\#(form)}"# } + [#"{"id":"plain","url":"\#(url)"}"#])
+    #expect(results.count == 5 && body(results["plain"] ?? results["\"plain\""]) == "Hello, world!", "\(results)")
+    for id in 0..<4 { #expect(results["\(id)"]?["error"]?["message"]?.string?.contains("no regular file") == true) }
+  }
+
   @Test func connectionsAreSharedWithinEqualSettings() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }

@@ -64,8 +64,24 @@ import Testing
         #expect(try file.cookies.setCookies(fields, from: "https://site\(site).com/") == 45)
       }
     }
-    #expect(throws: SessionError.self) { try file.save() }
+    #expect(throws: CommandFailure.self) { try file.save() }
     #expect(try SessionFile(folder.path("s.json")).cookies.isEmpty)
+  }
+
+  /// What cannot be kept is known before anything is sent; a link stays one; what is printed is not saved.
+  @Test func aSessionGoesWhereItsNameLeads() async throws {
+    try await withServer { server, folder in
+      let url = server.url("/cookies/set?sid=1")
+      let nowhere = try await Tool.run(["--session", "no/such/s.json", url], in: folder)
+      #expect(
+        nowhere.status == 1 && nowhere.error.contains("no/such/s.json") && server.requestCount == 0, "\(nowhere.error)")
+      try FileManager.default.createSymbolicLink(atPath: folder.path("link"), withDestinationPath: "target")
+      #expect(try await Tool.run(["--session", "link", "--print-curl", url], in: folder).status == 0)
+      #expect(try FileManager.default.contentsOfDirectory(atPath: folder.root.path) == ["link"])
+      for _ in 0..<2 { #expect(try await Tool.run(["--session", "link", url], in: folder).status == 0) }
+      #expect(try FileManager.default.destinationOfSymbolicLink(atPath: folder.path("link")) == "target")
+      #expect(try SessionFile(folder.path("target")).cookies.count == 1)
+    }
   }
 
   @Test func cookiesOfAFailedRunAreKept() async throws {
@@ -124,6 +140,23 @@ import Testing
           line("/cookies", #","cookies":1"#), line("/cookies", #","cookies":false,"cookieFile":"x""#),
         ], in: folder)
       #expect(bodies == ["", "", "", "b=1", "b=1", "", "", "badRequest", "badRequest"])
+    }
+  }
+
+  @Test func namesOfOneFileAreOneJar() async throws {
+    try await withServer { server, folder in
+      try FileManager.default.createSymbolicLink(atPath: folder.path("link"), withDestinationPath: "c.txt")
+      func line(_ path: String, _ file: String) -> String { #"{"url":"\#(server.url(path))","cookieFile":"\#(file)"}"# }
+      let bodies = try await bodies(
+        [
+          line("/cookies/set?a=1", "c.txt"), line("/cookies/set?b=2", "./c.txt"), line("/cookies/set?c=3", "link"),
+          line("/cookies", folder.path("c.txt")),
+        ], in: folder)
+      #expect(bodies == ["", "", "", "a=1; b=2; c=3"])
+      let text = String(decoding: try folder.bytes("c.txt"), as: UTF8.self)
+      #expect(
+        text.hasSuffix("\ta\t1\n127.0.0.1\tFALSE\t/\tFALSE\t0\tb\t2\n127.0.0.1\tFALSE\t/\tFALSE\t0\tc\t3\n"), "\(text)")
+      #expect(try FileManager.default.destinationOfSymbolicLink(atPath: folder.path("link")) == "c.txt")
     }
   }
 

@@ -10,6 +10,31 @@ import Testing
     ("/%2e%2e", nil, "download"), ("/.bashrc", nil, "bashrc"),
   ]
 
+  /// Who may name a part and its record says how the file of somebody else begins.
+  @Test func noServerNamesPartsAndRecords() async throws {
+    let server = try LoopbackServer { request, connection in
+      let name = String(request.path.dropFirst())
+      try connection.respond(
+        fields: request.query("named") == nil ? [:] : ["Content-Disposition": "attachment; filename=\(name)"],
+        text: "body")
+    }
+    defer { server.shutdown() }
+    let names = [
+      "a.part": "a_part", "a.part.resume": "a.part_resume", "a.part.resume.new": "a.part.resume_new",
+      "a.part.x": "a.part.x",
+    ]
+    for options in [["-d"], ["-d", "-c"]] {
+      for query in ["", "?named"] {
+        let folder = try Folder()
+        for (name, saved) in names {
+          let outcome = try await Tool.run(options + [server.url("/\(name)\(query)")], in: folder)
+          #expect(outcome.status == 0 && outcome.error.contains("✓ \(saved)  4 B"), "\(outcome.error)")
+        }
+        #expect(try Set(FileManager.default.contentsOfDirectory(atPath: folder.root.path)) == Set(names.values))
+      }
+    }
+  }
+
   @Test(arguments: rows) func staysInItsFolder(_ row: (path: String, disposition: String?, name: String)) async throws {
     let disposition = row.disposition
     let server = try LoopbackServer { _, connection in

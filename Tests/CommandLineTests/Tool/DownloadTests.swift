@@ -38,6 +38,39 @@ import Testing
     #expect(request.fields.first("If-Range") == "\"pattern-300000\"")
   }
 
+  /// Files of one date under one path: the date tells no two of them apart, a tag does.
+  @Test(arguments: [false, true]) func anotherQueryNeedsATag(_ hasTag: Bool) async throws {
+    let version: ServerFields =
+      hasTag
+      ? ["ETag": "\"1\""]
+      : ["Last-Modified": "Tue, 03 Nov 2020 10:00:00 GMT", "Date": "Wed, 04 Nov 2020 10:00:00 GMT"]
+    let count = 9_000
+    let server = try LoopbackServer { request, connection in
+      let content = [UInt8](repeating: hasTag || request.query("n") == "1" ? 1 : 2, count: count)
+      let from = request.fields.first("Range") == nil ? 0 : 5_000
+      var fields = version
+      if from > 0 { fields.append("Content-Range", "bytes \(from)-\(count - 1)/\(count)") }
+      try connection.begin(from > 0 ? 206 : 200, fields: fields, framing: .length(count - from))
+      guard request.query("cut") == nil else {
+        try connection.write(content[..<5_000])
+        try connection.flush()
+        return connection.abort()
+      }
+      try connection.write(content[from...])
+      try connection.finish()
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let broken = try await Tool.run(["-d", server.url("/f?n=1&cut")], in: folder)
+    #expect(broken.status == 5 && folder.exists("f.part.resume"), "\(broken.error)")
+    let other = try await Tool.run(["-dc", server.url("/f?n=2")], in: folder)
+    #expect(other.status == 0, "\(other.error)")
+    let range: String? = hasTag ? "bytes=5000-" : nil
+    #expect(server.recordedRequests.last?.fields.first("Range") == range)
+    #expect(try folder.bytes(hasTag ? "f" : "f-1") == [UInt8](repeating: hasTag ? 1 : 2, count: count))
+    #expect(folder.exists("f.part") == !hasTag)
+  }
+
   @Test func startsOverWhenTheFileChanged() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
