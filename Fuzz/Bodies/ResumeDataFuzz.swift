@@ -32,13 +32,16 @@ package enum ResumeDataFuzz {
   }
 
   private static func decide(_ bytes: [UInt8], isDated: Bool, isKnown: Bool) {
-    guard let url = try? URLReader.read("http://a.example/"), let other = try? URLReader.read("http://b.example/")
+    guard let url = try? URLReader.read("http://a.example/f?q"),
+      let other = try? URLReader.read("http://b.example/f?q"),
+      let elsewhere = try? URLReader.read("http://a.example/g?q"),
+      let signedAnew = try? URLReader.read("http://a.example/f?r")
     else {
-      preconditionFailure("two URLs cannot be read")
+      preconditionFailure("URLs cannot be read")
     }
     let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
     let status = lines.first.flatMap { Int(String(decoding: $0, as: UTF8.self)) } ?? 206
-    var answer = RangeAnswer(status: status, origin: url.origin)
+    var answer = RangeAnswer(status: status, url: url)
     for line in lines.dropFirst() {
       let value = String(decoding: line.dropFirst(), as: UTF8.self)
       switch line.first {
@@ -49,7 +52,9 @@ package enum ResumeDataFuzz {
       case UInt8(ascii: "l"): answer.contentLength = Int64(value)
       case UInt8(ascii: "t"): answer.contentTypes.append(value)
       case UInt8(ascii: "c"): answer.contentCodings.append(value)
-      case UInt8(ascii: "o"): answer.origin = other.origin
+      case UInt8(ascii: "o"): answer.url = other
+      case UInt8(ascii: "p"): answer.url = elsewhere
+      case UInt8(ascii: "q"): answer.url = signedAnew
       default: break
       }
     }
@@ -57,7 +62,8 @@ package enum ResumeDataFuzz {
     let date = "Sun, 06 Nov 1994 08:49:37 GMT"
     let validator = ResumeValidator(
       entityTags: isDated ? [] : ["\"v\""], lastModified: [date], dates: ["Tue, 15 Nov 1994 08:12:31 GMT"], now: now)
-    let offer = RangeOffer(offset: 100, total: isKnown ? 200 : nil, validator: validator, origin: url.origin)
+    let offer = RangeOffer(
+      offset: 100, total: isKnown ? 200 : nil, validator: validator, source: ResumeSource(url, for: validator))
     check(ResumeRule.decide(answer, to: offer), answer, offer)
     if let strong = ResumeValidator(
       entityTags: answer.entityTags, lastModified: answer.lastModified, dates: answer.dates, now: now)
@@ -71,7 +77,9 @@ package enum ResumeDataFuzz {
     switch decision {
     case .append(let count, let total):
       precondition(answer.status == 206 && answer.contentRanges.count == 1, "appended without a range")
-      precondition(answer.origin == offer.origin, "parts of two servers")
+      precondition(answer.url.origin == offer.source?.origin, "parts of two servers")
+      precondition(
+        answer.url.path == "/f" && (answer.url.query == "q" || offer.validator?.isEntityTag == true), "of two files")
       precondition(count > 0 && total >= offer.offset + count, "more than the whole")
       precondition(offer.total ?? total == total, "another length")
       precondition(answer.contentLength ?? count == count, "another length of the part")

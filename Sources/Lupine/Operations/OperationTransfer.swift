@@ -33,7 +33,7 @@ struct OperationTransfer {
 
   struct Version {
     var validator: ResumeValidator
-    var origin: Origin
+    var source: ResumeSource
     var total: Int64?
   }
 
@@ -54,7 +54,7 @@ struct OperationTransfer {
       offer = nil
       return request
     }
-    offer = RangeOffer(offset: count, total: version.total, validator: version.validator, origin: version.origin)
+    offer = RangeOffer(offset: count, total: version.total, validator: version.validator, source: version.source)
     var request = request
     request.fields[.range] = "bytes=\(count)-"
     request.fields[.ifRange] = version.validator.text
@@ -72,7 +72,7 @@ struct OperationTransfer {
 
   mutating func take(_ response: Response, isGET: Bool) -> Step {
     let answer = RangeAnswer(
-      status: response.statusCode, origin: response.parsedURL.origin, fields: response.head.fields)
+      status: response.statusCode, url: response.parsedURL, fields: response.head.fields)
     discards = false
     isComplete = false
     promisedEnd = nil
@@ -148,7 +148,7 @@ struct OperationTransfer {
       let validator = ResumeValidator(
         entityTags: answer.entityTags, lastModified: answer.lastModified, dates: answer.dates, now: now)
     else { return nil }
-    return Version(validator: validator, origin: answer.origin, total: answer.contentLength)
+    return Version(validator: validator, source: ResumeSource(answer.url, for: validator), total: answer.contentLength)
   }
 }
 

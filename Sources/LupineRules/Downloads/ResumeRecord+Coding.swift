@@ -16,7 +16,7 @@ extension ResumeRecord {
     bytes.append(Self.version)
     bytes.append(Self.identity)
     try Self.append(.url, Array(url.identity.utf8), to: &bytes)
-    try Self.append(.finalOrigin, Array(finalOrigin.serializedWithZone.utf8), to: &bytes)
+    try Self.append(.finalOrigin, Array(source.origin.serializedWithZone.utf8), to: &bytes)
     switch validator {
     case .entityTag(let text): try Self.append(.entityTag, Array(text.utf8), to: &bytes)
     case .lastModified(let text): try Self.append(.lastModified, Array(text.utf8), to: &bytes)
@@ -27,6 +27,7 @@ extension ResumeRecord {
     try Self.append(.tailHash, tailHash, to: &bytes)
     try Self.append(.partialName, Array(partialName.utf8), to: &bytes)
     try Self.append(.createdAt, Self.number(createdAt), to: &bytes)
+    if source.digest != ResumeSource(url, for: validator).digest { try Self.append(.source, source.digest, to: &bytes) }
     bytes += Self.checksum(bytes.span)
     guard bytes.count <= Self.maximumSize else { throw .tooLarge(count: bytes.count, limit: Self.maximumSize) }
     return bytes
@@ -72,11 +73,16 @@ extension ResumeRecord {
       guard value.count == ResumeHash.count else { throw .badLength(field, value.count) }
       return Array(value)
     }
+    let url = try Self.url(try text(.url))
+    let origin = try Self.origin(try text(.finalOrigin))
+    let validator = try Self.validator(
+      tag: fields[.entityTag] == nil ? nil : try text(.entityTag),
+      date: fields[.lastModified] == nil ? nil : try text(.lastModified))
+    let own = ResumeSource(url, for: validator).digest
+    let digest = fields[.source] == nil ? own : try hash(.source)
+    guard fields[.source] == nil || digest != own else { throw .badSource }
     try self.init(
-      url: Self.url(try text(.url)), finalOrigin: Self.origin(try text(.finalOrigin)),
-      validator: Self.validator(
-        tag: fields[.entityTag] == nil ? nil : try text(.entityTag),
-        date: fields[.lastModified] == nil ? nil : try text(.lastModified)),
+      url: url, source: ResumeSource(origin: origin, digest: digest), validator: validator,
       offset: try number(.offset), total: fields[.total] == nil ? nil : try number(.total),
       headHash: try hash(.headHash), tailHash: try hash(.tailHash), partialName: try text(.partialName),
       createdAt: try number(.createdAt))

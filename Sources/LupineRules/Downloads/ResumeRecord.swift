@@ -12,8 +12,8 @@ package struct ResumeRecord: Hashable, Sendable {
 
   /// Without userinfo and fragment.
   package let url: ParsedURL
-  /// Who gave the bytes, after redirects.
-  package let finalOrigin: Origin
+  /// What gave the bytes, after redirects.
+  package let source: ResumeSource
   package let validator: ResumeValidator
   /// Bytes of the file that count, at least one.
   package let offset: Int64
@@ -30,7 +30,7 @@ package struct ResumeRecord: Hashable, Sendable {
 
   /// Makes a record, or says what is wrong with its parts.
   package init(
-    url: ParsedURL, finalOrigin: Origin, validator: ResumeValidator, offset: Int64, total: Int64?, headHash: [UInt8],
+    url: ParsedURL, source: ResumeSource, validator: ResumeValidator, offset: Int64, total: Int64?, headHash: [UInt8],
     tailHash: [UInt8], partialName: String, createdAt: Int64
   ) throws(ResumeRecordError) {
     guard offset > 0 else { throw .badOffset(offset) }
@@ -40,7 +40,7 @@ package struct ResumeRecord: Hashable, Sendable {
     }
     guard Self.isSafe(name: partialName) else { throw .badName }
     self.url = url.withoutUserinfo.replacingFragment(nil)
-    self.finalOrigin = finalOrigin
+    self.source = source
     self.validator = validator
     self.offset = offset
     self.total = total
@@ -53,7 +53,7 @@ package struct ResumeRecord: Hashable, Sendable {
   /// Whether this is of the resource that a URL names. Older records have the zone of an address in the origin only.
   package func isOf(_ other: ParsedURL) -> Bool {
     if url.identity == other.identity { return true }
-    return url.host.zone == nil && finalOrigin == other.origin && url.requestString == other.requestString
+    return url.host.zone == nil && source.origin == other.origin && url.requestString == other.requestString
   }
 
   /// Whether a name is one component that leads nowhere else, and says so to people too.
@@ -77,6 +77,7 @@ package enum ResumeRecordError: Error, Hashable, Sendable {
     case tailHash = 8
     case partialName = 9
     case createdAt = 10
+    case source = 11
   }
 
   case tooLarge(count: Int, limit: Int)
@@ -99,6 +100,8 @@ package enum ResumeRecordError: Error, Hashable, Sendable {
   /// The URL has userinfo or a fragment.
   case urlHoldsSecrets
   case badOrigin
+  /// The digest of where a redirect led is that of the URL itself, which is not written.
+  case badSource
   /// Weak, or malformed, or both kinds at once.
   case badValidator
   case badOffset(Int64)

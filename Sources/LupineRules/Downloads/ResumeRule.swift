@@ -6,26 +6,26 @@ package struct RangeOffer: Hashable, Sendable {
   package var total: Int64?
   /// Nil only where a person said to go on with a file that nothing is known about.
   package var validator: ResumeValidator?
-  /// Who gave the bytes that are there; nil if that is unknown.
-  package var origin: Origin?
+  /// What gave the bytes that are there; nil if that is unknown.
+  package var source: ResumeSource?
 
-  package init(offset: Int64, total: Int64?, validator: ResumeValidator?, origin: Origin?) {
+  package init(offset: Int64, total: Int64?, validator: ResumeValidator?, source: ResumeSource?) {
     self.offset = offset
     self.total = total
     self.validator = validator
-    self.origin = origin
+    self.source = source
   }
 
   package init(_ record: ResumeRecord) {
-    self.init(
-      offset: record.offset, total: record.total, validator: record.validator, origin: record.finalOrigin)
+    self.init(offset: record.offset, total: record.total, validator: record.validator, source: record.source)
   }
 }
 
 /// What of an answer matters here: the values of every field of a name, in wire order.
 package struct RangeAnswer: Hashable, Sendable {
   package var status: Int
-  package var origin: Origin
+  /// After redirects.
+  package var url: ParsedURL
   package var contentRanges: [String] = []
   package var contentTypes: [String] = []
   package var contentCodings: [String] = []
@@ -35,9 +35,9 @@ package struct RangeAnswer: Hashable, Sendable {
   package var acceptRanges: [String] = []
   package var dates: [String] = []
 
-  package init(status: Int, origin: Origin, fields: FieldSection) {
+  package init(status: Int, url: ParsedURL, fields: FieldSection) {
     self.status = status
-    self.origin = origin
+    self.url = url
     contentRanges = fields.values(named: "content-range")
     contentTypes = fields.values(.contentType)
     contentCodings = fields.values(.contentEncoding)
@@ -48,9 +48,9 @@ package struct RangeAnswer: Hashable, Sendable {
     dates = fields.values(named: "date")
   }
 
-  package init(status: Int, origin: Origin) {
+  package init(status: Int, url: ParsedURL) {
     self.status = status
-    self.origin = origin
+    self.url = url
   }
 
   /// Whether the body is in a coding other than identity.
@@ -85,6 +85,8 @@ package enum ResumeDecision: Hashable, Sendable {
   package enum Reason: Hashable, Sendable {
     /// Another host, scheme or port answers than the one that gave the first bytes: their tags have nothing to do with each other.
     case otherOrigin
+    /// Another path of that origin answers, or with a date another query: a redirect leads elsewhere than before.
+    case otherResource
     /// `multipart/byteranges`, although one range was asked for (RFC 9110 section 14.6).
     case severalParts
     /// `Content-Range` is missing, there twice, unreadable, or in a unit other than bytes.
@@ -141,16 +143,18 @@ package enum ResumeRule {
       case .unsatisfied(let total) = range, total == offer.offset, offer.total ?? total == total
     else { return .askAgain(.unsatisfiable) }
     // Many servers send no validator with an error; one that differs is believed.
-    if let origin = offer.origin, origin != answer.origin { return .askAgain(.otherOrigin) }
-    if case .entityTag(let tag) = offer.validator, !answer.entityTags.isEmpty, answer.entityTags != [tag] {
+    if let reason = otherSource(answer, offer) { return .askAgain(reason) }
+    switch offer.validator {
+    case .entityTag(let tag) where !answer.entityTags.isEmpty && answer.entityTags != [tag],
+      .lastModified(let tag) where !answer.lastModified.isEmpty && answer.lastModified != [tag]:
       return .askAgain(.otherVersion)
+    default: return .complete
     }
-    return .complete
   }
 
   /// Why the part cannot be of the version that is there.
   private static func mismatch(_ answer: RangeAnswer, _ offer: RangeOffer) -> ResumeDecision.Reason? {
-    if let origin = offer.origin, origin != answer.origin { return .otherOrigin }
+    if let reason = otherSource(answer, offer) { return reason }
     switch offer.validator {
     case nil: return nil
     // Section 15.3.7: a 206 has the tag if a 200 would have had it.
@@ -159,6 +163,13 @@ package enum ResumeRule {
     case .lastModified(let date):
       return answer.lastModified.isEmpty || answer.lastModified == [date] ? nil : .otherVersion
     }
+  }
+
+  /// Why the answer is of another resource than what is there.
+  private static func otherSource(_ answer: RangeAnswer, _ offer: RangeOffer) -> ResumeDecision.Reason? {
+    guard let source = offer.source else { return nil }
+    guard source.origin == answer.url.origin else { return .otherOrigin }
+    return source == ResumeSource(answer.url, for: offer.validator) ? nil : .otherResource
   }
 
   private static func isMultipart(_ value: String) -> Bool {

@@ -99,6 +99,6 @@ extension DownloadConsumer {
 
 extension RangeAnswer {
   init(_ response: Response) {
-    self.init(status: response.statusCode, origin: response.parsedURL.origin, fields: response.head.fields)
+    self.init(status: response.statusCode, url: response.parsedURL, fields: response.head.fields)
   }
 }

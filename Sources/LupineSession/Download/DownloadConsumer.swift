@@ -143,7 +143,8 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
         state.expected = total
         state.end = state.offset + count
         if let validator = offer?.validator {
-          state.version = DownloadVersion(validator: validator, origin: answer.origin, total: total)
+          state.version = DownloadVersion(
+            validator: validator, source: ResumeSource(answer.url, for: validator), total: total)
         }
         return state.offset
       }
@@ -187,7 +188,8 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
       let validator = ResumeValidator(
         entityTags: answer.entityTags, lastModified: answer.lastModified, dates: answer.dates, now: now)
     else { return nil }
-    return DownloadVersion(validator: validator, origin: answer.origin, total: total)
+    return DownloadVersion(
+      validator: validator, source: ResumeSource(answer.url, for: validator), total: total)
   }
 
   // MARK: The body

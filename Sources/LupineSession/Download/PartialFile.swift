@@ -88,7 +88,7 @@ final class PartialFile: Sendable {
     try file.synchronize()
     let (head, tail) = try Self.hashes(of: file, upTo: offset)
     return try ResumeRecord(
-      url: url, finalOrigin: version.origin, validator: version.validator, offset: offset, total: version.total,
+      url: url, source: version.source, validator: version.validator, offset: offset, total: version.total,
       headHash: head, tailHash: tail, partialName: name, createdAt: createdAt)
   }
 
@@ -103,8 +103,8 @@ final class PartialFile: Sendable {
 /// What names the version of which a file holds the beginning.
 struct DownloadVersion: Sendable {
   var validator: ResumeValidator
-  /// Who gave it.
-  var origin: Origin
+  /// What gave it.
+  var source: ResumeSource
   var total: Int64?
 }
 

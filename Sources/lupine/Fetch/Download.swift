@@ -86,7 +86,7 @@ struct Download {
   }
 
   private func answer(_ response: Response) -> RangeAnswer {
-    RangeAnswer(status: response.statusCode, origin: response.parsedURL.origin, fields: response.head.fields)
+    RangeAnswer(status: response.statusCode, url: response.parsedURL, fields: response.head.fields)
   }
 
   // MARK: Files
@@ -100,7 +100,7 @@ struct Download {
     // A file that something else began: nothing tells its version, so its length is all there is to go by. It must have been named, as
     // one that only happens to be called like the URL would be spoilt.
     guard path != nil, let file = try PartFile.adopt(name) else { return nil }
-    return Partial(file: file, offer: RangeOffer(offset: file.size, total: nil, validator: nil, origin: nil))
+    return Partial(file: file, offer: RangeOffer(offset: file.size, total: nil, validator: nil, source: nil))
   }
 
   private var nameOfURL: String {
@@ -138,14 +138,16 @@ struct Download {
         entityTags: answer.entityTags, lastModified: answer.lastModified, dates: answer.dates,
         now: HTTPDate(seconds: System.secondsSince1970()))
     else { return nil }
-    return PartFile.Version(url: request.parsedURL, origin: answer.origin, validator: validator, total: total)
+    return PartFile.Version(
+      url: request.parsedURL, source: ResumeSource(answer.url, for: validator), validator: validator, total: total)
   }
 
   private func note(_ response: Response, _ partial: Partial, _ total: Int64) {
     guard let validator = partial.offer.validator else { return partial.file.begin(nil) }
     partial.file.begin(
       PartFile.Version(
-        url: request.parsedURL, origin: response.parsedURL.origin, validator: validator, total: total))
+        url: request.parsedURL, source: ResumeSource(response.parsedURL, for: validator), validator: validator,
+        total: total))
   }
 
   /// - Parameter end: where the part ends that goes on with a file; nil: the response is the whole.

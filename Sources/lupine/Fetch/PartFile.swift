@@ -11,7 +11,7 @@ final class PartFile {
   /// What the server said of what it sends.
   struct Version {
     var url: ParsedURL
-    var origin: Origin
+    var source: ResumeSource
     var validator: ResumeValidator
     var total: Int64?
   }
@@ -183,7 +183,7 @@ final class PartFile {
     if size >= ResumeRecord.headSpan { headHash = head }
     guard
       let bytes = try? ResumeRecord(
-        url: version.url, finalOrigin: version.origin, validator: version.validator, offset: size, total: version.total,
+        url: version.url, source: version.source, validator: version.validator, offset: size, total: version.total,
         headHash: head, tailHash: tail, partialName: Self.name(path), createdAt: System.secondsSince1970()
       ).encoded()
     else { return false }

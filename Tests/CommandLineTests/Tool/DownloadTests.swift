@@ -183,7 +183,7 @@ import Testing
       ResumeValidator(entityTags: ["\"a\""], lastModified: [], dates: [], now: HTTPDate(seconds: 0)))
     do {
       let file = try PartFile.create(folder.path("f.part"))
-      file.begin(PartFile.Version(url: url, origin: url.origin, validator: validator, total: 9))
+      file.begin(PartFile.Version(url: url, source: ResumeSource(url, for: validator), validator: validator, total: 9))
       try file.append(Array("bytes".utf8))
       #expect(try file.checkpoint())
     }

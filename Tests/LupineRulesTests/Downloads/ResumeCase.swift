@@ -5,10 +5,13 @@ import Testing
 /// One case of `Cases/rfc9110-14-resume.md`, whose head describes the format.
 struct ResumeCase: CustomStringConvertible, Sendable {
   var name: String
-  var offer = RangeOffer(offset: 100, total: 200, validator: nil, origin: nil)
+  var offer = RangeOffer(offset: 100, total: 200, validator: nil, source: nil)
   var answer: RangeAnswer
   var expected = ""
   private var hasStatus = false
+
+  /// What gave the bytes that are there, and answers again.
+  private static let url = "http://a.example/f?q"
 
   var description: String { name }
 
@@ -28,11 +31,11 @@ struct ResumeCase: CustomStringConvertible, Sendable {
 
   private init(name: String) throws {
     self.name = name
-    let origin = try URLReader.read("http://a.example/").origin
-    offer.origin = origin
     offer.validator = ResumeValidator(
       entityTags: ["\"v1\""], lastModified: [], dates: [], now: HTTPDate(seconds: 0))
-    answer = RangeAnswer(status: 0, origin: origin)
+    let url = try URLReader.read(Self.url)
+    offer.source = ResumeSource(url, for: offer.validator)
+    answer = RangeAnswer(status: 0, url: url)
   }
 
   private mutating func read(_ kind: Character, _ text: Substring) throws {
@@ -64,6 +67,7 @@ struct ResumeCase: CustomStringConvertible, Sendable {
       let date = String(text.dropFirst(5))
       offer.validator = ResumeValidator(
         entityTags: [], lastModified: [date], dates: ["Tue, 15 Nov 1994 08:12:31 GMT"], now: HTTPDate(seconds: 0))
+      offer.source = try ResumeSource(URLReader.read(Self.url), for: offer.validator)
       return
     }
     for word in text.split(separator: " ") {
@@ -76,8 +80,8 @@ struct ResumeCase: CustomStringConvertible, Sendable {
         offer.validator =
           value == "none"
           ? nil : ResumeValidator(entityTags: [value], lastModified: [], dates: [], now: HTTPDate(seconds: 0))
-      case "origin": offer.origin = nil
-      case "from": answer.origin = try URLReader.read(value).origin
+      case "source": offer.source = nil
+      case "from": answer.url = try URLReader.read(value)
       default: Issue.record("\(name): unknown option \(word)")
       }
     }
@@ -95,6 +99,7 @@ extension ResumeDecision {
     case .askAgain(let reason):
       switch reason {
       case .otherOrigin: "again origin"
+      case .otherResource: "again resource"
       case .severalParts: "again parts"
       case .noContentRange: "again no-range"
       case .otherStart(let start): "again start \(start)"

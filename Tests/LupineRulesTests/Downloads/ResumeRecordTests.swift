@@ -4,13 +4,13 @@ import Testing
 @Suite struct ResumeRecordTests {
   static func record(
     url: String = "https://example.com/a/b?c=d", tag: String = "\"v1\"", offset: Int64 = 70_000, total: Int64? = 90_000,
-    name: String = "0C6A2D0E.part"
+    final: String? = nil, name: String = "0C6A2D0E.part"
   ) throws -> ResumeRecord {
     let url = try URLReader.read(url)
+    let validator = try #require(
+      ResumeValidator(entityTags: [tag], lastModified: [], dates: [], now: HTTPDate(seconds: 0)))
     return try ResumeRecord(
-      url: url, finalOrigin: url.origin,
-      validator: #require(
-        ResumeValidator(entityTags: [tag], lastModified: [], dates: [], now: HTTPDate(seconds: 0))),
+      url: url, source: ResumeSource(final.map(URLReader.read) ?? url, for: validator), validator: validator,
       offset: offset, total: total, headHash: digest([1]), tailHash: digest([2]),
       partialName: name, createdAt: 1_790_000_000)
   }
@@ -39,7 +39,8 @@ import Testing
         now: HTTPDate(seconds: 0)))
     let hash = digest([])
     let record = try ResumeRecord(
-      url: url, finalOrigin: url.origin, validator: validator, offset: 1, total: nil, headHash: hash, tailHash: hash,
+      url: url, source: ResumeSource(url, for: validator), validator: validator, offset: 1, total: nil, headHash: hash,
+      tailHash: hash,
       partialName: "x", createdAt: -1)
     #expect(try ResumeRecord(decoding: record.encoded()) == record)
   }
@@ -63,13 +64,32 @@ import Testing
     let there = try URLReader.read("http://[fe80::1%25eth0]/f?x")
     let known = try Self.record()
     let record = try ResumeRecord(
-      url: URLReader.read(url), finalOrigin: there.origin, validator: known.validator, offset: known.offset,
+      url: URLReader.read(url), source: ResumeSource(there, for: known.validator), validator: known.validator,
+      offset: known.offset,
       total: known.total, headHash: known.headHash, tailHash: known.tailHash, partialName: "p", createdAt: 0)
     let read = try ResumeRecord(decoding: record.encoded())
     #expect(read == record && read.isOf(there))
     for other in ["http://[fe80::1%25eth1]/f?x", "http://[fe80::1%25eth0]/f?y", "http://[fe80::2%25eth0]/f?x"] {
       #expect(try !read.isOf(URLReader.read(other)))
     }
+  }
+
+  /// Behind a redirect there is one field more: the digest of the path that it led to, or with a date of path and query.
+  @Test func whereARedirectLed() throws {
+    let paths = ["https://example.com/other?c=d", "https://cdn.example/a/b/c", "https://example.com/A/b?c=d"]
+    for final in paths {
+      let record = try Self.record(final: final)
+      let bytes = try record.encoded()
+      let read = try ResumeRecord(decoding: bytes)
+      #expect(try read == record && read.source == ResumeSource(URLReader.read(final), for: record.validator))
+      #expect(try read.source != ResumeSource(URLReader.read("https://example.com/a/b"), for: record.validator))
+      #expect(try bytes.count == Self.record().encoded().count + 35)
+      let path = try URLReader.read(final).path
+      #expect(Array(bytes.dropLast(8).suffix(35)) == [11, 0, 32] + digest(Array(path.utf8)))
+    }
+    // Of the path itself nothing is written that was not before.
+    let plain = try Self.record(final: "https://example.com/a/b?signature=x")
+    #expect(try plain.encoded() == Self.record().encoded())
   }
 
   @Test func secretsStayOut() throws {
@@ -139,6 +159,8 @@ import Testing
     (9, [0xC0, 0xAF], .notText(.partialName)),
     (10, nil, .missingField(.createdAt)),
     (10, [1], .badLength(.createdAt, 1)),
+    (11, [1], .badLength(.source, 1)),
+    (11, digest(Array("/a/b".utf8)), .badSource),
   ]
 
   @Test(arguments: forgeries) func forgeriesAreRefused(_ row: (UInt8, [UInt8]?, ResumeRecordError)) throws {
@@ -151,8 +173,8 @@ import Testing
     let bytes = try Self.record().encoded()
     var fields = RecordFields(bytes)
     #expect(fields.sealed == bytes)
-    fields.list.append((11, [1]))
-    #expect(throws: ResumeRecordError.unknownField(11, at: bytes.count - 8)) {
+    fields.list.append((12, [1]))
+    #expect(throws: ResumeRecordError.unknownField(12, at: bytes.count - 8)) {
       try ResumeRecord(decoding: fields.sealed)
     }
     fields = RecordFields(bytes)

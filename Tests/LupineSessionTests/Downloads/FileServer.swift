@@ -59,7 +59,7 @@ final class FileServer: Sendable {
 
   var route: ServerRoute { ServerRoute("GET", "/file") { [self] in try serve($0, $1) } }
 
-  private func serve(_ request: ServerRequest, _ connection: ServerConnection) throws {
+  func serve(_ request: ServerRequest, _ connection: ServerConnection) throws {
     let answer = answers.withLock { $0.isEmpty ? .normal : $0.removeFirst() }
     let file = file.withLock { $0 }
     if let status = answer.status {

@@ -131,7 +131,7 @@ import Testing
     let (head, tail) = (Array(bytes.prefix(65_536)), Array(bytes.suffix(Int(ResumeRecord.tailSpan))))
     return try ResumeData(
       ResumeRecord(
-        url: record.url, finalOrigin: record.finalOrigin, validator: record.validator, offset: Int64(size),
+        url: record.url, source: record.source, validator: record.validator, offset: Int64(size),
         total: Int64(size), headHash: ResumeHash.digest(head.span),
         tailHash: ResumeHash.digest(tail.span), partialName: record.partialName, createdAt: record.createdAt
       ).encoded())
