@@ -169,11 +169,10 @@ struct Download {
       }
       if let total, end != nil, file.size < total { throw mismatch(total) }
     } catch {
-      let advice =
-        try file.checkpoint() || file.isAdopted
-        ? "\(continuation(final)) goes on from there" : "\(continuation(final)) will start again"
+      let remainder = file.remainder()
+      let advice = "\(continuation(final)) \(remainder == nil ? "will start again" : "goes on from there")"
       bar.clear()
-      let left = file.isRemoved ? "nothing is" : "\(Units.bytes(file.size)) are"
+      let left = file.isRemoved ? "nothing is" : "\(Units.bytes(remainder ?? file.size)) are"
       System.tell("lupine: \(left) in \(TerminalText.escaped(file.path)); \(advice)\n")
       throw error
     }

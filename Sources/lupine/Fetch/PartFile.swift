@@ -29,6 +29,8 @@ final class PartFile {
   private var version: Version?
   private var headHash: [UInt8]?
   private var nextCheckpoint: Int64 = 0
+  /// How much there was when it was noted last.
+  private var noted: Int64?
   private var recordPath: String { Self.recordPath(path) }
 
   private init(_ file: OutputFile, _ path: String, size: Int64, isAdopted: Bool = false) {
@@ -109,7 +111,9 @@ final class PartFile {
     guard let record = record(path, of: url) else { return nil }
     let hashes = try hashes(of: file, upTo: record.offset)
     guard hashes == (record.headHash, record.tailHash) else { return nil }
-    return (PartFile(file, path, size: record.offset), record)
+    let part = PartFile(file, path, size: record.offset)
+    part.noted = record.offset
+    return (part, record)
   }
 
   /// Whether an earlier attempt at this resource left the file, by what was noted.
@@ -143,6 +147,11 @@ final class PartFile {
     if version == nil { removeRecord() }
   }
 
+  /// How much a later attempt finds, if it can go on. Where nothing can be noted any more, as on a full disk, that is what was noted last.
+  func remainder() -> Int64? {
+    isAdopted || (try? checkpoint()) == true ? size : noted
+  }
+
   /// Drops what lies behind the place where it goes on. Not before the answer is to go on there: until then the file may be all there is.
   func goOn() throws(System.Failure) {
     try file.truncate(to: size)
@@ -163,8 +172,14 @@ final class PartFile {
   }
 
   func append(_ bytes: [UInt8]) throws(System.Failure) {
-    try file.write(bytes, at: size)
-    size += Int64(bytes.count)
+    do {
+      try file.write(bytes, at: size)
+      size += Int64(bytes.count)
+    } catch {
+      // A disk that is full has taken the first of them.
+      size = max(size, min(file.size ?? 0, size + Int64(bytes.count)))
+      throw error
+    }
     let now = System.now()
     guard version != nil, now >= nextCheckpoint else { return }
     try checkpoint()
@@ -190,8 +205,14 @@ final class PartFile {
     // In one step, so that there is always a whole one; for its owner alone, as the query of the URL may be signed.
     let fresh = Self.freshRecordPath(path)
     FileSystem.remove(fresh)
-    try OutputFile(creating: fresh, mode: 0o600).write(bytes, at: 0)
-    try FileSystem.rename(fresh, to: recordPath)
+    do {
+      try OutputFile(creating: fresh, mode: 0o600).write(bytes, at: 0)
+      try FileSystem.rename(fresh, to: recordPath)
+    } catch {
+      FileSystem.remove(fresh)
+      throw error
+    }
+    noted = size
     return true
   }
 
@@ -212,6 +233,7 @@ final class PartFile {
 
   /// A file that something else began has none: what is called like it is the user's.
   private func removeRecord() {
+    noted = nil
     if !isAdopted { FileSystem.remove(recordPath) }
   }
 

@@ -38,6 +38,38 @@ import Testing
     #expect(request.fields.first("If-Range") == "\"pattern-300000\"")
   }
 
+  /// What a full disk has taken is there, and gone on from: a limit for files tells the same as a disk.
+  @Test func aFullDisk() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/bin/bash")
+    let line = #"ulimit -f 100; trap '' XFSZ; exec timeout 60 "$@" 2>said"#
+    process.arguments = ["-c", line, "bash", Tool.path, "-d", "-o", "f", server.url("/bytes?n=300000")]
+    process.currentDirectoryURL = folder.root
+    try await Tool.finish(process) { try process.run() }
+    let said = String(decoding: try folder.bytes("said"), as: UTF8.self)
+    #expect(process.terminationStatus == 1 && said.contains("File too large"), "\(said)")
+    #expect(said.contains("100 KiB are in f.part; --continue goes on from there"), "\(said)")
+    #expect(try folder.bytes("f.part") == PatternBody.bytes(102_400))
+    let outcome = try await Tool.run(["-dc", "-o", "f", server.url("/bytes?n=300000")], in: folder)
+    #expect(try outcome.status == 0 && folder.bytes("f") == PatternBody.bytes(300_000))
+    #expect(server.recordedRequests.last?.fields.first("Range") == "bytes=102400-")
+  }
+
+  /// Where nothing can be noted, the download fails for that, and what is there is told all the same.
+  @Test func nothingCanBeNoted() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try FileManager.default.createDirectory(at: folder.url("f.part.resume.new"), withIntermediateDirectories: false)
+    let outcome = try await Tool.run(["-d", "-o", "f", server.url("/bytes?n=300000")], in: folder)
+    #expect(outcome.status == 1 && outcome.error.contains("f.part.resume.new"), "\(outcome.error)")
+    #expect(outcome.error.contains("are in f.part; --continue will start again"), "\(outcome.error)")
+    #expect(!folder.exists("f.part.resume"))
+  }
+
   /// Files of one date under one path: the date tells no two of them apart, a tag does.
   @Test(arguments: [false, true]) func anotherQueryNeedsATag(_ hasTag: Bool) async throws {
     let version: ServerFields =
