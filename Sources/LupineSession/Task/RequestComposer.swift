@@ -219,13 +219,12 @@ struct ComposedFields: Sendable {
     let isPlain = framing == .none && !isExpecting
     // Whoever sends one `Request` again and again, polling or in a loop, has its head written once.
     let isRepeatable = isPlain && isDefault && !form.isAbsolute
-    if isRepeatable, let kept = url.keptHead, kept.serves(composer, method: method, variant: offers), jarCookies == nil
-    {
+    let cookies = isDefault || form.leavesAllIn ? jarCookies : nil
+    if isRepeatable, cookies == nil, let kept = url.keptHead, kept.serves(composer, method: method, variant: offers) {
       return kept.bytes
     }
     let target = form.isAbsolute ? url.requestString : url.target
     let prepared = isDefault ? composer.prepared(offering: offers) : form.leavesAllIn ? encoded?.prepared : nil
-    let cookies = prepared == nil ? nil : jarCookies
     if let prepared, cookies == nil, isPlain {
       let host = url.authority
       let size = RequestEncoder.headSize(method: method, target: target, host: host, fields: prepared)
