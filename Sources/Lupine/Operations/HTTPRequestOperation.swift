@@ -304,7 +304,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   /// Yes: it does not occupy the thread that starts it.
   open override var isAsynchronous: Bool { true }
 
-  /// Begins the exchange; of a cancelled operation, ends it. Nothing happens while it runs, is paused or is over.
+  /// Begins the exchange; of a cancelled operation, ends it; of a paused one, leaves that to `resume()`. Nothing happens while it runs or is over.
   open override func start() {
     let beginning = state.withLock { state in
       let beginning = state.machine.start()

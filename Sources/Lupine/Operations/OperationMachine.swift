@@ -39,8 +39,9 @@ struct OperationMachine {
   var isReady: Bool { hasBegun || state != .paused }
 
   mutating func start() -> Beginning {
+    // A queue that has taken it off its list does so once, also of one that was paused before it came to start it.
+    hasBegun = hasBegun || state == .ready || state == .paused
     guard state == .ready else { return .ignore }
-    hasBegun = true
     if isCancelled {
       state = .finished
       return .finishCancelled

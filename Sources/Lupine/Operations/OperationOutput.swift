@@ -32,6 +32,12 @@ struct OperationBody: Sendable {
     if case .memory = output { data = Data() }
   }
 
+  /// Goes on from an earlier place: what came behind it comes again.
+  mutating func rewind(to offset: Int64) {
+    count = offset
+    data = data?.prefix(Int(offset))
+  }
+
   /// The file that is there, without contents, or a new one; nil for memory. Blocks: call it on a copy, without the operation's lock.
   func emptyFile() throws(SessionError) -> File? {
     guard case .file(let path, let replacing) = output else { return nil }

@@ -16,6 +16,8 @@ struct OperationTransfer {
   var version: Version?
   /// What the current exchange asks for; nil: the whole.
   var offer: RangeOffer?
+  /// What the page of a failure has taken the place of in memory: the request may be sent again.
+  var setAside: (body: OperationBody, version: Version)?
   /// Whether the body of the current response is of no use.
   var discards = false
   /// The current response says that everything was there already: how its own body ends changes nothing.
@@ -50,6 +52,7 @@ struct OperationTransfer {
 
   /// The request of the next exchange: for the rest, if there is something to go on from.
   mutating func prepare(_ request: Request) -> Request {
+    takeBack()
     guard let version, let count = body?.count, count > 0 else {
       offer = nil
       return request
@@ -60,6 +63,11 @@ struct OperationTransfer {
     request.fields[.ifRange] = version.validator.text
     request.acceptsCompressedContent = false
     return request
+  }
+
+  private mutating func takeBack() {
+    guard let former = setAside.take() else { return }
+    (body, version) = (former.body, former.version)
   }
 
   enum Step {
@@ -78,6 +86,9 @@ struct OperationTransfer {
     promisedEnd = nil
     partEnd = nil
     if let offer {
+      takeBack()
+      // The same request once more: what came before it broke off comes again.
+      if let count = body?.count, count > offer.offset { body?.rewind(to: offer.offset) }
       // Emptied meanwhile by the exchange that was paused.
       guard version != nil, offer.offset == body?.count else {
         version = nil
@@ -107,6 +118,7 @@ struct OperationTransfer {
           discards = true
           return .receive
         }
+        if let version, let body { setAside = (body, version) }
       case .replace: break
       }
     }
@@ -264,6 +276,7 @@ extension HTTPRequestOperation {
     let isOver = state.withLock { state in
       if error?.requestBytesSent == true { state.transfer.hasLeft = true }
       guard state.machine.finish(attempt) else { return false }
+      state.transfer.setAside = nil
       let error = state.transfer.isComplete && error?.code != .cancelled ? nil : error
       let reason = state.transfer.failure ?? error ?? failure ?? state.transfer.deviation
       // The exchange may have been over when it was cancelled, with a word on that still to come.

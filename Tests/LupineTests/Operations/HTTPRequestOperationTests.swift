@@ -259,35 +259,6 @@ import Testing
     }
   }
 
-  /// Paused before a queue starts it, an operation waits for `resume()`; paused while it runs, it keeps its place.
-  @Test func pausedInAQueue() async throws {
-    try await withOperations { service in
-      let queue = OperationQueue()
-      queue.maxConcurrentOperationCount = 1
-      let first = try service.operation("/parts?n=1000&version=a")
-      let outcomes = service.outcomes(of: first)
-      first.pause()
-      queue.addOperation(first)
-      #expect(!first.isReady && first.isPaused)
-      first.resume()
-      #expect(await until { first.responseData?.count == 500 })
-      let second = try service.operation("/hello")
-      let secondOutcomes = service.outcomes(of: second)
-      queue.addOperation(second)
-      first.pause()
-      #expect(first.isPaused && !second.isExecuting)
-      first.resume()
-      #expect(try await outcomes.first(1)[0].data?.count == 1000)
-      #expect(try await secondOutcomes.first(1)[0].data?.count == 13)
-      let paused = try service.operation("/hello")
-      let pausedOutcomes = service.outcomes(of: paused)
-      paused.pause()
-      queue.addOperation(paused)
-      paused.cancel()
-      #expect(try await pausedOutcomes.first(1)[0].isCancelled, "a paused operation that is cancelled does not hang")
-    }
-  }
-
   // MARK: Completion
 
   /// On the queue, in the group: who waits for the group behind the operation's end waits for the handlers.

@@ -22,6 +22,16 @@ import Testing
     holds(machine.pause() == .ready && !machine.isReady && machine.resume() && machine.isReady && !machine.hasBegun)
   }
 
+  /// Its queue comes to start it once, and finds it paused: then whoever resumes it starts it.
+  @Test func pauseBehindTheQueuesBack() {
+    var machine = Machine()
+    holds(machine.pause() == .ready && machine.start() == .ignore && machine.hasBegun && machine.isReady)
+    holds(machine.resume() && machine.start() == .begin(1))
+    var cancelled = Machine()
+    _ = cancelled.pause()
+    holds(cancelled.start() == .ignore && cancelled.cancel() == .finish && cancelled.state == .finished)
+  }
+
   @Test func cancelling() {
     var ready = Machine()
     holds(ready.cancel() == .wait(becameReady: false) && ready.pause() == nil && ready.start() == .finishCancelled)

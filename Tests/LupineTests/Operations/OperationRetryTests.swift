@@ -63,6 +63,63 @@ import Testing
     }
   }
 
+  /// How the first request for the rest fails.
+  enum Failure: CaseIterable { case breaksOff, isRefused }
+
+  /// What came before a pause is asked for once, however often the rest is.
+  @Test(arguments: [false, true], Failure.allCases) func theRestIsAskedForAgain(
+    _ toFile: Bool, _ failure: Failure
+  ) async throws {
+    let bytes = PatternBody.bytes(1000)
+    let latch = try Latch()
+    let asked = Recorder<String?>()
+    let route = ServerRoute("GET", "/rest") { request, connection in
+      asked.add(request.fields.first("Range"))
+      var fields: ServerFields = ["ETag": "\"a\""]
+      guard asked.values.count > 1 else {
+        try connection.begin(fields: fields, framing: .length(1000))
+        try connection.write(bytes[..<100])
+        _ = try connection.stall(until: latch)
+        return
+      }
+      if asked.values.count == 2, failure == .isRefused { return try connection.respond(503, text: "busy") }
+      guard let start = request.fields.first("Range").flatMap({ Int($0.dropFirst(6).dropLast()) }) else {
+        return try connection.respond(200, fields: fields, text: "all of it")
+      }
+      fields.append("Content-Range", "bytes \(start)-999/1000")
+      try connection.begin(206, fields: fields, framing: .length(1000 - start))
+      if asked.values.count == 2 {
+        try connection.write(bytes[start..<start + 50])
+        try connection.flush()
+        return connection.abort()
+      }
+      try connection.write(bytes[start...])
+      try connection.finish()
+    }
+    let folder = try ScratchFolder()
+    try await withOperations([route]) { manager, server, waits in
+      manager.sessionManager.retryPolicy = RetryPolicy()
+      let operation = manager.operation(with: try Request(server.url("/rest")))
+      if toFile { operation.output = .file(path: folder.file("body").path) }
+      let received = Recorder<Int64>()
+      operation.setDownloadProgress { _, total, _ in received.add(total) }
+      let outcomes = Calls<OperationOutcome>()
+      operation.setCompletion(
+        success: { _, value in outcomes.note(.success(value as? Data)) },
+        failure: { _, error in outcomes.note(.failure(error)) })
+      operation.start()
+      #expect(await until { received.values.last == 100 })
+      operation.pause()
+      operation.resume()
+      let end = try await outcomes.first(1)[0]
+      #expect(end.error == nil)
+      #expect(asked.values == [nil, "bytes=100-", "bytes=100-"] && waits.values.count == 1)
+      let body = toFile ? try Data(contentsOf: folder.file("body")) : operation.responseData
+      #expect(body.map { [UInt8]($0) } == bytes)
+      latch.release()
+    }
+  }
+
   /// A copy of an operation that is over asks the same interceptors, and is sent again as that was.
   @Test func copiesAreRepeatedToo() async throws {
     let count = Recorder<Int>()

@@ -1,0 +1,64 @@
+import Dispatch
+import Foundation
+import Lupine
+import LupineTesting
+import Testing
+
+/// Operations that queues start.
+@Suite(.timeLimit(.minutes(1))) struct OperationQueueTests {
+  /// Paused before a queue starts it, an operation waits for `resume()`; paused while it runs, it keeps its place.
+  @Test func pausedInAQueue() async throws {
+    try await withOperations { service in
+      let queue = OperationQueue()
+      queue.maxConcurrentOperationCount = 1
+      let first = try service.operation("/parts?n=1000&version=a")
+      let outcomes = service.outcomes(of: first)
+      first.pause()
+      queue.addOperation(first)
+      #expect(!first.isReady && first.isPaused)
+      first.resume()
+      #expect(await until { first.responseData?.count == 500 })
+      let second = try service.operation("/hello")
+      let secondOutcomes = service.outcomes(of: second)
+      queue.addOperation(second)
+      first.pause()
+      #expect(first.isPaused && !second.isExecuting)
+      first.resume()
+      #expect(try await outcomes.first(1)[0].data?.count == 1000)
+      #expect(try await secondOutcomes.first(1)[0].data?.count == 13)
+      let paused = try service.operation("/hello")
+      let pausedOutcomes = service.outcomes(of: paused)
+      paused.pause()
+      queue.addOperation(paused)
+      paused.cancel()
+      #expect(try await pausedOutcomes.first(1)[0].isCancelled, "a paused operation that is cancelled does not hang")
+    }
+  }
+
+  /// After the queue has taken it off its list, and before it has started it.
+  @Test(arguments: [false, true]) func pausedWhileItsQueueStartsIt(isCancelled: Bool) async throws {
+    try await withOperations { service in
+      let queue = OperationQueue()
+      let worker = DispatchQueue(label: "worker")
+      worker.suspend()
+      unsafe queue.underlyingQueue = worker
+      queue.maxConcurrentOperationCount = 1
+      let operation = try service.operation("/hello")
+      let outcomes = service.outcomes(of: operation)
+      queue.addOperation(operation)
+      let isTaken = DispatchSemaphore(value: 0)
+      operation.pause()
+      worker.resume()
+      worker.async { isTaken.signal() }
+      #expect(await until { isTaken.wait(timeout: .now()) == .success })
+      if isCancelled { operation.cancel() } else { operation.resume() }
+      let outcome = try await outcomes.first(1)[0]
+      #expect(isCancelled ? outcome.isCancelled : outcome.data?.count == 13)
+      // Its place is free again.
+      let next = try service.operation("/hello")
+      let nextOutcomes = service.outcomes(of: next)
+      queue.addOperation(next)
+      #expect(try await nextOutcomes.first(1)[0].data?.count == 13)
+    }
+  }
+}
