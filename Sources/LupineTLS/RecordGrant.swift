@@ -11,6 +11,9 @@ struct RecordGrant {
   private var headerBytes = 0
   private var lengthHigh = 0
 
+  /// Whether no record has begun that has not been given out to its end.
+  var isBetweenRecords: Bool { left == 0 && headerBytes == 0 }
+
   /// Says how many bytes at the front of `input`, which is not empty, to give to who asks for `limit`; they are taken as given.
   mutating func take(from input: Span<UInt8>, limit: Int) -> Int {
     if left == 0 {

@@ -107,14 +107,18 @@ extension TLSConnection {
   }
 
   /// Gives back OpenSSL's record buffers, 34 KB of a connection's memory, until they are needed again. For a connection that goes
-  /// idle; does nothing while bytes of a record are in them.
+  /// idle; does nothing while bytes of a record are in them. OpenSSL before 3.0.14 and its like would free them where it has a record's header alone,
+  /// and go on in what it has freed (CVE-2024-4741): it is not asked then.
   ///
   /// `SSL_MODE_RELEASE_BUFFERS` would do it at every record: measured, that takes a quarter of the throughput of bulk data and
   /// adds a third to the cost of a small message.
   package func releaseBuffers() {
-    unsafe SSL_free_buffers(ssl)
+    if grant.isBetweenRecords { unsafe SSL_free_buffers(ssl) }
     output.value.releaseIfEmpty()
   }
+
+  /// Whether all that has arrived has been handed out: of no record, and of no message of the handshake over several, is there a part.
+  package var isAtRest: Bool { unsafe grant.isBetweenRecords && held.value.isEmpty && SSL_in_init(ssl) == 0 }
 
   // MARK: Inside
 

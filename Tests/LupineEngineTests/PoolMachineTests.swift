@@ -29,6 +29,17 @@ private let start = TestPool.start
     #expect(machine.machine.idleCount == 1)
   }
 
+  /// What many origins share has a limit of its own, and never less than one origin has.
+  @Test(arguments: [(2, 3), (5, 5)]) func aSharedKeyHasMore(_ perHost: Int, _ expected: Int) {
+    var limits = poolLimits(perHost: perHost, total: 9)
+    limits.perProxy = 3
+    let machine = TestPool(limits: limits)
+    let shared = (1...9).count { machine.ask("a", $0, isShared: true).1.open != nil }
+    #expect(shared == expected)
+    // One place is left, and more.
+    #expect((1...9).count { machine.ask("b", $0).1.open != nil } == min(perHost, 9 - expected))
+  }
+
   @Test func lateBindingFreedConnectionServesTheWaiterOfAnOpeningOne() throws {
     let machine = TestPool(limits: poolLimits())
     let first = try #require(machine.openOne("a", 1))

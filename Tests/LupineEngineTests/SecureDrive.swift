@@ -14,6 +14,7 @@ final class SecureDrive {
   let drive: Drive
   let server: TLSConnection
   private(set) var request: [UInt8] = []
+  private let policy: TLSPolicy
 
   /// Starts a GET for a server whose certificate is trusted or not.
   init(isTrusted: Bool, _ deadlines: Deadlines = Deadlines()) throws {
@@ -21,14 +22,19 @@ final class SecureDrive {
     let leaf = try authority.issue()
     var policy = TLSPolicy()
     policy.roots = .certificates([isTrusted ? authority.rootDER : try CertificateAuthority().rootDER])
+    self.policy = policy
     let identity = TLSIdentity(.der(chain: leaf.chainDER, privateKey: leaf.privateKeyDER))
     server = try TLSConnection(
       server: try TLSContext(server: identity, policy: policy, clientAuthentication: .none))
     drive = try Drive()
+    try start("GET", deadlines)
+  }
+
+  func start(_ method: String, _ deadlines: Deadlines = Deadlines()) throws {
     let plain = try LupineEngineTests.request(host: "h", port: 443)
     drive.start(
       TransferRequest(
-        key: PoolKey(ConnectionIdentity(host: "h", serverName: "localhost", port: 443, tls: policy)), method: "GET",
+        key: PoolKey(ConnectionIdentity(host: "h", serverName: "localhost", port: 443, tls: policy)), method: method,
         head: plain.head, context: RequestContext(), deadlines: deadlines))
   }
 

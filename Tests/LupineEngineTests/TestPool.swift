@@ -23,9 +23,10 @@ final class TestPool {
   init(limits: PoolLimits) { machine = Machine(limits: limits) }
 
   func ask(
-    _ key: String, _ waiter: Int, _ priority: TransferPriority = .default, now: Instant = TestPool.start
+    _ key: String, _ waiter: Int, _ priority: TransferPriority = .default, now: Instant = TestPool.start,
+    isShared: Bool = false
   ) -> (leased: Int?, Machine.Steps, Machine.WaiterToken?) {
-    switch machine.acquire(key, waiter, priority: priority, now: now, expired: { _, _ in }) {
+    switch machine.acquire(key, waiter, priority: priority, now: now, isShared: isShared, expired: { _, _ in }) {
     case .lease(let connection): (connection.index, Machine.Steps(), nil)
     case .wait(let token, let steps): (nil, steps, token)
     case .tooManyWaiters: (-1, Machine.Steps(), nil)

@@ -18,6 +18,8 @@ extension Connection {
   private var takesLargePieces: Bool { tls == nil && transfer?.request.takesLargePieces ?? false }
   /// A read of so much says that the peer is fast.
   static let largeRead = 32 * 1024
+  /// Of what is still to come, bytes that may have left the socket already: a part of a record with TLS, one of the proxy's too.
+  private var takenAhead: Int { tls == nil && outerTLS == nil ? 0 : 64 * 1024 }
   private static let gatheringNanoseconds: Int64 = 20_000_000
 
   /// Begins, goes on or ends after a read.
@@ -29,7 +31,7 @@ extension Connection {
       guard remaining >= Int64(4 * Self.gatheredBytes), setLowWatermark(Self.gatheredBytes) else { return }
       isGathering = true
       arm(at: context.now.advanced(byNanoseconds: Self.gatheringNanoseconds))
-    } else if remaining < Int64(Self.gatheredBytes) {
+    } else if remaining < Int64(Self.gatheredBytes + takenAhead) {
       isGathering = false
       _ = setLowWatermark(1)
     }

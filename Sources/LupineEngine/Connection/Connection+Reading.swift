@@ -299,11 +299,14 @@ extension Connection {
     return route.allowsTLSTruncation
   }
 
+  /// Whether TLS has handed out all that was read. A part of a record may be that of a response nobody asked for, and its rest would come as the next one's.
+  var hasNoPartOfARecord: Bool { (tls?.isAtRest ?? true) && (outerTLS?.isAtRest ?? true) }
+
   /// Whether an idle connection may take a request: nobody has heard from it. If the loop has polled since it became idle, it has been
   /// watched, and what arrived would have closed it, unless that is still to be told: then one look at the socket. If it became idle in
   /// this very turn, the read that ended its last exchange drained it, which is as good as another look. Else one look as well.
   func isFitForLease() -> Bool {
-    guard state == .idle, !hasDeparted(), let socket else { return false }
+    guard state == .idle, !hasDeparted(), hasNoPartOfARecord, let socket else { return false }
     guard canRead || (context.isTellingEvents && idlePoll != context.polls) else { return true }
     return (try? SystemCalls.peek(socket.descriptor)) == .wouldBlock
   }

@@ -288,7 +288,9 @@ final class Connection: ReadinessHandler, TimerHandler {
       failure = TransferFailure(error: error, phase: .receive, requestBytesSent: true)
     }
     let again = failure == nil && mayResend(transfer)
-    if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.value.isEmpty, !isRetired {
+    if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.value.isEmpty, !isRetired,
+      hasNoPartOfARecord
+    {
       state = .idle
       idled()
       // What was read with the end of the exchange was all there was.

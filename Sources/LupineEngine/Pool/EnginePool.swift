@@ -94,7 +94,8 @@ package final class EnginePool {
     core.lookForSuspension(now)
     while true {
       let answer = machine.value.acquire(
-        transfer.request.key, transfer, priority: transfer.request.priority, now: now, isReturning: isReturning
+        transfer.request.key, transfer, priority: transfer.request.priority, now: now, isReturning: isReturning,
+        isShared: transfer.request.key.isShared
       ) { identifier, _ in
         connections.value[identifier.index]?.dismantle()
         connections.value[identifier.index] = nil
@@ -155,7 +156,8 @@ package final class EnginePool {
   func attemptFailed(_ transfer: Transfer, _ failure: TransferFailure, mayHaveDied: Bool) {
     let canRepeat: Bool
     switch failure.error {
-    case .io, .closedBeforeResponse, .tls(.truncated):
+    // A server may say with an alert that it is about to close, and ends by whatever it says that TLS refuses.
+    case .io, .closedBeforeResponse, .tls:
       if mayHaveDied, !transfer.receivedAnything { closeSuspects(of: transfer) }
       canRepeat = transfer.mayRetry(mayHaveDied: mayHaveDied, wroteAnything: failure.requestBytesSent)
     default: canRepeat = false

@@ -57,10 +57,13 @@ package struct ConnectionIdentity: Hashable, Sendable {
 /// comparison of references.
 package final class PoolKey: Hashable, Sendable {
   package let identity: ConnectionIdentity
+  /// Whether many origins share its connections: those to a proxy that forwards.
+  let isShared: Bool
   private let hash: Int
 
   package init(_ identity: ConnectionIdentity) {
     self.identity = identity
+    if case .proxy(let route) = identity.route { isShared = !route.tunnels } else { isShared = false }
     hash = identity.hashValue
   }
 

@@ -3,6 +3,8 @@ internal import LupineBase
 extension PoolMachine {
   struct Host {
     var key: Key?
+    /// Connections that it may have.
+    var limit = 0
     var live = 0
     var opening = 0
     var isStarved = false

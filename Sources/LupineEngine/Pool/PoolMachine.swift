@@ -9,7 +9,7 @@ package import LupineBase
 ///     idle    -> leased | gone (time-out, eviction, hang-up)
 ///
 /// Invariants, checked by the walk in the tests and by the fuzz target `PoolWalk`:
-/// 1. per key, opening + leased + idle <= `limits.perHost`; in all <= `limits.total`;
+/// 1. per key, opening + leased + idle <= `limits.perHost`, of a shared one `perProxy`; in all <= `limits.total`;
 /// 2. a key with waiters has no idle connection;
 /// 3. a waiter is answered exactly once: by a lease, by a failure, or by its own cancellation;
 /// 4. waiters of a key are answered the highest priority first, those of one priority in the order of their arrival; of the answers
@@ -112,13 +112,15 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// A request wants a connection for `key`. An idle connection that has run out of time or uses never serves it: such a one is
   /// given to `expired`, and the driver must close it.
   ///
-  /// - Parameter isReturning: it waited or was served before, and the limit of waiting requests does not hold for it.
+  /// - Parameters:
+  ///   - isReturning: it waited or was served before, and the limit of waiting requests does not hold for it.
+  ///   - isShared: whether the key is that of many origins.
   package mutating func acquire(
     _ key: Key, _ waiter: @autoclosure () -> Waiter, priority: TransferPriority = .default, now: Instant,
-    isReturning: Bool = false,
+    isReturning: Bool = false, isShared: Bool = false,
     expired: (ConnectionIdentifier, ConnectionCloseReason) -> Void
   ) -> Acquired {
-    let host = hostIndex(of: key)
+    let host = hostIndex(of: key, isShared: isShared)
     while let index = hostIdle.last(of: hosts[host].idle) {
       removeFromIdle(index)
       if let reason = expiry(of: index, now: now) {
@@ -409,7 +411,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   private func wantsOpening(_ host: Int) -> Bool {
-    hosts[host].waiting > hosts[host].opening && hosts[host].live < limits.perHost
+    hosts[host].waiting > hosts[host].opening && hosts[host].live < hosts[host].limit
   }
 
   mutating func starve(_ host: Int) {
@@ -442,7 +444,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// A connection's reuse saves a handshake: so many answers it may give past a key that has no place.
   private static var starvedTurn: Int { 16 }
 
-  private mutating func hostIndex(of key: Key) -> Int {
+  private mutating func hostIndex(of key: Key, isShared: Bool) -> Int {
     if let last, last.key == key { return last.host }
     if let known = hostOfKey[key] {
       last = (key, known)
@@ -451,6 +453,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let index = freeHosts.popLast() ?? hosts.count
     if index == hosts.count { hosts.append(Host()) }
     hosts[index].key = key
+    hosts[index].limit = isShared ? max(limits.perHost, limits.perProxy) : limits.perHost
     hostOfKey[key] = index
     return index
   }

@@ -44,6 +44,21 @@ import Testing
     }
   }
 
+  /// Six that wait for one origin hold up nobody who asks the proxy for another.
+  @Test func requestsThatWaitLeaveTheProxyToOthers() async throws {
+    let waiting = [[ScriptStep]](repeating: [.readHead, .waitForClose], count: 6)
+    try await withProxy(waiting + [[.readHead, .send(reply("fast")), .waitForClose]]) { session, proxy in
+      let tasks = try (0..<6).map { number in
+        let task = session.dataTask(with: try Request("http://slow.example/\(number)"))
+        task.resume()
+        return task
+      }
+      #expect(await eventually { proxy.recordedRequests.count == 6 })
+      _ = try await session.expect("fast", from: "http://fast.example/")
+      for task in tasks { task.cancel() }
+    }
+  }
+
   @Test func https() async throws {
     let identity = try TestIdentity.server()
     let script: [ScriptStep] = [
