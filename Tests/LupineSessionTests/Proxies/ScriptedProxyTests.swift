@@ -55,6 +55,7 @@ import Testing
       }
       #expect(await eventually { proxy.recordedRequests.count == 6 })
       _ = try await session.expect("fast", from: "http://fast.example/")
+      #expect(tasks.allSatisfy { $0.state == .running } && proxy.recordedRequests.count == 7)
       for task in tasks { task.cancel() }
     }
   }
