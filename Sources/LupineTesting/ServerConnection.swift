@@ -65,14 +65,20 @@ public final class ServerConnection {
 
   /// The next bytes of the request's body, as they arrived, with chunked coding removed; nil at its end.
   ///
-  /// Sends `100 Continue` first when the client waits for it. Throws `malformedRequest` when the framing is broken.
+  /// Sends `100 Continue` first when the client waits for it. Throws `malformedRequest` when the framing is broken, and `misuse` where the client
+  /// waits for 100 and the response has begun: nothing informational comes behind it (RFC 9110 15.2).
   public func readBodyPart() throws(LoopbackError) -> [UInt8]? {
     try withBodyPart { $0.map { Array($0) } }
   }
 
   /// The next part without a copy.
   func withBodyPart<Result>(_ use: (ArraySlice<UInt8>?) -> Result) throws(LoopbackError) -> Result {
-    if continueIsOwed, !reader.isAtEnd { try sendInformational(100) }
+    if continueIsOwed, !reader.isAtEnd {
+      guard outgoing == nil else {
+        throw .misuse("the response was begun before the body that waits for 100 was asked for")
+      }
+      try sendInformational(100)
+    }
     guard let part = try reader.nextPart(stream, trailers: &request.trailers) else {
       request.bodyIsComplete = true
       onBodyEnd?(request)

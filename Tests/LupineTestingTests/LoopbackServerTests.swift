@@ -48,6 +48,29 @@ import Testing
     #expect(recorded.bodyIsComplete)
   }
 
+  /// 100 comes before the response or not at all: behind its head it would be a part of the body.
+  @Test func noContinueBehindTheResponse() throws {
+    let refusal = Monitor<LoopbackError?>(nil)
+    let server = try LoopbackServer { request, connection in
+      try connection.begin(framing: .length(2))
+      do throws(LoopbackError) {
+        _ = try connection.readBodyPart()
+      } catch {
+        refusal.withLock { $0 = error }
+      }
+      try connection.write([0x6F, 0x6B])
+      try connection.finish()
+    }
+    defer { server.shutdown() }
+    let client = try RawClient(server)
+    try client.send("POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+    #expect(try client.response().text == "ok")
+    guard case .misuse? = refusal.withLock({ $0 }) else {
+      Issue.record("\(String(describing: refusal.withLock { $0 }))")
+      return
+    }
+  }
+
   @Test(arguments: [
     "GET /\r\n\r\n", "GET / HTTP/2.0\r\n\r\n", "GET / HTTP/1.1\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nA : b\r\n\r\n",
     "GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
