@@ -31,11 +31,14 @@ final class SecureDrive {
   }
 
   func start(_ method: String, _ deadlines: Deadlines = Deadlines()) throws {
+    drive.start(try transferRequest(method, deadlines))
+  }
+
+  func transferRequest(_ method: String, _ deadlines: Deadlines = Deadlines()) throws -> TransferRequest {
     let plain = try LupineEngineTests.request(host: "h", port: 443)
-    drive.start(
-      TransferRequest(
-        key: PoolKey(ConnectionIdentity(host: "h", serverName: "localhost", port: 443, tls: policy)), method: method,
-        head: plain.head, context: RequestContext(), deadlines: deadlines))
+    return TransferRequest(
+      key: PoolKey(ConnectionIdentity(host: "h", serverName: "localhost", port: 443, tls: policy)), method: method,
+      head: plain.head, context: RequestContext(), deadlines: deadlines)
   }
 
   /// Both have shaken hands; the request has arrived, and what the server says next is held back.

@@ -24,9 +24,12 @@ extension Connection {
     swap(&rest, &unparsed)
     // Even if nothing is left: the end of the response may not have been looked at.
     parse(rest.span)
-    if !isParsingHeld, let cleanly = heldEnd {
+    guard !isParsingHeld else { return }
+    if let cleanly = heldEnd {
       heldEnd = nil
       peerClosed(cleanly: cleanly)
+    } else if let error = heldFailure {
+      tlsFailed(error)
     }
   }
 }

@@ -142,10 +142,11 @@ extension Connection {
     _ = try? Self.send(outputOf: layer, to: socket)
   }
 
-  private func tlsFailed(_ error: TLSError) {
+  func tlsFailed(_ error: TLSError) {
     switch state {
     case .handshaking: openFailed(.tls(error), .tls)
     case .ending: verdict = .close(.bodyUntilClose)
+    case .busy where isParsingHeld: heldFailure = heldFailure ?? error
     case .busy: fail(.tls(error))
     case .idle, .opening: close(.failed)
     case .closed: break

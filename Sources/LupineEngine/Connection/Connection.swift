@@ -79,6 +79,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var unparsed = ByteQueue()
   /// The peer has closed its side, cleanly or not.
   var heldEnd: Bool?
+  /// TLS has failed, of the origin or of the proxy.
+  var heldFailure: TLSError?
 
   // The exchange under way.
   var transfer: Transfer?
