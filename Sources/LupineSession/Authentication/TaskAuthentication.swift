@@ -48,6 +48,8 @@ final class TaskAuthentication: Sendable {
     /// Where to put what was chosen once it is accepted.
     var toStore: (Credential, ProtectionSpace)?
     var bodyHash: [UInt8]?
+    /// What went with the exchange under way.
+    var taken: (next: ChallengeAnswer, bodyHash: [UInt8]?)?
     var redirects = 0
 
     /// What was meant for another URL is void.
@@ -60,6 +62,7 @@ final class TaskAuthentication: Sendable {
     mutating func startOver() {
       attempts.startOver()
       next = nil
+      taken = nil
       toStore = nil
     }
   }
@@ -74,6 +77,14 @@ final class TaskAuthentication: Sendable {
   /// The task is sent again, as if it had just begun: it may answer as many challenges as then. What was refused is not sent again.
   func startOver() { state.withLock { $0.startOver() } }
 
+  /// The exchange that has begun never left: what was chosen for it goes with the next one.
+  func unsent() {
+    state.withLock { state in
+      guard let taken = state.taken.take() else { return }
+      (state.next, state.bodyHash) = (taken.next, taken.bodyHash)
+    }
+  }
+
   // MARK: The request
 
   /// The field of the exchange that begins; nil if it goes without.
@@ -82,6 +93,7 @@ final class TaskAuthentication: Sendable {
   func field(_ hop: AuthenticationHop) throws(SessionError) -> (name: String, value: String)? {
     let (answer, bodyHash) = state.withLock { state -> (ChallengeAnswer?, [UInt8]?) in
       state.follow(hop)
+      state.taken = state.next.map { ($0, state.bodyHash) }
       defer {
         state.next = nil
         state.bodyHash = nil

@@ -136,10 +136,11 @@ extension TaskRun {
     else {
       return false
     }
-    let attempt = state.withLock { state in
+    let (attempt, authentication) = state.withLock { state in
       state.connectivityWaits += 1
-      return state.connectivityWaits
+      return (state.connectivityWaits, state.authentication)
     }
+    authentication?.unsent()
     guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: nanosecondsLeft) else { return false }
     let isFirst = state.withLock { state -> Bool in
       defer { state.isWaitTold = true }

@@ -1,6 +1,8 @@
 import FoundationEssentials
 import HTTPTypes
 import LupineBase
+import LupineEngine
+import LupineRules
 import LupineSession
 import LupineTesting
 import Synchronization
@@ -53,6 +55,37 @@ private final class ChallengeDelegate: SessionTaskDelegate {
 
 /// The delegate's word on challenges.
 @Suite(.timeLimit(.minutes(5))) struct ChallengeDelegateTests {
+  /// An answer that found no network waits with its request, and is not asked for again.
+  @Test func anAnswerThatNeverLeftIsSentLater() async throws {
+    let connections = Locked(0)
+    let configure: (inout SessionConfiguration) -> Void = {
+      $0.allowsCellularAccess = false
+      $0.waitsForConnectivity = true
+      $0.routes = { _ in
+        let count = connections.withLock { count in
+          count += 1
+          return count
+        }
+        return NetworkInterface(name: "if0", medium: count == 2 ? .cellular : .wireless)
+      }
+    }
+    let server = try LoopbackServer { request, connection in
+      guard request.fields.first("Authorization") == nil else { return try connection.respond(text: "in") }
+      try connection.respond(401, fields: ["WWW-Authenticate": "Basic realm=\"r\"", "Connection": "close"])
+    }
+    defer { server.shutdown() }
+    try await withSession(configure: configure) { session in
+      let delegate = ChallengeDelegate([.useCredential(.password(user: "u", password: "p"))])
+      let task = session.dataTask(with: try Request(server.url("/")))
+      task.delegate = delegate
+      task.resume()
+      #expect(await eventually { task.state == .completed })
+      #expect(task.response?.statusCode == 200 && delegate.asked == ["basic r - 0 401"])
+      #expect(server.recordedRequests.map { $0.fields.first("Authorization") != nil } == [false, true])
+      #expect(connections.withLock { $0 } == 3)
+    }
+  }
+
   private static let aladdin = AuthenticationTests.aladdin
   private static let challenges = #"Basic realm="weak", Digest realm="strong", nonce="n", qop="auth""#
 
