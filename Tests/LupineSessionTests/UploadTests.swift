@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPTypes
@@ -184,11 +185,44 @@ import Testing
 
   // MARK: 100-continue
 
+  /// When somebody says what becomes of a refusal.
+  enum Decision: CaseIterable { case atOnce, late, atOnceWithCache, lateWithCache }
+
+  /// Answers when the exchange is over.
+  private final class Deliberate: SessionTaskDelegate {
+    let handledCallbacks: CallbackSet = [.redirection, .taskChallenge]
+    private let server: ScriptedServer
+
+    init(_ server: ScriptedServer) { self.server = server }
+
+    func session(
+      _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
+      completionHandler: @escaping @Sendable (Request?) -> Void
+    ) {
+      later { completionHandler(request) }
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
+      completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
+    ) {
+      later { completionHandler(.useCredential(.password(user: "u", password: "p"))) }
+    }
+
+    private func later(_ body: @escaping @Sendable () -> Void) {
+      DispatchQueue.global().async { [server] in
+        #expect(server.waitUntilPlayed(1))
+        body()
+      }
+    }
+  }
+
   /// What was withheld is there still: the usual way to redirect an upload, and to ask who sends it.
   @Test(
     arguments: ["307 R\r\nLocation: /next", "308 R\r\nLocation: /next", "401 U\r\nWWW-Authenticate: Basic realm=x"],
-    [false, true])
-  func withheldBodyIsSentElsewhere(_ refusal: String, _ hasCache: Bool) async throws {
+    [Decision.atOnce, .late, .atOnceWithCache, .lateWithCache])
+  func withheldBodyIsSentElsewhere(_ refusal: String, _ decision: Decision) async throws {
+    let hasCache = [.atOnceWithCache, .lateWithCache].contains(decision)
     try await withScript(
       [
         [
@@ -206,8 +240,16 @@ import Testing
     ) { session, server in
       var request = try Request(server.url(), method: .put, body: .sequence(Self.chunks(2, of: 10)))
       request.expectsContinue = true
-      request.credential = .password(user: "u", password: "p")
-      try await session.expect("taken", from: request)
+      if [.late, .lateWithCache].contains(decision) {
+        let task = session.dataTask(with: request)
+        task.delegate = Deliberate(server)
+        task.resume()
+        #expect(await eventually { task.state == .completed })
+        #expect(task.error == nil && task.response?.statusCode == 200)
+      } else {
+        request.credential = .password(user: "u", password: "p")
+        try await session.expect("taken", from: request)
+      }
       #expect(server.recordedRequests.map(\.bodyLength) == [0, 20])
     }
   }

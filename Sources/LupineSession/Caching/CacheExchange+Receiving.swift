@@ -2,6 +2,7 @@ internal import Dispatch
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import LupineBase
+internal import LupineEngine
 internal import LupineRules
 internal import LupineWire
 internal import Synchronization
@@ -140,10 +141,12 @@ extension CacheExchange {
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
     let sentHead = exchange.requestHead
+    let isKept = (exchange as? EngineExchange)?.isBodySpent == false
     let ended = state.withLock { state in
       state.inner = nil
       state.isStarting = false
       state.sentHead = sentHead
+      state.keptBody = isKept
       state.ended += 1
       return (outcome: state.outcome, stored: state.stored, head: state.head, isCancelled: state.isCancelled)
     }

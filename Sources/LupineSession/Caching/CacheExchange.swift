@@ -44,6 +44,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     var begun = 0
     var ended = 0
     var pause = PauseState()
+    var resumedAt = Instant(nanoseconds: 0)
     var isCancelled = false
     /// The time for the whole task is over while what is stored is handed over.
     var isOutOfTime = false
@@ -65,6 +66,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     var limit = 0
     /// Of the exchange before, when there is none.
     var sentHead: [UInt8] = []
+    var keptBody = false
     var requestTime: Int64 = 0
     var responseTime: Int64 = 0
     var stamp = ResponseCache.Stamp()
@@ -186,12 +188,15 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   /// Whoever waits for somebody else's response has deadlines of its own: nothing may stand still longer than it wants, and all of it may not
   /// take longer.
   private func watch() {
-    guard state.withLock({ $0.isWaiting && !$0.isOver }), let moved = owner.lastMovement(of: query.first) else {
-      return
+    let (waits, isPaused, resumedAt) = state.withLock { state in
+      (state.isWaiting && !state.isOver, state.pause.isPaused, state.resumedAt)
     }
+    guard waits, let moved = owner.lastMovement(of: query.first) else { return }
     let now = EventLoop.monotonicNow()
     let end = startedAt.advanced(byNanoseconds: request.totalNanoseconds)
-    let due = min(end, max(moved, startedAt).advanced(byNanoseconds: request.idleNanoseconds))
+    // Nothing has to move while the task is suspended; the time for the whole of it goes on.
+    let since = isPaused ? now : max(moved, startedAt, resumedAt)
+    let due = min(end, since.advanced(byNanoseconds: request.idleNanoseconds))
     let left = due.nanoseconds(since: now)
     if left > 0 {
       return owner.schedule(after: .nanoseconds(Int(clamping: left))) { [weak self] in self?.watch() }
@@ -232,6 +237,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     let (number, isCancelled) = state.withLock { state -> (Int, Bool) in
       state.begun += 1
       state.outcome = .forward
+      state.keptBody = false
       state.head = nil
       state.collected = nil
       state.requestTime = owner.cache.now()
@@ -274,8 +280,10 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     return inner?.requestHead ?? sentHead
   }
 
-  /// The exchange that asks the server, as long as there is one.
-  var underWay: (any TransportExchange)? { state.withLock { $0.inner } }
+  /// Whether the body was never asked for, by the exchange that asks the server, or has.
+  var keepsBody: Bool {
+    state.withLock { state in (state.inner as? EngineExchange).map { !$0.isBodySpent } ?? state.keptBody }
+  }
 
   func cancel() {
     let inner = state.withLock { state -> (any TransportExchange)? in
@@ -286,7 +294,11 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   }
 
   func setPaused(_ pause: PauseState) {
-    let (isNew, inner) = state.withLock { state in (state.pause.update(to: pause), state.inner) }
+    let (isNew, inner) = state.withLock { state in
+      let isNew = state.pause.update(to: pause)
+      if isNew, !pause.isPaused { state.resumedAt = EventLoop.monotonicNow() }
+      return (isNew, state.inner)
+    }
     guard isNew else { return }
     if let inner { inner.setPaused(pause) } else if !pause.isPaused { owner.schedule { [self] in pump() } }
   }

@@ -61,8 +61,8 @@ extension TaskRun {
 
   /// Whether the body of the exchange was never asked for, as its `Expect` was not met: then it is there for another one.
   func keepsBody(_ exchange: any TransportExchange) -> Bool {
-    let below = (exchange as? CacheExchange)?.underWay ?? exchange
-    return (below as? EngineExchange)?.isBodySpent == false
+    if let cached = exchange as? CacheExchange { return cached.keepsBody }
+    return (exchange as? EngineExchange)?.isBodySpent == false
   }
 
   private func follow(_ step: RedirectStep, _ redirect: Response.Redirect, _ exchange: any TransportExchange) {

@@ -205,6 +205,35 @@ import Testing
     }
   }
 
+  /// Nothing has to move while a task is suspended, though somebody else fetches its response.
+  @Test func aMergedMissMayBeSuspended() async throws {
+    let latch = try Latch()
+    try await withCache(configure: { $0.mergesCacheMisses = true }) { _, connection in
+      _ = latch.wait()
+      try connection.respond(fields: Self.fresh, text: "late")
+    } _: { session, server, _ in
+      let leader = Task { try await session.text(server.url("/a")).0 }
+      #expect(await eventually { server.requestCount == 1 })
+      var request = try Request(server.url("/a"))
+      request.timeoutInterval = .milliseconds(100)
+      let outcome = Locked<Result<(Data, Response), SessionError>?>(nil)
+      let task = session.dataTask(with: request) { result in outcome.withLock { $0 = result } }
+      task.resume()
+      task.suspend()
+      // Another one with as much time is over long before.
+      for _ in 0..<2 {
+        let error = try await failure { [request] in try await session.text(request) }
+        #expect(error.code == .timedOut)
+      }
+      #expect(outcome.withLock { $0 == nil })
+      latch.release()
+      #expect(try await leader.value == "late")
+      task.resume()
+      #expect(await eventually { outcome.withLock { $0 != nil } })
+      #expect(task.error == nil && task.response?.statusCode == 200)
+    }
+  }
+
   /// Answers when the test says so.
   private final class Undecided: SessionDataDelegate {
     let handledCallbacks: CallbackSet = .willCacheResponse
