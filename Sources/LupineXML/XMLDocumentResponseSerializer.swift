@@ -29,7 +29,8 @@ public final class ParsedXMLDocument: Sendable {
 /// Makes a document of a body in XML.
 ///
 /// Refused before a parser sees them are texts whose tags do not match or are not complete (Foundation's parser on Linux accepts `<foo`), that nest
-/// deeper than 200 levels, or have a document type with declarations of its own: its entities could name files and grow without bound.
+/// deeper than 200 levels, have more than 256 attributes at an element or 1,024 namespaces in scope, for which libxml2 needs the square of the time, or have a
+/// document type with declarations of its own: its entities could name files and grow without bound.
 ///
 /// Source: `AFXMLDocumentResponseSerializer`.
 public struct XMLDocumentResponseSerializer: HTTPResponseSerializing {

@@ -11,6 +11,9 @@ public struct XMLParserInput: Sendable {
 
   /// A new parser of the body, not started. It resolves no external entities, and the body declares none.
   ///
+  /// What is limited in documents is not here, as the parser finds what is malformed: a body of many megabytes whose elements have thousands of attributes
+  /// keeps it busy for minutes. Limit the body (`Request.maximumBufferedBodySize`) of servers that you do not trust.
+  ///
   /// Foundation's parser on Linux may return true from `parse()` for a text that is malformed: ask `parserError` too, or the delegate.
   public func makeParser() -> XMLParser {
     // The parser of Foundation on Linux crashes on no bytes at all, and never looks at fewer than four, which are no document: this is an error

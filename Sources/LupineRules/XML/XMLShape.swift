@@ -10,6 +10,10 @@ package struct XMLShapeError: Error, Equatable, Sendable, CustomStringConvertibl
     case internalSubset
     case undefinedEntity
     case tooDeep(limit: Int)
+    /// Of one element.
+    case tooManyAttributes(limit: Int)
+    /// Of all elements that are open.
+    case tooManyNamespaces(limit: Int)
   }
 
   package var reason: Reason
@@ -31,6 +35,8 @@ package struct XMLShapeError: Error, Equatable, Sendable, CustomStringConvertibl
       case .internalSubset: "a document type with declarations of its own is refused"
       case .undefinedEntity: "an entity is not defined"
       case .tooDeep(let limit): "more than \(limit) levels of nesting"
+      case .tooManyAttributes(let limit): "an element has more than \(limit) attributes"
+      case .tooManyNamespaces(let limit): "more than \(limit) namespaces are declared"
       }
     return "\(text) at byte \(offset)"
   }
@@ -40,15 +46,21 @@ package struct XMLShapeError: Error, Equatable, Sendable, CustomStringConvertibl
 /// no entities but the five that everybody knows, no declarations.
 ///
 /// Foundation's parsers on Linux accept a text that ends in the middle of a tag, read the files that external entities name, and expand
-/// entities without bound. The bytes are those of an encoding that writes ASCII as it is. Names and characters are not checked further, nor that
+/// entities without bound; and they compare each attribute with all before it, and each prefix with all that are declared, so that a hundred thousand of
+/// either take minutes. The bytes are those of an encoding that writes ASCII as it is. Names and characters are not checked further, nor that
 /// attributes differ: a parser does that.
 package struct XMLShape {
   package static let depthLimit = 200
+  package static let attributeLimit = 256
+  package static let namespaceLimit = 1024
 
   private let bytes: [UInt8]
   private var index = 0
   /// The names of the elements that are open, as ranges of the input.
   private var open: [Range<Int>] = []
+  /// Namespaces that each of them declares, and all.
+  private var declared: [Int] = []
+  private var namespaces = 0
 
   private init(_ bytes: [UInt8]) {
     self.bytes = bytes
@@ -214,6 +226,7 @@ package struct XMLShape {
   private mutating func startTag() throws(XMLShapeError) {
     index += 1
     let name = try name(of: "a start tag")
+    var (attributes, ownNamespaces) = (0, 0)
     while true {
       let hasSpace = skipSpace()
       guard index < bytes.count else { throw error(.endsInside("a start tag")) }
@@ -221,6 +234,8 @@ package struct XMLShape {
         index += 1
         guard open.count < Self.depthLimit else { throw error(.tooDeep(limit: Self.depthLimit)) }
         open.append(name)
+        declared.append(ownNamespaces)
+        namespaces += ownNamespaces
         return
       }
       if has("/>") {
@@ -228,6 +243,12 @@ package struct XMLShape {
         return
       }
       guard hasSpace else { throw error(.malformed("a start tag")) }
+      guard attributes < Self.attributeLimit else { throw error(.tooManyAttributes(limit: Self.attributeLimit)) }
+      attributes += 1
+      if has("xmlns") { ownNamespaces += 1 }
+      guard namespaces + ownNamespaces <= Self.namespaceLimit else {
+        throw error(.tooManyNamespaces(limit: Self.namespaceLimit))
+      }
       try attribute()
     }
   }
@@ -258,6 +279,7 @@ package struct XMLShape {
     index += 2
     let name = try name(of: "an end tag")
     guard let start = open.popLast(), bytes[start] == bytes[name] else { throw error(.mismatchedEnd) }
+    namespaces -= declared.popLast() ?? 0
     _ = skipSpace()
     guard index < bytes.count else { throw error(.endsInside("an end tag")) }
     guard bytes[index] == UInt8(ascii: ">") else { throw error(.malformed("an end tag")) }

@@ -25,6 +25,26 @@ import Testing
     #expect(throws: XMLShapeError(reason: reason, offset: offset)) { try XMLShape.check(Array(text.utf8)) }
   }
 
+  /// libxml2 compares each attribute with all before it, and each prefix with all that are declared.
+  @Test func attributesAndNamespacesAreLimited() throws {
+    func element(_ name: String, _ count: Int, in body: String = "") -> [UInt8] {
+      Array("<a\((0..<count).map { " \(name)\($0)='x'" }.joined())>\(body)</a>".utf8)
+    }
+    try XMLShape.check(element("b", 256))
+    #expect(throws: XMLShapeError.self) { try XMLShape.check(element("b", 257)) }
+    let declaring = String(decoding: element("xmlns:b", 256), as: UTF8.self)
+    // Those of elements that are closed are nobody's any more.
+    try XMLShape.check(Array("<a>\(String(repeating: declaring, count: 9))</a>".utf8))
+    func nested(_ levels: Int, _ more: String) -> [UInt8] {
+      let start = declaring.dropLast(4)
+      return Array(
+        (String(repeating: String(start), count: levels) + more + String(repeating: "</a>", count: levels)).utf8)
+    }
+    try XMLShape.check(nested(4, "<b c='d'/>"))
+    let error = #expect(throws: XMLShapeError.self) { try XMLShape.check(nested(4, "<b xmlns:c='d'/>")) }
+    #expect(error?.reason == .tooManyNamespaces(limit: 1024))
+  }
+
   /// A good text cut anywhere is refused, and none of it is a trap.
   @Test func everyCutIsRefused() throws {
     let text = Array("<?xml version='1.0'?><!DOCTYPE a><!-- c --><a b='&lt;'><![CDATA[x]]>&#65;<b/></a>".utf8)
