@@ -50,8 +50,16 @@ package enum OriginRule {
 
   private static func isSensitive(lowercased name: String) -> Bool {
     switch name {
-    case "authorization", "cookie", "cookie2", "www-authenticate", "origin": true
-    default: name.hasPrefix("proxy-")
+    case "www-authenticate", "origin": true
+    default: isCredential(name) || name.hasPrefix("proxy-")
+    }
+  }
+
+  /// Whether a field says who is asking.
+  package static func isCredential(_ name: String) -> Bool {
+    switch name.lowercased() {
+    case "authorization", "proxy-authorization", "cookie", "cookie2": true
+    default: false
     }
   }
 
