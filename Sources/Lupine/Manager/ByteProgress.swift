@@ -71,8 +71,27 @@ final class ByteProgress: Sendable {
   }
 
   /// All has come: without a length, the total is known now.
-  func finish(for task: SessionTask) {
+  ///
+  /// - Parameter counted: what has come where nobody was told of the steps.
+  func finish(for task: SessionTask, counted: Int64 = 0) {
     let (completed, total) = state.withLock { ($0.completed, $0.total) }
-    if total == nil, completed > 0 { update(completed, of: completed, for: task) }
+    if total == nil, completed > 0 || counted > 0 {
+      update(max(completed, counted), of: max(completed, counted), for: task)
+    }
+  }
+
+  /// Another attempt begins: nothing of it has come. The handler hears of its first step.
+  func startOver() {
+    let (progress, serial) = state.withLock { state in
+      state.completed = 0
+      state.total = nil
+      return (state.progress, state.serial)
+    }
+    guard let progress else { return }
+    let reset: @Sendable () -> Void = {
+      progress.totalUnitCount = -1
+      progress.completedUnitCount = 0
+    }
+    if let serial { serial.async(execute: reset) } else { reset() }
   }
 }

@@ -226,6 +226,8 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
       state.data = Data()
       state.isTooLarge = false
     }
+    upload.startOver()
+    download.startOver()
   }
 
   // MARK: The end
@@ -250,7 +252,8 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
       error
       ?? (taken.isTooLarge ? SessionError(.bodyTooLarge, phase: .receive, message: "", response: task.response) : nil)
     if failure == nil {
-      upload.finish(for: task)
+      // Somebody may have asked for it when the task had begun.
+      upload.finish(for: task, counted: upload.isWanted ? task.countOfBytesSent : 0)
       download.finish(for: task)
     }
     let (taskDidComplete, callDidComplete) = hook { ($0.taskDidComplete, $0.callDidComplete) }

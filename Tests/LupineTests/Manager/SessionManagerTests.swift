@@ -58,6 +58,27 @@ import Testing
     }
   }
 
+  /// Of a data task that had begun before anybody asked, the end is told.
+  @Test func uploadProgressOfABegunTask() async throws {
+    let latch = try Latch()
+    let route = ServerRoute(nil, "/late") { request, connection in
+      _ = try connection.readBody()
+      _ = latch.wait()
+      try connection.respond(fields: ["Content-Type": "application/json"], body: Array("{}".utf8))
+    }
+    try await withManager([route]) { manager, _ in
+      let live = Recorder<Progress>()
+      let end = await ended { success, failure in
+        let task = manager.post("late", parameters: ["a": "b"], success: success, failure: failure)
+        if let task, let progress = manager.uploadProgress(for: task) { live.add(progress) }
+        latch.release()
+        return task
+      }
+      #expect(end.error == nil && end.task?.countOfBytesSent == 3)
+      #expect(live.values.map(\.completedUnitCount) == [3] && live.values.map(\.totalUnitCount) == [3])
+    }
+  }
+
   /// A progress is gone with its task, and there is none for others' tasks.
   @Test func progressIsGoneWithItsTask() async throws {
     try await withManager { manager, server in

@@ -50,6 +50,32 @@ import Testing
     }
   }
 
+  /// What an attempt brought that failed is nothing of the progress of the next.
+  @Test func progressBeginsAnew() async throws {
+    let count = Recorder<Int>()
+    let route = ServerRoute(nil, "/empty") { _, connection in
+      count.add(1)
+      if count.values.count > 1 { return try connection.respond(204) }
+      try connection.begin(503, framing: .chunked)
+      try connection.write(Array("busy".utf8))
+      try connection.finish()
+    }
+    try await withRetries([route]) { manager, server, _ in
+      let told = Recorder<[Int64]>()
+      let live = Recorder<Progress>()
+      let end = await ended { success, failure in
+        let task = manager.get(
+          "empty", progress: { told.add([$0.completedUnitCount, $0.totalUnitCount]) }, success: success,
+          failure: failure)
+        if let task, let progress = manager.downloadProgress(for: task) { live.add(progress) }
+        return task
+      }
+      #expect(end.error == nil && server.requestCount == 2)
+      #expect(told.values == [[4, -1]])
+      #expect(live.values.map(\.completedUnitCount) == [0] && live.values.map(\.totalUnitCount) == [-1])
+    }
+  }
+
   /// The last failure is the result, with the body of the last attempt alone.
   @Test func theLastFailureIsTheResult() async throws {
     try await withRetries([flaky(9)]) { manager, server, waits in
