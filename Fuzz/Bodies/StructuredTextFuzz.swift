@@ -1,15 +1,36 @@
 internal import LupineRules
 
-/// Oracle: what is read of a binary property list has no more values than the list has bytes, no more bytes in strings and data than its limit, and
-/// no more levels than allowed; a text with the shape of XML loses it by anything before or after it, and declares nothing; a text in UTF-16
+/// Oracle: what is read of a property list, binary or in XML, has no more values than the list has bytes, no more bytes in strings and data than its limit, and
+/// no more levels than allowed; one in XML is none with anything behind it; a text with the shape of XML loses it by anything before or after it, and declares nothing; a text in UTF-16
 /// declares no encoding but that.
 ///
-/// The first byte chooses between the two.
+/// The first byte chooses between the three.
 package enum StructuredTextFuzz {
   package static func run(bytes: [UInt8]) {
     guard let first = bytes.first else { return }
     let rest = Array(bytes.dropFirst())
-    if first & 1 == 0 { propertyList(rest) } else { document(rest) }
+    switch first & 3 {
+    case 0: propertyList(rest)
+    case 2: xmlPropertyList(rest)
+    default: document(rest)
+    }
+  }
+
+  private static func xmlPropertyList(_ bytes: [UInt8]) {
+    let limit = 16
+    do {
+      let value = try XMLPropertyListReader.read(bytes, depthLimit: limit)
+      var (count, content) = (0, 0)
+      check(value, limit, &count, &content)
+      // A value takes four bytes at least, and a text no more than it is written in.
+      precondition(count <= bytes.count && content <= bytes.count, "more values or text than bytes")
+      for end in ["x", "<true/>", "</plist>", "<", "&#65;"] {
+        precondition(
+          (try? XMLPropertyListReader.read(bytes + end.utf8, depthLimit: limit)) == nil, "something behind it is taken")
+      }
+    } catch {
+      precondition((0...bytes.count).contains(error.offset) && !error.description.isEmpty, "the fault lies outside")
+    }
   }
 
   private static func propertyList(_ bytes: [UInt8]) {
@@ -22,7 +43,7 @@ package enum StructuredTextFuzz {
   }
 
   private static func check(
-    _ value: BinaryPropertyListValue, _ levels: Int, _ count: inout Int, _ content: inout Int
+    _ value: PropertyListContent, _ levels: Int, _ count: inout Int, _ content: inout Int
   ) {
     precondition(levels >= 0, "deeper than allowed")
     count += 1

@@ -123,8 +123,8 @@ extension PropertyListValue {
 
   /// Reads a property list in XML or binary form.
   ///
-  /// The older text form is refused: it makes a property list of nearly any word. So is nesting deeper than `maximumDepth`, before a recursive
-  /// parser sees it, and a key with more than 256 combining marks in a row, which would take very long to look for; in the XML form no text may have them.
+  /// The older text form is refused: it makes a property list of nearly any word. So is nesting deeper than `maximumDepth`, and a key with more than 256 combining
+  /// marks in a row, which would take very long to look for. Of several values of one key in the XML form the last one counts.
   ///
   /// - Throws: `SerializationError` with `.cannotParseResponse`.
   public init(parsing data: Data) throws(SerializationError) {
@@ -132,9 +132,7 @@ extension PropertyListValue {
       if BinaryPropertyListReader.recognises(data) {
         self = try PropertyListValue(BinaryPropertyListReader.read([UInt8](data), depthLimit: Self.maximumDepth))
       } else {
-        try PropertyListScan.check(data)
-        let object = try unsafe PropertyListSerialization.propertyList(from: data, options: [], format: nil)
-        self = try PropertyListValue(any: object, depth: 0)
+        self = try PropertyListValue(XMLPropertyListReader.read(Self.text(data), depthLimit: Self.maximumDepth))
       }
     } catch let refusal as PropertyListRefusal {
       throw SerializationError(
@@ -145,7 +143,27 @@ extension PropertyListValue {
     }
   }
 
-  private init(_ value: BinaryPropertyListValue) {
+  /// The text in UTF-8.
+  private static func text(_ data: Data) throws(PropertyListRefusal) -> [UInt8] {
+    let bytes = [UInt8](data)
+    let encoding: String.Encoding?
+    switch XMLEncoding(of: bytes) {
+    case .asciiCompatible:
+      guard case .encoding(let name) = XMLEncoding.declared(in: bytes), !["utf-8", "utf8"].contains(name) else {
+        return bytes
+      }
+      encoding = String.Encoding(ianaName: name)
+    case .utf16BigEndian: encoding = .utf16BigEndian
+    case .utf16LittleEndian: encoding = .utf16LittleEndian
+    case .unsupported: encoding = nil
+    }
+    guard let encoding, let text = String(data: data, encoding: encoding) else {
+      throw PropertyListRefusal(reason: "its encoding is not read")
+    }
+    return Array(text.utf8)
+  }
+
+  private init(_ value: PropertyListContent) {
     switch value {
     case .boolean(let value): self = .boolean(value)
     case .integer(let value): self = .integer(value)

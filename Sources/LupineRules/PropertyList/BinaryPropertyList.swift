@@ -1,28 +1,3 @@
-/// A value of a binary property list.
-package indirect enum BinaryPropertyListValue: Sendable, Equatable {
-  case boolean(Bool)
-  case integer(Int64)
-  /// More than `Int64` holds.
-  case unsigned(UInt64)
-  case real(Double)
-  /// Seconds since 2001-01-01T00:00:00Z.
-  case date(Double)
-  case data([UInt8])
-  case string(String)
-  case array([BinaryPropertyListValue])
-  case dictionary([Member])
-
-  package struct Member: Sendable, Equatable {
-    package var name: String
-    package var value: BinaryPropertyListValue
-
-    package init(name: String, value: BinaryPropertyListValue) {
-      self.name = name
-      self.value = value
-    }
-  }
-}
-
 /// Why bytes are no binary property list that we read.
 package enum BinaryPropertyListError: Error, Equatable, Sendable {
   case notBinary
@@ -65,7 +40,7 @@ package struct BinaryPropertyListReader {
   /// Reads the value of a list.
   package static func read(
     _ bytes: [UInt8], depthLimit: Int
-  ) throws(BinaryPropertyListError) -> BinaryPropertyListValue {
+  ) throws(BinaryPropertyListError) -> PropertyListContent {
     guard recognises(bytes) else { throw .notBinary }
     guard bytes.count > 40 else { throw .badTrailer }
     let trailer = bytes.count - 32
@@ -102,7 +77,7 @@ package struct BinaryPropertyListReader {
     return value
   }
 
-  private mutating func value(_ object: Int, depth: Int) throws(BinaryPropertyListError) -> BinaryPropertyListValue {
+  private mutating func value(_ object: Int, depth: Int) throws(BinaryPropertyListError) -> PropertyListContent {
     guard depth <= depthLimit else { throw .tooDeep(limit: depthLimit) }
     guard object < count, let start = Self.number(bytes, tableStart + object * offsetSize, offsetSize) else {
       throw .badObject(object)
@@ -136,7 +111,7 @@ package struct BinaryPropertyListReader {
   /// Up to four bytes have no sign, eight have one, and of sixteen the lower eight have none.
   private func integer(
     _ start: Int, _ power: Int, _ object: Int
-  ) throws(BinaryPropertyListError) -> BinaryPropertyListValue {
+  ) throws(BinaryPropertyListError) -> PropertyListContent {
     guard power <= 4 else { throw .badObject(object) }
     if power == 4 {
       guard try bits(start, 8, object) == 0 else { throw .badObject(object) }
@@ -203,16 +178,16 @@ package struct BinaryPropertyListReader {
 
   private mutating func elements(
     _ references: [Int], _ depth: Int
-  ) throws(BinaryPropertyListError) -> [BinaryPropertyListValue] {
-    var elements: [BinaryPropertyListValue] = []
+  ) throws(BinaryPropertyListError) -> [PropertyListContent] {
+    var elements: [PropertyListContent] = []
     for reference in references { elements.append(try value(reference, depth: depth + 1)) }
     return elements
   }
 
   private mutating func members(
-    _ keys: [Int], _ values: [BinaryPropertyListValue]
-  ) throws(BinaryPropertyListError) -> [BinaryPropertyListValue.Member] {
-    var members: [BinaryPropertyListValue.Member] = []
+    _ keys: [Int], _ values: [PropertyListContent]
+  ) throws(BinaryPropertyListError) -> [PropertyListContent.Member] {
+    var members: [PropertyListContent.Member] = []
     for (key, value) in zip(keys, values) {
       guard case .string(let name) = try self.value(key, depth: depthLimit) else { throw .keyIsNoString }
       guard !CombiningMarks.areTooMany(in: name) else { throw .tooManyMarks(key) }

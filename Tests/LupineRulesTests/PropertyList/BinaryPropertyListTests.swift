@@ -18,11 +18,11 @@ import Testing
     return bytes
   }
 
-  private func read(_ objects: [[UInt8]]) throws -> BinaryPropertyListValue {
+  private func read(_ objects: [[UInt8]]) throws -> PropertyListContent {
     try BinaryPropertyListReader.read(Self.list(objects), depthLimit: 128)
   }
 
-  static let values: [([UInt8], BinaryPropertyListValue)] = [
+  static let values: [([UInt8], PropertyListContent)] = [
     ([0x08], .boolean(false)), ([0x09], .boolean(true)), ([0x10, 0xFF], .integer(255)),
     ([0x13] + [UInt8](repeating: 0xFF, count: 8), .integer(-1)),
     ([0x14] + [UInt8](repeating: 0, count: 8) + [UInt8](repeating: 0xFF, count: 8), .unsigned(.max)),

@@ -142,13 +142,13 @@ import Testing
       let list = String(repeating: tag, count: levels) + String(repeating: "</array>", count: levels)
       let texts = [before + "<plist>" + list + "</plist>", "<plist>" + before + list + "</plist>"]
       for text in texts {
-        #expect(throws: PropertyListRefusal.self) { try PropertyListScan.check(Data(text.utf8)) }
+        #expect(throws: SerializationError.self) { try PropertyListValue(parsing: Data(text.utf8)) }
       }
     }
     // Characters of UTF-16 whose bytes are "<!--".
     let hidden = "\u{FEFF}<plist><string>\u{213C}\u{2D2D}</string>" + String(repeating: "<array>", count: levels)
     let data = hidden.data(using: .utf16LittleEndian) ?? Data("<plist/>".utf8)
-    #expect(throws: PropertyListRefusal.self) { try PropertyListScan.check(data) }
+    #expect(throws: SerializationError.self) { try PropertyListValue(parsing: data) }
   }
 
   /// Binary lists whose objects contain one another, or nest deep.
