@@ -1,10 +1,11 @@
 /// The numbers of a pool; each is configurable and each has a test.
 package struct PoolLimits: Equatable, Sendable {
+  /// Connections to one key that many origins share, a proxy that forwards, if `perHost` is less: six requests that wait would hold up those to all others.
+  /// As in browsers. No property: a machine is copied now and then, and with it what it holds.
+  package static let perProxy = 32
+
   /// Connections to one key, opening ones included. Default 6.
   package var perHost = 6
-  /// Connections to one key that many origins share, a proxy that forwards, if `perHost` is less: six requests that wait would hold up those to all others.
-  /// Default 32, as in browsers.
-  package var perProxy = 32
   /// Connections in all, opening ones included. Default 256.
   package var total = 256
   /// Requests that may wait for a connection. Default 10,000.

@@ -9,7 +9,7 @@ package import LupineBase
 ///     idle    -> leased | gone (time-out, eviction, hang-up)
 ///
 /// Invariants, checked by the walk in the tests and by the fuzz target `PoolWalk`:
-/// 1. per key, opening + leased + idle <= `limits.perHost`, of a shared one `perProxy`; in all <= `limits.total`;
+/// 1. per key, opening + leased + idle <= `limits.perHost`, of a shared one at most `PoolLimits.perProxy` if that is more; in all <= `limits.total`;
 /// 2. a key with waiters has no idle connection;
 /// 3. a waiter is answered exactly once: by a lease, by a failure, or by its own cancellation;
 /// 4. waiters of a key are answered the highest priority first, those of one priority in the order of their arrival; of the answers
@@ -411,7 +411,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   private func wantsOpening(_ host: Int) -> Bool {
-    hosts[host].waiting > hosts[host].opening && hosts[host].live < hosts[host].limit
+    hosts[host].waiting > hosts[host].opening && hosts[host].live < Int(hosts[host].limit)
   }
 
   mutating func starve(_ host: Int) {
@@ -453,7 +453,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let index = freeHosts.popLast() ?? hosts.count
     if index == hosts.count { hosts.append(Host()) }
     hosts[index].key = key
-    hosts[index].limit = isShared ? max(limits.perHost, limits.perProxy) : limits.perHost
+    hosts[index].limit = UInt32(clamping: isShared ? max(limits.perHost, PoolLimits.perProxy) : limits.perHost)
     hostOfKey[key] = index
     return index
   }
