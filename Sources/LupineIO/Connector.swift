@@ -41,23 +41,21 @@ package struct ConnectError: Error, Hashable, Sendable {
   package var attempts: [HappyEyeballs.Failure]
 
   /// Whether no network leads to any of the addresses.
-  package var isUnreachable: Bool {
-    !attempts.isEmpty
-      && attempts.allSatisfy {
-        switch $0.error {
-        case .unreachable, .addressNotAvailable: true
-        default: false
-        }
-      }
+  package var isUnreachable: Bool { !attempts.isEmpty && attempts.allSatisfy(Self.isUnreachable) }
+
+  /// EADDRNOTAVAIL says so of IPv6, where there is no address to send from; of IPv4, that all ports to that address are in use.
+  private static func isUnreachable(_ attempt: HappyEyeballs.Failure) -> Bool {
+    switch attempt.error {
+    case .unreachable: true
+    case .addressNotAvailable: !attempt.error.hasNoSource || attempt.address.family == .v6
+    default: false
+    }
   }
 
   /// The error that says most: of the first attempt that got any further than "no route".
   package var cause: IOError {
     let telling = attempts.first {
-      switch $0.error {
-      case .unreachable, .addressNotAvailable: false
-      default: true
-      }
+      !Self.isUnreachable($0)
     }
     return (telling ?? attempts.first)?.error
       ?? (reason == .deadlinePassed ? .deadlinePassed : .addressNotAvailable(code: 0))

@@ -113,3 +113,8 @@ extension IOError: CustomStringConvertible {
     }
   }
 }
+
+extension IOError {
+  /// Whether the kernel found no address and port to send from (EADDRNOTAVAIL).
+  var hasNoSource: Bool { if case .addressNotAvailable(code: EADDRNOTAVAIL) = self { true } else { false } }
+}

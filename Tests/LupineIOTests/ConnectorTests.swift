@@ -46,6 +46,22 @@ private func race(
 /// An address of loopback at which nobody listens.
 private func refusing() throws -> SocketAddress { try Listener().address }
 
+/// What failures of all addresses say together.
+@Suite struct ConnectErrorTests {
+  /// An IPv4 address to send from is there wherever there is a route: where the kernel finds none, all ports are in use.
+  @Test func portsThatAreUsedUpAreNoMissingNetwork() {
+    func isUnreachable(_ errors: [(SocketAddress, IOError)]) -> Bool {
+      ConnectError(reason: .exhausted, attempts: errors.map { HappyEyeballs.Failure(address: $0, error: $1) })
+        .isUnreachable
+    }
+    let (v4, v6) = (SocketAddress.v4(.loopback, port: 80), SocketAddress.v6(.loopback, port: 80))
+    #expect(!isUnreachable([(v4, .addressNotAvailable(code: EADDRNOTAVAIL))]))
+    #expect(!isUnreachable([(v6, .unreachable(code: ENETUNREACH)), (v4, .addressNotAvailable(code: EADDRNOTAVAIL))]))
+    #expect(isUnreachable([(v6, .addressNotAvailable(code: EADDRNOTAVAIL)), (v4, .unreachable(code: ENETUNREACH))]))
+    #expect(isUnreachable([(v4, .addressNotAvailable(code: EAFNOSUPPORT))]) && !isUnreachable([]))
+  }
+}
+
 @Suite struct ConnectorTests {
   @Test func connectsOverIPv4() throws {
     let listener = try Listener()
