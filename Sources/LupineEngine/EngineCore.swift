@@ -138,6 +138,7 @@ final class EngineCore {
       return
     }
     let confined = LoopConfined(Awaiting(body))
+    let files = (try? Engine.processSmallFiles.get()) ?? files
     files.run(on: loop) { () throws(IOError) in
       Result { () throws(TLSError) in try TLSContext.client(for: policy) }
     } completion: { made in

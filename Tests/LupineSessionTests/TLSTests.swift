@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LupineEngine
+import LupineIO
 import LupineSession
 import LupineTLS
 import LupineTestSupport
@@ -45,6 +46,26 @@ import Testing
       try await session.expect("Hello, world!", from: server.url("/hello"))
     }
     #expect(server.requestCount == 1)
+  }
+
+  /// What a handshake waits for is not read behind files of users, which may be on a server that is gone.
+  @Test func slowFilesHoldUpNoHandshake() async throws {
+    let latch = try Latch()
+    defer { latch.release() }
+    let threads = try Engine.processFiles.get()
+    for _ in 0..<2 { threads.run({ _ = latch.wait(seconds: 120) }, completion: { _ in }) }
+    let authority = try TestIdentity.authority.get()
+    let files = try authority.writeRoot()
+    defer { files.remove() }
+    let configure: (inout SessionConfiguration) -> Void = {
+      $0.tls.roots = .file(files.certificatePath)
+      $0.cookieStorage = CookieStorage()
+    }
+    try await withServer(isSecure: true, configure: configure) { session, server in
+      try await session.expect("Hello, world!", from: server.url("/hello"))
+      // The first cookie has the list of public suffixes read.
+      #expect(try await session.data(from: server.url("/cookies/set?a=b")).1.statusCode == 200)
+    }
   }
 
   @Test func rootsFromFileDirectoryAndSystem() async throws {

@@ -11,7 +11,7 @@ extension TaskRun {
   func readsSuffixes(before head: ResponseHead, of exchange: any TransportExchange) -> Bool {
     guard let jar = session.configuration.cookieStorage, !jar.hasSuffixes,
       let engine = session.transport as? EngineTransport, engine.loop.isCurrent,
-      let threads = try? Engine.processFiles.get()
+      let threads = try? Engine.processSmallFiles.get()
     else { return false }
     guard let number = closeGate(for: exchange) else { return true }
     threads.run(on: engine.loop) { () throws(IOError) in
