@@ -25,6 +25,25 @@ import Testing
     }
   }
 
+  /// A session that cannot be made leaves no engine behind.
+  @Test func aRefusedConfigurationLeavesNothing() async {
+    await #expect(processExitsWith: .success) {
+      // Starts what the process keeps.
+      _ = try? await Session(.ephemeral).data(from: "http://127.0.0.1:1/")
+      let before = DescriptorCensus.now(threadsNamed: "lupine", except: ["lupine-dns", "lupine-file"])
+      var configuration = SessionConfiguration()
+      configuration.engine = .own
+      configuration.nameOverrides = ["a.example:443": "no address"]
+      for _ in 0..<5 {
+        let session = try? Session(configuration)
+        guard session == nil else { throw Leak(description: "a name is no address") }
+      }
+      guard before.isRestored(withinSeconds: 10) else {
+        throw Leak(description: "\(before) is now \(DescriptorCensus.now())")
+      }
+    }
+  }
+
   private static func everyEnding() async throws {
     let authority = try CertificateAuthority()
     let plain = try LoopbackServer(routes: ServerRoute.standard())

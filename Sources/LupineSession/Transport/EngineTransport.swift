@@ -90,17 +90,18 @@ final class EngineTransport: Transport {
     let isShared = trust == nil && configuration.sharesTLSSessions
     keys = LockedStorage(Keys(trustDomain: trustDomain ?? (isShared ? 0 : Self.newTrustDomain())))
     ownsEngine = configuration.engine == .own
+    policy = try configuration.tls.policy()
+    deadlines = Self.deadlines(configuration)
+    proxies =
+      configuration.unixSocketPath == nil ? try ProxySelector.make(configuration.proxy, for: configuration) : nil
+    overrides = try Self.read(configuration.nameOverrides)
+    // Last of what may fail: nobody would end its thread.
     do throws(IOError) {
       engine = try ownsEngine ? Engine.start(name: "lupine") : Self.sharedEngine()
     } catch {
       throw SessionError(
         .system, phase: .prepare, message: "the engine could not be started: \(error)", underlying: error)
     }
-    policy = try configuration.tls.policy()
-    deadlines = Self.deadlines(configuration)
-    proxies =
-      configuration.unixSocketPath == nil ? try ProxySelector.make(configuration.proxy, for: configuration) : nil
-    overrides = try Self.read(configuration.nameOverrides)
     var poolConfiguration = Self.poolConfiguration(configuration)
     poolConfiguration.trustDecider = trust
     pool = PoolHandle(engine: engine, configuration: poolConfiguration)
