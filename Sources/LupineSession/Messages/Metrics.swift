@@ -4,8 +4,8 @@ internal import LupineEngine
 internal import LupineIO
 package import LupineRules
 
-/// When what happened in a task, as `URLSessionTaskMetrics`: one entry for each request that was sent, redirects, rounds of authentication
-/// and retries included.
+/// When what happened in a task, as `URLSessionTaskMetrics`: one entry for each exchange, redirects, rounds of authentication and retries included,
+/// and also what a cache answered or what found no connection; but for attempts that `waitsForConnectivity` has the task wait after.
 public struct TaskMetrics: Sendable {
   /// The requests in the order in which they were sent.
   public var transactions: [TransactionMetrics] {
@@ -57,7 +57,25 @@ enum TransactionList: Sendable {
   }
 
   mutating func append(_ transaction: TransactionMetrics) {
-    if case .none = self { self = .one(transaction) } else { self = .several(all + [transaction]) }
+    switch self {
+    case .none: self = .one(transaction)
+    case .one(let first): self = .several([first, transaction])
+    case .several(var list):
+      // The only reference: nothing is copied.
+      self = .none
+      list.append(transaction)
+      self = .several(list)
+    }
+  }
+
+  mutating func removeLast() {
+    switch self {
+    case .none, .one: self = .none
+    case .several(var list):
+      self = .none
+      list.removeLast()
+      self = .several(list)
+    }
   }
 
   /// When the last of them ended.

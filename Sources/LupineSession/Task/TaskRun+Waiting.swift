@@ -15,9 +15,18 @@ extension TaskRun {
       return
     }
     guard let wait = waitForAnswer() else { return }
+    begin(at: date, wait)
+  }
+
+  /// By the clock on the wall, which may be set meanwhile, and goes on while the machine is suspended.
+  private func begin(at date: Date, _ wait: Wait) {
     // The registry holds the task while it waits; a task that was cancelled need not be there until the date.
-    after(date.timeIntervalSinceNow) { [weak self, weak observer] in
+    DispatchQueue.global().asyncAfter(wallDeadline: .now() + date.timeIntervalSinceNow) { [weak self, weak observer] in
       guard let self, let observer else { return }
+      guard date.timeIntervalSinceNow <= 0 else {
+        if state.withLock({ $0.wait == wait }) { begin(at: date, wait) }
+        return
+      }
       state.withLock { $0.countsFrom = EventLoop.monotonicNow() }
       guard observer.wants(.willBeginDelayed) else {
         answered(wait) { self.beginPrepared() }
@@ -141,6 +150,8 @@ extension TaskRun {
       return (state.connectivityWaits, state.authentication)
     }
     authentication?.unsent()
+    // Nothing was sent: a transaction for each attempt would fill the memory of a device that is offline for a day.
+    state.withLock { $0.transactions.removeLast() }
     guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: nanosecondsLeft) else { return false }
     let isFirst = state.withLock { state -> Bool in
       defer { state.isWaitTold = true }
