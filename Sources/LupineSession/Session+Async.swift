@@ -94,9 +94,10 @@ extension Session {
 }
 
 extension Session {
-  /// Fetches a request and collects its body in memory, without a task: `completion` is called once, on the engine's thread; where nothing was
-  /// sent it may be on the thread of the caller, before this returns (the session is invalid, the head cannot be written, a file of the body cannot be read),
-  /// or of whoever cancels. Hold no lock around either that `completion` takes.
+  /// Fetches a request and collects its body in memory, without a task: `completion` is called once, on the engine's thread; where no
+  /// exchange is under way it may be on the thread of the caller, before this returns (the session is invalid, the head cannot be written, a file of the body cannot be
+  /// read), of whoever cancels, or on one that something was waited for on: a file that is sent again, a hash, a network. Hold no lock around any that
+  /// `completion` takes.
   ///
   /// The fastest way to many small requests: no hop to another thread. The engine waits while `completion` runs, so it must be short and
   /// must never block; further requests may be started from it.

@@ -11,9 +11,9 @@ extension Session {
   ///   - request: what to fetch. A status of 400 and above is a response, not an error.
   ///   - onResponse: told the final response, redirects behind it, before its body; without trailers and metrics as yet.
   ///   - onBody: shown the body, decoded, piece by piece in its order, never empty. The span is valid during the call.
-  ///   - completion: called once, last: the response with trailers and metrics, or what went wrong. Where nothing was sent it may be on the thread of the
-  ///     caller, before this returns (the session is invalid, the head cannot be written, a file of the body cannot be read), or of whoever cancels. Hold no lock
-  ///     around either that it takes.
+  ///   - completion: called once, last: the response with trailers and metrics, or what went wrong. Where no exchange is under way it may be on the thread
+  ///     of the caller, before this returns (the session is invalid, the head cannot be written, a file of the body cannot be read), of whoever cancels, or on one that
+  ///     something was waited for on: a file that is sent again, a hash, a network. Hold no lock around any that it takes.
   /// - Returns: a closure that cancels the request, from any thread; nothing happens after its end.
   @discardableResult
   public func receive(

@@ -121,7 +121,8 @@ struct CurlCommand {
 
   private mutating func addFields() {
     for field in request.fields.joiningCookies { addField(field) }
-    for field in configuration.additionalFields.joiningCookies where !request.fields.contains(field.name) {
+    for field in configuration.additionalFields.joiningCookies
+    where !request.fields.contains(field.name) && field.name != .host {
       addField(field)
     }
     if !contains(.accept), configuration.accept != "*/*" {

@@ -12,8 +12,8 @@ public struct SessionConfiguration: Sendable {
   /// The defaults; the same as `init()`.
   public static var `default`: SessionConfiguration { SessionConfiguration() }
 
-  /// The defaults, but everything that a session learns stays with it and goes with it, save what the engine of the process learns of hosts: addresses, for
-  /// at most 30 s, and of which family those are that answer. With an engine of its own (`engine = .own`) a session shares that with nobody either.
+  /// The defaults, but everything that a session learns stays with it and goes with it, save what the process learns of hosts: addresses, for
+  /// at most 30 s, and of which family those are that answer. With an engine of its own (`engine = .own`) a session shares the latter with nobody either.
   public static var ephemeral: SessionConfiguration {
     var configuration = SessionConfiguration()
     configuration.cookieStorage = CookieStorage()
@@ -80,7 +80,7 @@ public struct SessionConfiguration: Sendable {
 
   // MARK: Messages
 
-  /// Fields for every request that does not set them itself. Default none.
+  /// Fields for every request that does not set them itself. Default none. `Host` is for a request alone to set: here it is not sent.
   public var additionalFields = HTTPFields()
   /// Names of fields that are secrets besides the known ones (`Authorization`, `Cookie`, `Proxy-*`): they are dropped when a redirect leaves the
   /// origin. Default none; see `Request.sensitiveFields` too.
@@ -182,7 +182,7 @@ public struct SessionConfiguration: Sendable {
   /// - Each request, those after redirects and challenges too: method and URL, as it begins.
   /// - Each task when it is over, before whoever waits for it is told: `task answered` with the metadata `status`, or `task failed` with `error` and `phase` (see
   ///   `SessionError`), and `status` if there was a response. Of both `task`, `method` and `url` of the last request, `bytes` (of the body as it was handed
-  ///   on), `milliseconds` (the whole task), `requests` (how many were sent) and `reused` (whether the last one went over a connection that had served
+  ///   on), `milliseconds` (the whole task), `requests` (exchanges: those that found no connection, and those of a cache, too) and `reused` (whether the last one went over a connection that had served
   ///   before).
   public var logger: Logger?
   /// The transport; nil is the network. Tests put their own here. It decides itself whom to trust: the delegate's `.sessionChallenge` is not asked.
