@@ -110,6 +110,16 @@ final class EngineCore {
     for pool in forgotten + pools.values { pool.closeOutdated() }
   }
 
+  /// Closes idle connections, those that have been idle for longest in each pool, until so many are closed or none is left; says whether any was.
+  func closeIdle(atMost limit: Int) -> Bool {
+    var (closed, before) = (0, -1)
+    while closed < limit, closed > before {
+      before = closed
+      for pool in forgotten + pools.values where closed < limit && pool.closeEldestIdle(.evicted) { closed += 1 }
+    }
+    return closed > 0
+  }
+
   /// Runs `body` in the next turn of the loop.
   func later(_ body: @escaping () -> Void) {
     let confined = LoopConfined(Deferred(body))

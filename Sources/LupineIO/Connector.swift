@@ -52,6 +52,11 @@ package struct ConnectError: Error, Hashable, Sendable {
     }
   }
 
+  /// Whether this process or the system had no descriptor left for one of them.
+  package var lacksDescriptors: Bool {
+    attempts.contains { if case .descriptorLimit = $0.error { true } else { false } }
+  }
+
   /// The error that says most: of the first attempt that got any further than "no route".
   package var cause: IOError {
     let telling = attempts.first {

@@ -11,6 +11,8 @@ final class Drive {
   private(set) var outcomes: [Recorder.Outcome] = []
   /// Whether the next attempts to connect are decided at once.
   var isDecided = true
+  /// How many sockets there may be at a time.
+  var descriptorLimit = Int.max
   /// What the next servers may send before the client reads; nil for what the system has.
   var serverBuffer: Int?
   private var made: (engine: DrivenEngine, pool: EnginePool)?
@@ -18,6 +20,7 @@ final class Drive {
 
   init(_ configuration: PoolConfiguration = PoolConfiguration()) throws {
     let world = DrivenWorld { [unowned self] _ throws(IOError) in
+      guard servers.count(where: { !$0.isHungUp }) < descriptorLimit else { throw .descriptorLimit(code: 24) }
       var socket: StartedSocket?
       servers.append(
         try FarEnd.connect(self.engine.context, serverBuffer: self.serverBuffer, isDecided: self.isDecided) {

@@ -16,6 +16,22 @@ extension EnginePool {
     perform(steps)
   }
 
+  /// Begins an opening once more that failed because this process has no descriptor left, if idle connections have some, of whatever session: it is no
+  /// fact about the host, and what is idle is closed at a limit of ours too.
+  func reopens(_ connection: Connection, after error: EngineError) -> Bool {
+    switch error {
+    case .connect(let failure) where failure.lacksDescriptors: break
+    case .proxy(.connect(let failure)) where failure.lacksDescriptors: break
+    default: return false
+    }
+    guard !connection.isSecondOpening, !isClosed, core.closeIdle(atMost: Self.openingsRoom) else { return false }
+    open(connection.identifier, connection.key, isSecond: true)
+    return true
+  }
+
+  /// An opening may race for several addresses, and others want descriptors too.
+  private static let openingsRoom = 8
+
   /// The first retransmission of a SYN (RFC 6298): what has not moved for so long has lost something, or is with a server that is busy or hangs.
   private static var patience: Int64 { 1_000_000_000 }
 

@@ -43,7 +43,7 @@ package final class EnginePool {
   /// Connections are closed as soon as they are idle.
   private var isDraining = false
   /// Nothing may be started any more.
-  private var isClosed = false
+  private(set) var isClosed = false
   private var expiry: TimerIdentifier?
   let core: EngineCore
   let trustDesk: TrustDesk?
@@ -194,6 +194,7 @@ package final class EnginePool {
 
   func connectionOpenFailed(_ connection: Connection, _ error: EngineError, _ phase: TransferPhase) {
     connections.value[connection.identifier.index] = nil
+    if reopens(connection, after: error) { return }
     let failure = OpenFailure(error: error, phase: phase, information: connection.currentInformation)
     perform(machine.value.openFailed(connection.identifier, now: context.now), failure: failure)
   }
@@ -239,8 +240,9 @@ package final class EnginePool {
   }
 
   /// Opens a connection in the next turn: opening may fail at once, and a queue of waiters must not become a recursion.
-  private func open(_ identifier: Connection.Identifier, _ key: PoolKey) {
+  func open(_ identifier: Connection.Identifier, _ key: PoolKey, isSecond: Bool = false) {
     let connection = Connection(pool: self, context: context, identifier: identifier, key: key)
+    connection.isSecondOpening = isSecond
     while connections.value.count <= identifier.index { connections.value.append(nil) }
     connections.value[identifier.index] = connection
     let opener = ConnectionOpener(connection: connection, core: core)
@@ -360,7 +362,15 @@ package final class EnginePool {
   }
 
   private func closeIdle(_ reason: ConnectionCloseReason = .shutdown) {
-    while let identifier = machine.value.anyIdle { connections.value[identifier.index]?.close(reason) }
+    while closeEldestIdle(reason) {}
+  }
+
+  /// Whether there was one.
+  @discardableResult
+  func closeEldestIdle(_ reason: ConnectionCloseReason) -> Bool {
+    guard let identifier = machine.value.anyIdle else { return false }
+    connections.value[identifier.index]?.close(reason)
+    return true
   }
 
   // MARK: For tests
