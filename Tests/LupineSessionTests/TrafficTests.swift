@@ -134,6 +134,35 @@ import Testing
     }
   }
 
+  /// What was sent before the network went stays in the metrics, and the last attempt in vain with it.
+  @Test func whatWasSentBeforeTheWaitIsKept() async throws {
+    let asked = Locked(0)
+    let configure: (inout SessionConfiguration) -> Void = {
+      $0.allowsCellularAccess = false
+      $0.waitsForConnectivity = true
+      $0.routes = { _ in
+        let count = asked.withLock { count in
+          count += 1
+          return count
+        }
+        return NetworkInterface(name: "if0", medium: count == 1 ? .wireless : .cellular)
+      }
+    }
+    let server = try LoopbackServer { _, connection in
+      try connection.respond(302, fields: ["Location": "/next", "Connection": "close"])
+    }
+    defer { server.shutdown() }
+    try await withSession(configure: configure) { session in
+      var request = try Request(server.url("/first"))
+      request.totalTimeout = .seconds(2)
+      let error = try await failure { [request] in try await session.data(for: request) }
+      #expect(asked.withLock { $0 } > 2)
+      let transactions = error.metrics?.transactions ?? []
+      #expect(transactions.map(\.urlString) == [server.url("/first"), server.url("/next")])
+      #expect(transactions.map(\.statusCode) == [302, nil])
+    }
+  }
+
   /// The kernel's own answer, for the way to this machine.
   @Test func theKernelIsAsked() async throws {
     #expect(

@@ -5,7 +5,7 @@ internal import LupineIO
 package import LupineRules
 
 /// When what happened in a task, as `URLSessionTaskMetrics`: one entry for each exchange, redirects, rounds of authentication and retries included,
-/// and also what a cache answered or what found no connection; but for attempts that `waitsForConnectivity` has the task wait after.
+/// and also what a cache answered or what found no connection; of attempts that `waitsForConnectivity` has the task wait after, the last in a row.
 public struct TaskMetrics: Sendable {
   /// The requests in the order in which they were sent.
   public var transactions: [TransactionMetrics] {
@@ -65,6 +65,15 @@ enum TransactionList: Sendable {
       self = .none
       list.append(transaction)
       self = .several(list)
+    }
+  }
+
+  /// Whether the last of them sent anything.
+  var lastHasLeft: Bool {
+    switch self {
+    case .none: false
+    case .one(let only): only.hasLeft
+    case .several(let all): all.last?.hasLeft ?? false
     }
   }
 

@@ -219,7 +219,7 @@ struct ComposedFields: Sendable {
     let isPlain = framing == .none && !isExpecting
     // Whoever sends one `Request` again and again, polling or in a loop, has its head written once.
     let isRepeatable = isPlain && isDefault && !form.isAbsolute
-    let cookies = isDefault || form.leavesAllIn ? jarCookies : nil
+    let cookies = isDefault || form.leavesAllIn && encoded?.prepared != nil ? jarCookies : nil
     if isRepeatable, cookies == nil, let kept = url.keptHead, kept.serves(composer, method: method, variant: offers) {
       return kept.bytes
     }

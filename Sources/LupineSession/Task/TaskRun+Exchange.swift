@@ -283,6 +283,8 @@ extension TaskRun {
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
     var held: Int?
     let next = state.withLock { state -> AfterExchange? in
+      if state.endsInVain { state.transactions.removeLast() }
+      state.endsInVain = false
       state.transactions.append(metrics)
       if failure?.requestBytesSent ?? true || metrics.hasLeft { state.hasLeft = true }
       state.lastRequestHead = exchange.requestHead

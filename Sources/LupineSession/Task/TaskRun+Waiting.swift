@@ -150,8 +150,6 @@ extension TaskRun {
       return (state.connectivityWaits, state.authentication)
     }
     authentication?.unsent()
-    // Nothing was sent: a transaction for each attempt would fill the memory of a device that is offline for a day.
-    state.withLock { $0.transactions.removeLast() }
     guard let delay = ConnectivityRule.delay(attempt: attempt, nanosecondsLeft: nanosecondsLeft) else { return false }
     let isFirst = state.withLock { state -> Bool in
       defer { state.isWaitTold = true }
@@ -159,6 +157,8 @@ extension TaskRun {
     }
     if isFirst, let observer { observer.waiting() }
     guard let wait = waitForAnswer() else { return true }
+    // The next attempt takes its place: one for each would fill the memory of a device that is offline for a day.
+    state.withLock { $0.endsInVain = !$0.transactions.lastHasLeft }
     after(Double(delay) / 1e9) { [weak self] in
       guard let self else { return }
       answered(wait) { self.begin() }

@@ -29,6 +29,8 @@ extension TaskRun {
     var wait: Wait?
     var questions = 0
     var connectivityWaits = 0
+    /// The last transaction sent nothing, and a network is waited for.
+    var endsInVain = false
     var gate = Gate()
     var response: Response?
     var transactions = TransactionList()
