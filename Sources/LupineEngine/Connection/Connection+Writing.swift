@@ -193,6 +193,12 @@ extension Connection {
       try tls.send(bytes)
       return true
     } catch {
+      guard !isParsingHeld else {
+        // What has arrived comes before it.
+        heldFailure = heldFailure ?? error
+        stopBody()
+        return false
+      }
       fail(.tls(error), .send)
       return false
     }
