@@ -30,7 +30,7 @@ private let start = TestPool.start
   }
 
   /// What many origins share has a limit of its own, and never less than one origin has.
-  @Test(arguments: [(2, 32), (50, 50)]) func aSharedKeyHasMore(_ perHost: Int, _ expected: Int) {
+  @Test(arguments: [(2, 2), (5, 5), (6, 32), (50, 50)]) func aSharedKeyHasMore(_ perHost: Int, _ expected: Int) {
     let machine = TestPool(limits: poolLimits(perHost: perHost, total: 90, waiters: 200))
     let shared = (1...90).count { machine.ask("a", $0, isShared: true).1.open != nil }
     #expect(shared == expected)

@@ -1,8 +1,11 @@
 /// The numbers of a pool; each is configurable and each has a test.
 package struct PoolLimits: Equatable, Sendable {
   /// Connections to one key that many origins share, a proxy that forwards, if `perHost` is less: six requests that wait would hold up those to all others.
-  /// As in browsers. No property: a machine is copied now and then, and with it what it holds.
+  /// As many as browsers give a proxy; whoever gives one key fewer than six means it. No property: a machine is copied now and then, and with it what it holds.
   package static let perProxy = 32
+
+  /// Connections to a key.
+  func connections(isShared: Bool) -> Int { isShared && perHost >= 6 ? max(perHost, Self.perProxy) : perHost }
 
   /// Connections to one key, opening ones included. Default 6.
   package var perHost = 6

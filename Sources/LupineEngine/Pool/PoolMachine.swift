@@ -453,7 +453,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let index = freeHosts.popLast() ?? hosts.count
     if index == hosts.count { hosts.append(Host()) }
     hosts[index].key = key
-    hosts[index].limit = UInt32(clamping: isShared ? max(limits.perHost, PoolLimits.perProxy) : limits.perHost)
+    hosts[index].limit = UInt32(clamping: limits.connections(isShared: isShared))
     hostOfKey[key] = index
     return index
   }
