@@ -167,7 +167,9 @@ package struct XMLPropertyListReader {
   private mutating func tag() throws(XMLPropertyListError) -> Tag {
     index += 1
     let name = name()
-    guard !name.isEmpty else { throw error(.malformed("a start tag")) }
+    guard !name.isEmpty, index == bytes.count || Self.isSpace(bytes[index]) || has("/") || has(">") else {
+      throw error(.malformed("a start tag"))
+    }
     while index < bytes.count {
       switch bytes[index] {
       case UInt8(ascii: ">"):
@@ -222,7 +224,9 @@ package struct XMLPropertyListReader {
       }
     }
     try endTag(tag)
-    guard let string = String(validating: text, as: UTF8.self) else { throw error(.malformed("text")) }
+    guard let string = String(validating: text, as: UTF8.self), !text.contains(0) else {
+      throw error(.malformed("text"))
+    }
     return string
   }
 
