@@ -16,9 +16,9 @@ package final class Engine: Sendable {
   /// The file threads of the process.
   package static let processFiles = Once { () throws(IOError) in try FileThreads() }
 
-  /// A thread for the small files that a connection or a response waits for, those of TLS policies and the list of public suffixes: they are not read behind
-  /// the files of users, which may be large, slow, or on a server that is gone.
-  package static let processSmallFiles = Once { () throws(IOError) in try FileThreads(maximumThreads: 1) }
+  /// Threads for the small files that a connection or a response waits for, those of TLS policies and the list of public suffixes: they are not read behind
+  /// bodies and downloads, which may be large, slow, or on a server that is gone. Four, as a policy may name files on such a server too.
+  package static let processSmallFiles = Once { () throws(IOError) in try FileThreads(maximumThreads: 4) }
 
   private init(loop: EventLoop, core: EngineCore) {
     self.loop = loop

@@ -72,12 +72,13 @@ final class ByteProgress: Sendable {
 
   /// All has come: without a length, the total is known now.
   ///
-  /// - Parameter counted: what has come where nobody was told of the steps.
-  func finish(for task: SessionTask, counted: Int64 = 0) {
+  /// - Parameters:
+  ///   - counted: what has come where nobody was told of the steps.
+  ///   - length: of how much.
+  func finish(for task: SessionTask, counted: Int64 = 0, of length: Int64? = nil) {
     let (completed, total) = state.withLock { ($0.completed, $0.total) }
-    if total == nil, completed > 0 || counted > 0 {
-      update(max(completed, counted), of: max(completed, counted), for: task)
-    }
+    if completed == 0, counted > 0 { return update(counted, of: length ?? counted, for: task) }
+    if total == nil, completed > 0 { update(completed, of: completed, for: task) }
   }
 
   /// Another attempt begins: nothing of it has come. The handler hears of its first step.

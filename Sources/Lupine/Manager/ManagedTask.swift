@@ -253,7 +253,9 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
       ?? (taken.isTooLarge ? SessionError(.bodyTooLarge, phase: .receive, message: "", response: task.response) : nil)
     if failure == nil {
       // Somebody may have asked for it when the task had begun.
-      upload.finish(for: task, counted: upload.isWanted ? task.countOfBytesSent : 0)
+      if upload.isWanted {
+        upload.finish(for: task, counted: task.countOfBytesSent, of: task.countOfBytesExpectedToSend)
+      }
       download.finish(for: task)
     }
     let (taskDidComplete, callDidComplete) = hook { ($0.taskDidComplete, $0.callDidComplete) }

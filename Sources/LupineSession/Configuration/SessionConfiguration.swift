@@ -27,7 +27,7 @@ public struct SessionConfiguration: Sendable {
   /// Connections to one origin, opening ones included. Default 6, as in URLSession. A request relies on none that has been opening for
   /// a second without moving, for others that gave up: another one is opened beside it, or at a limit in its place.
   ///
-  /// To a proxy that forwards `http` requests, whose connections serve all origins, 32 or this, whichever is more.
+  /// To a proxy that forwards `http` requests, whose connections serve all origins, it is 32 unless this is more, or less than 6.
   public var maximumConnectionsPerHost = 6
   /// Connections of the session in all. Default 256. Where they are all in use, every sixteenth response makes room for an origin that
   /// has none, so that a busy one keeps nobody waiting for ever. Idle ones make room at once, and so do those that are being opened for requests

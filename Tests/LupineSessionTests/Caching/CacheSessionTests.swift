@@ -215,20 +215,22 @@ import Testing
       let leader = Task { try await session.text(server.url("/a")).0 }
       #expect(await eventually { server.requestCount == 1 })
       var request = try Request(server.url("/a"))
-      request.timeoutInterval = .milliseconds(100)
+      request.timeoutInterval = .seconds(2)
       let outcome = Locked<Result<(Data, Response), SessionError>?>(nil)
       let task = session.dataTask(with: request) { result in outcome.withLock { $0 = result } }
       task.resume()
       task.suspend()
-      // Another one with as much time is over long before.
-      for _ in 0..<2 {
-        let error = try await failure { [request] in try await session.text(request) }
+      // Others are over meanwhile. What is resumed has all of its time again.
+      for (milliseconds, isSuspended) in [(3_800, true), (600, false)] {
+        var other = request
+        other.timeoutInterval = .milliseconds(milliseconds)
+        let error = try await failure { [other] in try await session.text(other) }
         #expect(error.code == .timedOut)
+        #expect(outcome.withLock { $0 == nil })
+        if isSuspended { task.resume() }
       }
-      #expect(outcome.withLock { $0 == nil })
       latch.release()
       #expect(try await leader.value == "late")
-      task.resume()
       #expect(await eventually { outcome.withLock { $0 != nil } })
       #expect(task.error == nil && task.response?.statusCode == 200)
     }

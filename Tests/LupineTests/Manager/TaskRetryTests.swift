@@ -53,9 +53,13 @@ import Testing
   /// What an attempt brought that failed is nothing of the progress of the next.
   @Test func progressBeginsAnew() async throws {
     let count = Recorder<Int>()
+    let latch = try Latch()
     let route = ServerRoute(nil, "/empty") { _, connection in
       count.add(1)
-      if count.values.count > 1 { return try connection.respond(204) }
+      if count.values.count > 1 {
+        _ = latch.wait()
+        return try connection.respond(204)
+      }
       try connection.begin(503, framing: .chunked)
       try connection.write(Array("busy".utf8))
       try connection.finish()
@@ -68,6 +72,7 @@ import Testing
           "empty", progress: { told.add([$0.completedUnitCount, $0.totalUnitCount]) }, success: success,
           failure: failure)
         if let task, let progress = manager.downloadProgress(for: task) { live.add(progress) }
+        latch.release()
         return task
       }
       #expect(end.error == nil && server.requestCount == 2)
