@@ -38,10 +38,13 @@ final class RootStore: Sendable {
   ) throws(TLSError) -> RootStore {
     // A store that also holds revocation lists or somebody's own anchors belongs to one policy.
     if case .system = roots, additional.isEmpty, revocationListPath == nil {
-      if let shared = system.withLock({ $0 }) { return shared }
-      let loaded = try load(roots)
-      system.withLock { $0 = loaded }
-      return loaded
+      // Under the lock: file threads alone come here, and one load is enough for all of them.
+      return try system.withLock { shared throws(TLSError) in
+        if let shared { return shared }
+        let loaded = try load(roots)
+        shared = loaded
+        return loaded
+      }
     }
     let store = try load(roots)
     try store.add(additional, setting: "additionalRoots")
