@@ -16,6 +16,8 @@ package enum ResolveError: Error, Hashable, Sendable {
   case unavailable
   /// The resolver was shut down.
   case stopped
+  /// The process or the system has too many open descriptors to ask anybody (EMFILE, ENFILE). The C library calls it `notFound`.
+  case descriptors
   /// There was no thread to look it up on: the process or its container has too many (EAGAIN). Trying again may help.
   case thread(IOError)
   /// Anything else: getaddrinfo's code, and errno where the code is EAI_SYSTEM.
@@ -32,6 +34,7 @@ extension ResolveError: CustomStringConvertible {
     case .overloaded: "too many lookups wait"
     case .unavailable: "no name service in this executable"
     case .stopped: "the resolver was shut down"
+    case .descriptors: "too many open descriptors to look it up"
     case .thread(let error): "no thread to look it up on: \(error)"
     case .system(_, let errno) where errno != 0: SystemCalls.message(errno)
     case .system(let code, _): SystemCalls.resolverMessage(code)

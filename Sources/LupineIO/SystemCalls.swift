@@ -438,7 +438,11 @@ package enum SystemCalls {
     var list: UnsafeMutablePointer<addrinfo>?
     let code = unsafe getaddrinfo(host, nil, &hints, &list)
     defer { if let list = unsafe list { unsafe freeaddrinfo(list) } }
-    guard code == 0 else { return .failure(resolveError(code, clupine_errno())) }
+    guard code == 0 else {
+      let failure = resolveError(code, clupine_errno())
+      // Without a descriptor the C library reads no file and asks no server, and finds nothing.
+      return .failure(hasDescriptors ? failure : .descriptors)
+    }
     var addresses: [SocketAddress] = []
     var seen: Set<SocketAddress> = []
     var next = unsafe list
@@ -448,6 +452,16 @@ package enum SystemCalls {
       unsafe next = entry.pointee.ai_next
     }
     return addresses.isEmpty ? .failure(.notFound) : .success(addresses)
+  }
+
+  private static var hasDescriptors: Bool {
+    do throws(IOError) {
+      _ = try eventDescriptor(semaphore: false)
+      return true
+    } catch {
+      if case .descriptorLimit = error { return false }
+      return true
+    }
   }
 
   /// A static executable has no name service modules to load, whatever the code says.

@@ -32,6 +32,32 @@ import Testing
     drive.end()
   }
 
+  /// Many that begin at once take the room from each other, and all get some in the end.
+  @Test func manyOpeningsAtOnce() throws {
+    var configuration = PoolConfiguration()
+    configuration.limits.perHost = 20
+    let drive = try Drive(configuration)
+    for _ in 0..<20 { drive.start(try request(host: "h", port: 80)) }
+    drive.settle()
+    for server in 0..<20 {
+      _ = drive.receive(server)
+      drive.send(server, Self.empty)
+    }
+    drive.settle()
+    #expect(drive.outcomes.count == 20 && drive.servers.count == 20)
+    drive.descriptorLimit = 20
+    for port in 81..<90 { drive.start(try request(host: "h", port: port)) }
+    drive.settle()
+    #expect(drive.servers.count == 29)
+    for server in 20..<drive.servers.count {
+      _ = drive.receive(server)
+      drive.send(server, Self.empty)
+    }
+    drive.settle()
+    #expect(drive.outcomes.map(\.status) == [Int?](repeating: 200, count: 29))
+    drive.end()
+  }
+
   /// Where none is idle the request fails for that, and nothing of the others.
   @Test func nothingIsTakenFromOthers() throws {
     let drive = try Drive()

@@ -1,4 +1,5 @@
 import CLupineLinux
+import Glibc
 import LupineBase
 import Testing
 
@@ -310,5 +311,19 @@ private let address = SocketAddress.v4(IPv4Address(192, 0, 2, 1), port: 0)
         $0 == .v4(.loopback, port: 0) || $0 == .v6(.loopback, port: 0)
       })
     #expect(try SystemCalls.lookUp("localhost", atMost: 1).get().count == 1)
+  }
+
+  /// The C library, which can open no file then, says that there is no such host.
+  @Test func noDescriptorIsNoMissingHost() async {
+    await #expect(processExitsWith: .success) {
+      var before = rlimit()
+      guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &before) == 0 else { fatalError() }
+      var none = rlimit(rlim_cur: 0, rlim_max: before.rlim_max)
+      guard unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none) == 0 else { fatalError() }
+      let without = SystemCalls.lookUp("no-such-host.invalid", atMost: 4)
+      guard unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &before) == 0 else { fatalError() }
+      let with = SystemCalls.lookUp("no-such-host.invalid", atMost: 4)
+      guard without == .failure(.descriptors), with != .failure(.descriptors) else { fatalError("\(without) \(with)") }
+    }
   }
 }

@@ -197,6 +197,7 @@ extension Connection {
         // What has arrived comes before it.
         heldFailure = heldFailure ?? error
         stopBody()
+        transfer?.clock.sendEndedAt = context.now
         return false
       }
       fail(.tls(error), .send)

@@ -74,8 +74,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// When the peer, which said for how long it waits, is about to close the connection that has been idle since then.
   var departure: (idleSince: Instant, at: Instant)?
 
-  /// Its opening began before, and found no descriptor.
-  var isSecondOpening = false
+  /// How often its opening has begun: more than once where it found no descriptor.
+  var openings = 1
 
   /// The reader paused in the middle of what was read: the rest waits here, unparsed, and after it perhaps the end.
   var isParsingHeld = false

@@ -22,15 +22,20 @@ extension EnginePool {
     switch error {
     case .connect(let failure) where failure.lacksDescriptors: break
     case .proxy(.connect(let failure)) where failure.lacksDescriptors: break
+    case .resolve(.descriptors), .proxy(.resolve(.descriptors)), .proxy(.target(.descriptors)): break
     default: return false
     }
-    guard !connection.isSecondOpening, !isClosed, core.closeIdle(atMost: Self.openingsRoom) else { return false }
-    open(connection.identifier, connection.key, isSecond: true)
+    guard connection.openings < Self.maximumOpenings, !isClosed, machine.value.isAwaited(connection.identifier),
+      core.closeIdle(atMost: Self.openingsRoom)
+    else { return false }
+    open(connection.identifier, connection.key, after: connection)
     return true
   }
 
   /// An opening may race for several addresses, and others want descriptors too.
   private static let openingsRoom = 8
+  /// Others may be faster each time; there are fewer of them each time.
+  private static let maximumOpenings = 8
 
   /// The first retransmission of a SYN (RFC 6298): what has not moved for so long has lost something, or is with a server that is busy or hangs.
   private static var patience: Int64 { 1_000_000_000 }

@@ -240,9 +240,14 @@ package final class EnginePool {
   }
 
   /// Opens a connection in the next turn: opening may fail at once, and a queue of waiters must not become a recursion.
-  func open(_ identifier: Connection.Identifier, _ key: PoolKey, isSecond: Bool = false) {
+  ///
+  /// - Parameter former: whose opening this is once more.
+  func open(_ identifier: Connection.Identifier, _ key: PoolKey, after former: Connection? = nil) {
     let connection = Connection(pool: self, context: context, identifier: identifier, key: key)
-    connection.isSecondOpening = isSecond
+    if let former {
+      connection.openings = former.openings + 1
+      connection.isRetired = former.isRetired
+    }
     while connections.value.count <= identifier.index { connections.value.append(nil) }
     connections.value[identifier.index] = connection
     let opener = ConnectionOpener(connection: connection, core: core)

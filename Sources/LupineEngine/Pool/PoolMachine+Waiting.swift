@@ -8,6 +8,11 @@ extension PoolMachine {
     return host.opening > 0 && host.live == host.opening
   }
 
+  /// Whether anybody waits for the key of a connection.
+  package func isAwaited(_ connection: ConnectionIdentifier) -> Bool {
+    hosts[connections[connection.index].host].waiting > 0
+  }
+
   /// When the opening of a connection began that is not open yet.
   package func openingBegan(_ connection: ConnectionIdentifier) -> Instant {
     connections[connection.index].openedAt

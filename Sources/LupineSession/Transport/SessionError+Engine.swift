@@ -98,7 +98,7 @@ extension SessionError {
   private static func describe(_ error: ResolveError) -> String {
     switch error {
     case .notFound, .invalidName: "has no address: \(error)"
-    case .temporary, .timedOut, .overloaded, .unavailable, .stopped, .thread, .system:
+    case .temporary, .timedOut, .overloaded, .unavailable, .stopped, .descriptors, .thread, .system:
       "could not be looked up: \(error)"
     }
   }
