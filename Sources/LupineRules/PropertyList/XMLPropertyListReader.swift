@@ -42,10 +42,15 @@ package struct XMLPropertyListError: Error, Equatable, Sendable, CustomStringCon
 /// CoreFoundation's parser puts keys into tables whose hash anybody can compute: 16,000 keys of 160 characters that collide took it 1.3 s, and four times as many
 /// sixteen times as long. It recurses without a limit as well. Where it is lenient with what no writer writes (base64 with foreign characters, anything behind the
 /// list) this is not.
-package struct XMLPropertyListReader {
-  private let bytes: [UInt8]
+package struct XMLPropertyListReader: XMLScanning {
+  let bytes: [UInt8]
   private let depthLimit: Int
-  private var index = 0
+  var index = 0
+
+  private init(bytes: [UInt8], depthLimit: Int) {
+    self.bytes = bytes
+    self.depthLimit = depthLimit
+  }
 
   /// Reads the value of a list. Of several values of one key the last one counts.
   ///
@@ -66,17 +71,10 @@ package struct XMLPropertyListReader {
     XMLPropertyListError(reason: reason, offset: index)
   }
 
-  private func has(_ text: String) -> Bool {
-    guard index < bytes.count, bytes[index] == text.utf8.first else { return false }
-    return bytes[index...].starts(with: text.utf8)
-  }
-
-  private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D }
-
   // MARK: Elements
 
   private mutating func document() throws(XMLPropertyListError) -> PropertyListContent {
-    if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
+    skipByteOrderMark()
     try skipBetween(allowsType: true)
     guard has("<"), !has("</") else { throw error(.noElement) }
     let root = try tag()
@@ -190,7 +188,7 @@ package struct XMLPropertyListReader {
     guard has("</") else { throw error(.misplaced) }
     index += 2
     guard name().elementsEqual(tag.name) else { throw error(.malformed("an end tag")) }
-    while index < bytes.count, Self.isSpace(bytes[index]) { index += 1 }
+    skipSpace()
     guard has(">") else { throw error(.malformed("an end tag")) }
     index += 1
   }
@@ -253,9 +251,8 @@ package struct XMLPropertyListReader {
   private mutating func skipBetween(allowsType: Bool) throws(XMLPropertyListError) {
     var allowsType = allowsType
     while index < bytes.count {
-      if Self.isSpace(bytes[index]) {
-        index += 1
-      } else if allowsType, has("<!DOCTYPE") {
+      if skipSpace() { continue }
+      if allowsType, has("<!DOCTYPE") {
         let start = index
         try skip(9, to: ">", "the document type")
         guard !bytes[start..<index].contains(UInt8(ascii: "[")) else { throw error(.internalSubset) }
@@ -278,18 +275,9 @@ package struct XMLPropertyListReader {
     return true
   }
 
-  /// Moves on by `count` bytes, and then to behind the next `end`, whose last byte is `>`.
+  /// Moves on by `count` bytes, and then to behind the next `end`.
   private mutating func skip(_ count: Int, to end: String, _ what: String) throws(XMLPropertyListError) {
-    let first = index + count
-    var next = first
-    while let close = bytes[next...].firstIndex(of: UInt8(ascii: ">")) {
-      next = close + 1
-      guard next - first >= end.utf8.count, bytes[..<next].suffix(end.utf8.count).elementsEqual(end.utf8) else {
-        continue
-      }
-      index = next
-      return
-    }
-    throw error(.endsInside(what))
+    index += count
+    guard skip(to: end) else { throw error(.endsInside(what)) }
   }
 }

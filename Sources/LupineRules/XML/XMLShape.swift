@@ -49,13 +49,13 @@ package struct XMLShapeError: Error, Equatable, Sendable, CustomStringConvertibl
 /// entities without bound; and they compare each attribute with all before it, and each prefix with all that are declared, so that a hundred thousand of
 /// either take minutes. The bytes are those of an encoding that writes ASCII as it is. Names and characters are not checked further, nor that
 /// attributes differ: a parser does that.
-package struct XMLShape {
+package struct XMLShape: XMLScanning {
   package static let depthLimit = 200
   package static let attributeLimit = 256
   package static let namespaceLimit = 1024
 
-  private let bytes: [UInt8]
-  private var index = 0
+  let bytes: [UInt8]
+  var index = 0
   /// The names of the elements that are open, as ranges of the input.
   private var open: [Range<Int>] = []
   /// Namespaces that each of them declares, and all.
@@ -93,14 +93,6 @@ package struct XMLShape {
 
   private func error(_ reason: XMLShapeError.Reason) -> XMLShapeError { XMLShapeError(reason: reason, offset: index) }
 
-  private func has(_ text: String) -> Bool {
-    // Most bytes are not even the first of what is looked for.
-    guard index < bytes.count, bytes[index] == text.utf8.first else { return false }
-    return bytes[index...].starts(with: text.utf8)
-  }
-
-  private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D }
-
   /// A character of a name, roughly: whatever has no meaning of its own in a tag.
   private static func isName(_ byte: UInt8) -> Bool {
     switch byte {
@@ -110,12 +102,6 @@ package struct XMLShape {
       true
     default: false
     }
-  }
-
-  private mutating func skipSpace() -> Bool {
-    let start = index
-    while index < bytes.count, Self.isSpace(bytes[index]) { index += 1 }
-    return index > start
   }
 
   private mutating func name(of what: String) throws(XMLShapeError) -> Range<Int> {
@@ -130,14 +116,7 @@ package struct XMLShape {
 
   /// Skips to behind the next `end`.
   private mutating func skip(to end: String, in what: String) throws(XMLShapeError) {
-    while index < bytes.count {
-      if has(end) {
-        index += end.utf8.count
-        return
-      }
-      index += 1
-    }
-    throw error(.endsInside(what))
+    guard skip(to: end) else { throw error(.endsInside(what)) }
   }
 
   /// A comment or a processing instruction, if there is one.
@@ -159,10 +138,10 @@ package struct XMLShape {
   }
 
   private mutating func prolog() throws(XMLShapeError) {
-    if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
+    skipByteOrderMark()
     var hasType = false
     while true {
-      _ = skipSpace()
+      skipSpace()
       guard index < bytes.count else { throw error(.noRootElement) }
       if try miscellaneous() { continue }
       guard has("<!") else { return }
@@ -217,7 +196,7 @@ package struct XMLShape {
 
   private mutating func epilog() throws(XMLShapeError) {
     while true {
-      _ = skipSpace()
+      skipSpace()
       guard index < bytes.count else { return }
       guard try miscellaneous() else { throw error(.contentAfterRoot) }
     }
@@ -255,11 +234,11 @@ package struct XMLShape {
 
   private mutating func attribute() throws(XMLShapeError) {
     _ = try name(of: "an attribute")
-    _ = skipSpace()
+    skipSpace()
     guard index < bytes.count else { throw error(.endsInside("a start tag")) }
     guard bytes[index] == UInt8(ascii: "=") else { throw error(.malformed("an attribute")) }
     index += 1
-    _ = skipSpace()
+    skipSpace()
     guard index < bytes.count else { throw error(.endsInside("a start tag")) }
     let quote = bytes[index]
     guard quote == UInt8(ascii: "\"") || quote == UInt8(ascii: "'") else { throw error(.malformed("an attribute")) }
@@ -280,7 +259,7 @@ package struct XMLShape {
     let name = try name(of: "an end tag")
     guard let start = open.popLast(), bytes[start] == bytes[name] else { throw error(.mismatchedEnd) }
     namespaces -= declared.popLast() ?? 0
-    _ = skipSpace()
+    skipSpace()
     guard index < bytes.count else { throw error(.endsInside("an end tag")) }
     guard bytes[index] == UInt8(ascii: ">") else { throw error(.malformed("an end tag")) }
     index += 1

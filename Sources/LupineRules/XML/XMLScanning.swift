@@ -1,0 +1,39 @@
+/// Whoever goes through the bytes of an XML text.
+protocol XMLScanning {
+  var bytes: [UInt8] { get }
+  var index: Int { get set }
+}
+
+extension XMLScanning {
+  func has(_ text: String) -> Bool {
+    // Most bytes are not even the first of what is looked for.
+    guard index < bytes.count, bytes[index] == text.utf8.first else { return false }
+    return bytes[index...].starts(with: text.utf8)
+  }
+
+  static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D }
+
+  mutating func skipByteOrderMark() {
+    if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
+  }
+
+  /// Whether there was any.
+  @discardableResult
+  mutating func skipSpace() -> Bool {
+    let start = index
+    while index < bytes.count, Self.isSpace(bytes[index]) { index += 1 }
+    return index > start
+  }
+
+  /// Moves to behind the next `end`; false, and to the end of the text, if there is none.
+  mutating func skip(to end: String) -> Bool {
+    while index < bytes.count {
+      if has(end) {
+        index += end.utf8.count
+        return true
+      }
+      index += 1
+    }
+    return false
+  }
+}
