@@ -1,4 +1,4 @@
-/// The numbers of a pool; each is configurable and each has a test.
+/// The numbers of a pool; each has a test, and each property is configurable.
 package struct PoolLimits: Equatable, Sendable {
   /// Connections to one key that many origins share, a proxy that forwards, if `perHost` is less: six requests that wait would hold up those to all others.
   /// As many as browsers give a proxy; whoever gives one key fewer than six means it. No property: a machine is copied now and then, and with it what it holds.

@@ -13,8 +13,8 @@ extension PoolMachine {
     var low = SlotList<Queued>.List()
     /// Answers given while several priorities waited.
     var contested: UInt8 = 0
-    /// Connections that it may have; in the space beside the count, as hosts are copied.
-    var limit: UInt32 = 0
+    /// Connections that it may have.
+    var limit = 0
     /// No opening that is under way began before this.
     var openingSince = Instant(nanoseconds: 0)
     /// Of an opening without a live connection: the arrivals before it began, and when it failed. Nil since one succeeded.

@@ -65,7 +65,7 @@ extension PoolMachine {
     guard hosts[host].opening - stuck.count < hosts[host].waiting,
       let eldest = stuck.min(by: { connections[$0].openedAt < connections[$1].openedAt })
     else { return steps }
-    if hosts[host].live >= Int(hosts[host].limit) || live >= limits.total {
+    if hosts[host].live >= hosts[host].limit || live >= limits.total {
       hosts[host].opening -= 1
       gone(eldest, .evicted, releasingHost: false)
       steps.close = (ConnectionIdentifier(index: eldest), .evicted)

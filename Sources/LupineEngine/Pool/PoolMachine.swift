@@ -411,7 +411,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   private func wantsOpening(_ host: Int) -> Bool {
-    hosts[host].waiting > hosts[host].opening && hosts[host].live < Int(hosts[host].limit)
+    hosts[host].waiting > hosts[host].opening && hosts[host].live < hosts[host].limit
   }
 
   mutating func starve(_ host: Int) {
@@ -453,7 +453,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let index = freeHosts.popLast() ?? hosts.count
     if index == hosts.count { hosts.append(Host()) }
     hosts[index].key = key
-    hosts[index].limit = UInt32(clamping: limits.connections(isShared: isShared))
+    hosts[index].limit = limits.connections(isShared: isShared)
     hostOfKey[key] = index
     return index
   }
