@@ -27,8 +27,9 @@ import Testing
     func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) { end = .some(failure) }
   }
 
-  /// With all of the body, or all but its end.
-  @Test(arguments: [0, 9]) func aDamagedRecordBehindTheBody(_ missing: Int) throws {
+  /// With all of the body, or all but its end; and while a body is sent that goes on.
+  @Test(arguments: [0, 9], [false, true])
+  func aDamagedRecordBehindTheBody(_ missing: Int, _ isUploading: Bool) throws {
     let plain = [UInt8](repeating: 7, count: 40_000) + PatternBody.bytes(2_000)
     var body: [UInt8] = []
     for _ in 0..<60 { body += plain }
@@ -42,8 +43,10 @@ import Testing
     #expect(secure.drive.outcomes.count == 1)
 
     let reader = Slow()
-    let transfer = Transfer(
-      try secure.transferRequest("GET"), handler: reader, createdAt: secure.drive.engine.context.now)
+    let channel = Locked<BodyChannel?>(nil)
+    let upload = StreamBody(length: nil, isReplayable: false) { given in channel.withLock { $0 = given } }
+    let request = try secure.transferRequest("POST", body: isUploading ? .stream(upload) : .none)
+    let transfer = Transfer(request, handler: reader, createdAt: secure.drive.engine.context.now)
     secure.drive.engine.start(transfer, in: secure.drive.pool)
     secure.drive.settle()
     let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: \(packed.count)\r\n\r\n"
@@ -52,6 +55,10 @@ import Testing
     let damaged: [UInt8] = [0x17, 3, 3, 0, 32] + [UInt8](repeating: 0, count: 32)
     secure.deliver((secure.takeOutput() + damaged)[...])
     secure.drive.settle()
+    let isHeard = Locked<Bool?>(nil)
+    channel.withLock { $0 }?.write([1]) { told in isHeard.withLock { $0 = told } }
+    secure.drive.settle()
+    #expect(isHeard.withLock { $0 } == (isUploading ? false : nil))
     #expect(reader.received > 0 && reader.received < body.count && reader.end == nil)
     for _ in 0..<1000 where reader.end == nil {
       transfer.resume()

@@ -34,11 +34,14 @@ final class SecureDrive {
     drive.start(try transferRequest(method, deadlines))
   }
 
-  func transferRequest(_ method: String, _ deadlines: Deadlines = Deadlines()) throws -> TransferRequest {
-    let plain = try LupineEngineTests.request(host: "h", port: 443)
+  func transferRequest(
+    _ method: String, _ deadlines: Deadlines = Deadlines(), body: RequestBody = .none
+  ) throws -> TransferRequest {
+    let framing: RequestFraming = if case .none = body { .none } else { .chunked }
+    let plain = try LupineEngineTests.request(host: "h", port: 443, method: method, framing: framing)
     return TransferRequest(
       key: PoolKey(ConnectionIdentity(host: "h", serverName: "localhost", port: 443, tls: policy)), method: method,
-      head: plain.head, context: RequestContext(), deadlines: deadlines)
+      head: plain.head, context: RequestContext(), body: body, deadlines: deadlines)
   }
 
   /// Both have shaken hands; the request has arrived, and what the server says next is held back.

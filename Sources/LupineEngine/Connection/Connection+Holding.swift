@@ -1,4 +1,6 @@
 internal import LupineBase
+internal import LupineIO
+internal import LupineTLS
 
 /// A reader that pauses in the middle of one read's decoding: a read of 256 KiB, or 512, may decode to a hundred times as much, so what comes after
 /// the pause is kept as it came, at most one read of it, and looked at when the reader resumes.
@@ -7,6 +9,13 @@ extension Connection {
   func holdParsing(_ rest: Span<UInt8>) {
     isParsingHeld = true
     unparsed.append(rest)
+  }
+
+  /// TLS has failed, of the origin or of the proxy: nothing more is sent, and what has arrived comes before it.
+  func holdFailure(_ error: TLSError) {
+    heldFailure = heldFailure ?? error
+    stopBody()
+    transfer?.clock.sendEndedAt = context.now
   }
 
   /// Goes on where parsing was held, if the reader has resumed.

@@ -146,7 +146,7 @@ extension Connection {
     switch state {
     case .handshaking: openFailed(.tls(error), .tls)
     case .ending: verdict = .close(.bodyUntilClose)
-    case .busy where isParsingHeld: heldFailure = heldFailure ?? error
+    case .busy where isParsingHeld: holdFailure(error)
     case .busy: fail(.tls(error))
     case .idle, .opening: close(.failed)
     case .closed: break

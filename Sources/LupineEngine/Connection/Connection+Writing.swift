@@ -193,14 +193,7 @@ extension Connection {
       try tls.send(bytes)
       return true
     } catch {
-      guard !isParsingHeld else {
-        // What has arrived comes before it.
-        heldFailure = heldFailure ?? error
-        stopBody()
-        transfer?.clock.sendEndedAt = context.now
-        return false
-      }
-      fail(.tls(error), .send)
+      if isParsingHeld { holdFailure(error) } else { fail(.tls(error), .send) }
       return false
     }
   }
