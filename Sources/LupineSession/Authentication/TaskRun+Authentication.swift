@@ -102,7 +102,7 @@ extension TaskRun {
     let refusal = state.withLock { state -> SessionError? in
       let body = body(state.chain)
       // A body that a delegate made was read by the exchange that ends.
-      let isOnce = state.chain?.newBody != nil || !body.isReplayable && !keepsBody(exchange)
+      let isOnce = state.chain?.newBody != nil || !body.isReplayable && !exchange.keepsBody
       if isOnce, !canAskForBody { return .bodyNotReplayable(hop.url) }
       if isOnce || body.hasStream, authentication(state)?.wantsBodyHash != nil {
         return SessionError(authentication: DigestRefusal.needsBodyHash, url: hop.url)

@@ -2,7 +2,6 @@ internal import Dispatch
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import LupineBase
-internal import LupineEngine
 internal import LupineRules
 internal import LupineWire
 internal import Synchronization
@@ -141,7 +140,7 @@ extension CacheExchange {
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
     let sentHead = exchange.requestHead
-    let isKept = (exchange as? EngineExchange)?.isBodySpent == false
+    let isKept = exchange.keepsBody
     let ended = state.withLock { state in
       state.inner = nil
       state.isStarting = false

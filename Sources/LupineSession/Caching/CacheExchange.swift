@@ -280,10 +280,8 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     return inner?.requestHead ?? sentHead
   }
 
-  /// Whether the body was never asked for, by the exchange that asks the server, or has.
-  var keepsBody: Bool {
-    state.withLock { state in (state.inner as? EngineExchange).map { !$0.isBodySpent } ?? state.keptBody }
-  }
+  /// `keepsBody` of the exchange that asks the server, or has.
+  var keepsBodyBelow: Bool { state.withLock { state in state.inner?.keepsBody ?? state.keptBody } }
 
   func cancel() {
     let inner = state.withLock { state -> (any TransportExchange)? in

@@ -50,19 +50,13 @@ extension TaskRun {
       status: head.status, method: state.chain?.method ?? request.method.rawValue, locations: locations, current: url,
       chain: state.chain?.history ?? RedirectChain(),
       isBodyReplayable: dropsBody || request.body.isReplayable || canAskForBody
-        || state.chain?.newBody == nil && keepsBody(exchange), policy: policy)
+        || state.chain?.newBody == nil && exchange.keepsBody, policy: policy)
     switch decision {
     case .deliver: return .deliver
     case .follow(let step):
       return .follow(step, Response.Redirect(url: url, head: head, requestHead: exchange.requestHead))
     case .refuse(let refusal): return .refuse(refusal, makeResponse(head, exchange, &state))
     }
-  }
-
-  /// Whether the body of the exchange was never asked for, as its `Expect` was not met: then it is there for another one.
-  func keepsBody(_ exchange: any TransportExchange) -> Bool {
-    if let cached = exchange as? CacheExchange { return cached.keepsBody }
-    return (exchange as? EngineExchange)?.isBodySpent == false
   }
 
   private func follow(_ step: RedirectStep, _ redirect: Response.Redirect, _ exchange: any TransportExchange) {
@@ -72,7 +66,7 @@ extension TaskRun {
       // What was sent once cannot be sent again.
       chain.needsNewBody =
         !chain.dropsBody
-        && (chain.newBody != nil || !(chain.base ?? request).body.isReplayable && !keepsBody(exchange))
+        && (chain.newBody != nil || !(chain.base ?? request).body.isReplayable && !exchange.keepsBody)
       chain.newBody = nil
       state.chain = chain
       state.following = .again
@@ -113,6 +107,11 @@ extension TaskRun {
   func isSensitive(_ name: HTTPField.Name) -> Bool {
     request.sensitiveFields.contains(name) || session.configuration.sensitiveFields.contains(name)
   }
+}
+
+extension TransportExchange {
+  /// Whether the body of the exchange was never asked for, as its `Expect` was not met: then it is there for another one.
+  var keepsBody: Bool { (self as? CacheExchange)?.keepsBodyBelow ?? ((self as? EngineExchange)?.isBodySpent == false) }
 }
 
 extension SessionError {
