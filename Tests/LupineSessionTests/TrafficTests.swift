@@ -115,18 +115,7 @@ import Testing
   /// A session that waits for connectivity waits for another network.
   @Test func anotherNetworkIsWaitedFor() async throws {
     let asked = Locked(0)
-    let configure: (inout SessionConfiguration) -> Void = {
-      $0.allowsCellularAccess = false
-      $0.waitsForConnectivity = true
-      $0.routes = { _ in
-        let count = asked.withLock { count in
-          count += 1
-          return count
-        }
-        return NetworkInterface(name: "if0", medium: count == 1 ? .cellular : .wireless)
-      }
-    }
-    try await withServer(configure: configure) { session, server in
+    try await withServer(configure: { $0.waitForNetwork(asked) { $0 > 1 } }) { session, server in
       let response = try await session.expect("Hello, world!", from: server.url("/hello"))
       #expect(asked.withLock { $0 } == 2)
       // However long it takes, the attempts leave nothing.
@@ -137,22 +126,11 @@ import Testing
   /// What was sent before the network went stays in the metrics, and the last attempt in vain with it.
   @Test func whatWasSentBeforeTheWaitIsKept() async throws {
     let asked = Locked(0)
-    let configure: (inout SessionConfiguration) -> Void = {
-      $0.allowsCellularAccess = false
-      $0.waitsForConnectivity = true
-      $0.routes = { _ in
-        let count = asked.withLock { count in
-          count += 1
-          return count
-        }
-        return NetworkInterface(name: "if0", medium: count == 1 ? .wireless : .cellular)
-      }
-    }
     let server = try LoopbackServer { _, connection in
       try connection.respond(302, fields: ["Location": "/next", "Connection": "close"])
     }
     defer { server.shutdown() }
-    try await withSession(configure: configure) { session in
+    try await withSession(configure: { $0.waitForNetwork(asked) { $0 == 1 } }) { session in
       var request = try Request(server.url("/first"))
       request.totalTimeout = .seconds(2)
       let error = try await failure { [request] in try await session.data(for: request) }

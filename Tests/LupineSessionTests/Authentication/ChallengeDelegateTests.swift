@@ -1,8 +1,6 @@
 import FoundationEssentials
 import HTTPTypes
 import LupineBase
-import LupineEngine
-import LupineRules
 import LupineSession
 import LupineTesting
 import Synchronization
@@ -58,23 +56,12 @@ private final class ChallengeDelegate: SessionTaskDelegate {
   /// An answer that found no network waits with its request, and is not asked for again.
   @Test func anAnswerThatNeverLeftIsSentLater() async throws {
     let connections = Locked(0)
-    let configure: (inout SessionConfiguration) -> Void = {
-      $0.allowsCellularAccess = false
-      $0.waitsForConnectivity = true
-      $0.routes = { _ in
-        let count = connections.withLock { count in
-          count += 1
-          return count
-        }
-        return NetworkInterface(name: "if0", medium: count == 2 ? .cellular : .wireless)
-      }
-    }
     let server = try LoopbackServer { request, connection in
       guard request.fields.first("Authorization") == nil else { return try connection.respond(text: "in") }
       try connection.respond(401, fields: ["WWW-Authenticate": "Basic realm=\"r\"", "Connection": "close"])
     }
     defer { server.shutdown() }
-    try await withSession(configure: configure) { session in
+    try await withSession(configure: { $0.waitForNetwork(connections) { $0 != 2 } }) { session in
       let delegate = ChallengeDelegate([.useCredential(.password(user: "u", password: "p"))])
       let task = session.dataTask(with: try Request(server.url("/")))
       task.delegate = delegate

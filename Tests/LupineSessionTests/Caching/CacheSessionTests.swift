@@ -183,8 +183,10 @@ import Testing
     }
   }
 
-  /// Whoever waits for what another request fetches is held to its own deadlines, while that goes on.
-  @Test(arguments: [true, false]) func aMergedMissHasItsOwnDeadline(_ isTotal: Bool) async throws {
+  /// Somebody fetches `/a`, which is there when the latch opens.
+  private func withLateLeader(
+    _ body: (Session, LoopbackServer, Task<String, any Error>, Latch) async throws -> Void
+  ) async throws {
     let latch = try Latch()
     try await withCache(configure: { $0.mergesCacheMisses = true }) { _, connection in
       _ = latch.wait()
@@ -192,6 +194,13 @@ import Testing
     } _: { session, server, _ in
       let leader = Task { try await session.text(server.url("/a")).0 }
       #expect(await eventually { server.requestCount == 1 })
+      try await body(session, server, leader, latch)
+    }
+  }
+
+  /// Whoever waits for what another request fetches is held to its own deadlines, while that goes on.
+  @Test(arguments: [true, false]) func aMergedMissHasItsOwnDeadline(_ isTotal: Bool) async throws {
+    try await withLateLeader { session, server, leader, latch in
       var request = try Request(server.url("/a"))
       if isTotal { request.totalTimeout = .milliseconds(60) } else { request.timeoutInterval = .milliseconds(60) }
       let error = try await failure { [request] in try await session.text(request) }
@@ -207,13 +216,7 @@ import Testing
 
   /// Nothing has to move while a task is suspended, though somebody else fetches its response.
   @Test func aMergedMissMayBeSuspended() async throws {
-    let latch = try Latch()
-    try await withCache(configure: { $0.mergesCacheMisses = true }) { _, connection in
-      _ = latch.wait()
-      try connection.respond(fields: Self.fresh, text: "late")
-    } _: { session, server, _ in
-      let leader = Task { try await session.text(server.url("/a")).0 }
-      #expect(await eventually { server.requestCount == 1 })
+    try await withLateLeader { session, server, leader, latch in
       var request = try Request(server.url("/a"))
       request.timeoutInterval = .seconds(2)
       let outcome = Locked<Result<(Data, Response), SessionError>?>(nil)

@@ -1,6 +1,8 @@
 import FoundationEssentials
 import Glibc
+import LupineBase
 import LupineEngine
+import LupineRules
 import LupineSession
 import LupineTesting
 import LupineWire
@@ -243,5 +245,20 @@ func withTool(_ body: () async throws -> Void) async throws {
     let isCI = unsafe getenv("CI").map { unsafe String(cString: $0) } == "true"
     #expect(!isCI, "\(name) is missing; install it with: \(install)")
     print("a test is skipped because \(name) is missing; install it with: \(install)")
+  }
+}
+
+extension SessionConfiguration {
+  /// Waits for a network, which is there for the attempts to connect that `isThere` names, counted from 1.
+  mutating func waitForNetwork(_ attempts: Locked<Int>, _ isThere: @escaping @Sendable (Int) -> Bool) {
+    allowsCellularAccess = false
+    waitsForConnectivity = true
+    routes = { _ in
+      let number = attempts.withLock { count in
+        count += 1
+        return count
+      }
+      return NetworkInterface(name: "if0", medium: isThere(number) ? .wireless : .cellular)
+    }
   }
 }
