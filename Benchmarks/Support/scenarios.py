@@ -9,7 +9,7 @@ import shutil
 
 import counting
 import parsers
-from harness import Failure, Nginx, Others, Sink, build_peer, client, first_line, large_file, require, scratch_directory
+from harness import Failure, KeptPages, Nginx, Others, Sink, build_peer, client, first_line, large_file, require, scratch_directory
 from peers import shipped_bytes, without_debugging
 
 GIBI = 1 << 30
@@ -30,7 +30,7 @@ class Bench:
         self.rounds = rounds or (2 if quick else 5)
         self.size = int(os.environ.get("LUPINE_LARGE_BODY_BYTES", GIBI // 16 if quick else GIBI))
         self.directory = scratch_directory(2 * self.size)
-        self._nginx = self._sink = None
+        self._nginx = self._sink = self._pages = None
         # scenario -> candidate -> figures of each round; scenario -> processors that others kept busy; (scenario, candidate) -> why not
         self.samples, self.others, self.failures = {}, {}, {}
 
@@ -51,6 +51,10 @@ class Bench:
     def body(self, size=None):
         path = os.path.join(self.directory, f"body-{size or self.size}")
         return path if os.path.exists(path) else large_file(self.directory, size or self.size)
+
+    def keep_pages(self):
+        """New files get memory that is the machine's, until the scenario ends."""
+        self._pages = self._pages or KeptPages(self.directory, self.size)
 
     def close(self):
         for server in [self._nginx, self._sink]:
@@ -83,6 +87,9 @@ class Bench:
                 if rounds or index > 0:
                     taken[name].append(figures)
         self.others[scenario] = others.share()
+        if self._pages:
+            self._pages.release()
+            self._pages = None
 
 
 @functools.cache
@@ -250,6 +257,7 @@ def bodies(candidates, direction, tls=False, options=(), form=False):
             if form and candidate == LIBCURL:
                 more.append("--multipart")
             if "--to" in options:
+                bench.keep_pages()
                 more.append(target)
                 # All write a file that is not there yet: replacing one costs giving its pages back.
                 if os.path.exists(target):
