@@ -75,7 +75,10 @@ package final class File: Sendable {
   }
 
   /// Writes all of `bytes` at `offset`.
-  package func write(_ bytes: [UInt8], at offset: Int64) throws(IOError) {
+  package func write(_ bytes: [UInt8], at offset: Int64) throws(IOError) { try write(bytes.span, at: offset) }
+
+  /// Writes all of `bytes` at `offset`.
+  package func write(_ bytes: Span<UInt8>, at offset: Int64) throws(IOError) {
     let failure: IOError? = unsafe bytes.withUnsafeBytes { buffer in
       do throws(IOError) {
         try unsafe SystemCalls.writeAll(descriptor, buffer, at: offset)

@@ -23,7 +23,9 @@ package final class LoopContext {
   private let epoll: Descriptor
   private let isPrecise: Bool
   private let events: UnsafeMutableBufferPointer<epoll_event>
-  private let buffer: UnsafeMutableRawBufferPointer
+  private var buffer = ReadBuffer()
+  /// Kept by somebody while its bytes were being shown: it lives until the next read, as they do.
+  private var shown: ReadBuffer?
 
   // Each turn looks at most of these: the runtime's checks of access, where they are called for, cost more than `Exclusive`'s.
   private let registrations = Exclusive(RegistrationTable())
@@ -70,12 +72,10 @@ package final class LoopContext {
     epoll = watch.epoll
     isPrecise = SystemCalls.hasPreciseEpollWait(epoll)
     unsafe events = .allocate(capacity: Self.eventCapacity)
-    unsafe buffer = .allocate(byteCount: Self.largeReadSize, alignment: 4096)
   }
 
   deinit {
     unsafe events.deallocate()
-    unsafe buffer.deallocate()
   }
 
   // MARK: Time
@@ -181,9 +181,11 @@ package final class LoopContext {
   /// Reads at most `limit` bytes, and no more than `largeReadSize`, from a socket into the loop's buffer, over what was there.
   package func read(_ socket: borrowing Descriptor, atMost limit: Int) throws(IOError) -> ReadResult {
     filled = 0
+    if shown != nil { shown = nil }
     let size = min(limit, Self.largeReadSize)
     precondition(size > 0, "a read needs room")
-    let result = try unsafe SystemCalls.receive(socket, UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]))
+    let memory = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.memory[..<size])
+    let result = try unsafe SystemCalls.receive(socket, memory)
     if case .bytes(let count) = result { filled = count }
     return result
   }
@@ -192,10 +194,23 @@ package final class LoopContext {
   package var bytes: Span<UInt8> {
     @_lifetime(borrow self)
     get {
-      let readable = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<filled])
+      let readable = unsafe UnsafeRawBufferPointer(rebasing: buffer.memory[..<filled])
       let span = unsafe Span<UInt8>(_unsafeBytes: readable)
       return unsafe _overrideLifetime(span, borrowing: self)
     }
+  }
+
+  /// Gives away the buffer that `bytes` are in, and reads into `spare` from now on, or into a new one. `bytes`, part of what the last `read` gave, stay
+  /// as they are until the next.
+  ///
+  /// - Returns: nil if they are not in the loop's buffer, as what was decoded or has been kept already.
+  package func keep(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
+    guard let range = buffer.range(of: bytes) else { return nil }
+    let kept = KeptRead(buffer, range)
+    shown = buffer
+    buffer = spare ?? ReadBuffer()
+    filled = 0
+    return kept
   }
 
   // MARK: Turns

@@ -325,6 +325,56 @@ import Testing
     #expect(seen.withLock { $0 } == [[1, 2, 3], [4, 5]])
   }
 
+  private func contents(_ read: KeptRead) -> [UInt8] {
+    let bytes = read.bytes
+    return copy(bytes)
+  }
+
+  private func expectNotKept(_ bytes: Span<UInt8>, _ context: LoopContext) {
+    let isKept = context.keep(bytes, for: nil) != nil
+    #expect(!isKept)
+  }
+
+  /// Bytes that somebody keeps are copied nowhere: the loop goes on with other memory, and they stay as they are.
+  @Test func aReadCanBeKept() throws {
+    try onLoop { context in
+      do {
+        let (number, peer) = try socketPair()
+        let socket = Descriptor(adopting: number)
+        let server = Descriptor(adopting: peer)
+        let elsewhere: [UInt8] = [1, 2, 3]
+        var kept: [KeptRead] = []
+        var spare: ReadBuffer?
+        for round in UInt8(0)..<4 {
+          _ = try SystemCalls.send(server, [round, 1, 2, 3].span)
+          _ = try context.read(socket)
+          let bytes = context.bytes
+          // Neither what is somewhere else nor what was kept before.
+          expectNotKept(elsewhere.span, context)
+          if let last = kept.last { expectNotKept(last.bytes, context) }
+          guard let read = context.keep(bytes.extracting(0..<3), for: spare) else {
+            Issue.record("not kept")
+            break
+          }
+          expectNotKept(bytes, context)
+          let shown = copy(bytes)
+          #expect(shown == [round, 1, 2, 3])
+          kept.append(read)
+          // Written already.
+          spare = round == 2 ? kept[0].buffer : nil
+        }
+        let later = kept.dropFirst().map(contents)
+        #expect(later == [[1, 1, 2], [2, 1, 2], [3, 1, 2]])
+        _ = try SystemCalls.send(server, [9].span)
+        _ = try context.read(socket)
+        // Into the memory of the first.
+        let first = contents(kept[0])
+        #expect(copy(context.bytes) == [9] && first == [9, 1, 2])
+      } catch { Issue.record(error) }
+      context.loop.stop()
+    }
+  }
+
   /// More than an ordinary read gives, for who asks for it, and never more than the buffer holds, whatever is asked for.
   @Test func aLargeReadTakesMore() throws {
     let listener = try Listener()

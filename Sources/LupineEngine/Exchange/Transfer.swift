@@ -1,5 +1,5 @@
 package import LupineBase
-internal import LupineIO
+package import LupineIO
 package import LupineRules
 internal import LupineWire
 
@@ -95,6 +95,14 @@ open class Transfer {
   }
 
   // MARK: For the handler
+
+  /// Keeps body bytes that the handler is being shown where they are; the loop reads into `spare` from now on, or into new memory.
+  ///
+  /// - Returns: nil if they are elsewhere than in the loop's buffer: decoded, decrypted, or held.
+  package final func keep(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
+    guard case .attached(let connection) = state else { return nil }
+    return connection.context.keep(bytes, for: spare)
+  }
 
   /// Stops the delivery of body bytes, and the socket behind it; before there is a connection, the wait for one. It stops after those already read, or where a content coding is undone, after the
   /// buffer of at most 32 KiB that is being delivered.

@@ -1,9 +1,10 @@
 internal import LupineBase
+internal import LupineIO
 
 extension DownloadConsumer {
   /// A job of writing.
   struct Work {
-    var bytes: Locked<[UInt8]>
+    var piece: BodyPieces.Piece
     var offset: Int64
     var partial: PartialFile?
     var mustEmpty: Bool
@@ -25,8 +26,7 @@ extension DownloadConsumer {
   enum Taken {
     case nothing
     case cancel
-    /// They belong into this buffer.
-    case gather(Locked<[UInt8]>, total: Int64, expected: Int64?)
+    case gather(total: Int64, expected: Int64?)
   }
 }
 
@@ -42,49 +42,43 @@ extension DownloadConsumer.State {
     case .writing: break
     }
     guard failure == nil else { return .nothing }
-    let total = offset + Int64(gatheredCount + underWay + bytes.count)
+    let total = offset + Int64(pieces.count + underWay + bytes.count)
     if let end, total > end {
       failure = SessionError(
         .badResponse, phase: .receive, message: "the body of the range is longer than Content-Range says")
       version = nil
       untouched = nil
-      dropGathered()
+      pieces = BodyPieces()
       return .cancel
     }
     isGathering = true
-    return .gather(gathered, total: total, expected: expected)
+    return .gather(total: total, expected: expected)
   }
 
-  /// So many bytes more are in the buffer that `take` named.
-  mutating func endGathering(_ count: Int) -> PauseState? {
+  /// So many bytes more are in `piece`.
+  mutating func endGathering(_ count: Int, _ piece: BodyPieces.Piece) -> PauseState? {
     isGathering = false
     // What was gathered when writing failed is gone.
     guard failure == nil else { return nil }
-    gatheredCount += count
+    pieces.append(count, in: piece)
     lastRead = count
     let limit = isSmall ? DownloadConsumer.smallHighWatermark : DownloadConsumer.highWatermark
-    return gatheredCount + underWay >= limit ? pause.change(to: true) : nil
-  }
-
-  mutating func dropGathered() {
-    gathered = Locked([])
-    gatheredCount = 0
+    return pieces.count + underWay >= limit ? pause.change(to: true) : nil
   }
 
   mutating func nextStep() -> DownloadConsumer.Step {
     guard !isBusy, !isGathering else { return .nothing }
-    if isPieceDue {
+    if isPieceDue, let (piece, count) = pieces.takeFirst() {
       isBusy = true
       hasBegun = true
-      swap(&gathered, &other)
-      underWay = gatheredCount
-      gatheredCount = 0
-      return .write(.init(bytes: other, offset: offset, partial: partial, mustEmpty: mustEmpty))
+      underWay = count
+      return .write(.init(piece: piece, offset: offset, partial: partial, mustEmpty: mustEmpty))
     }
     guard let result, let completion else { return .nothing }
-    self.completion = nil
-    exchange = nil
-    return .finish(.init(outcome: outcome(result), state: self), completion)
+    let ending = DownloadConsumer.Ending(outcome: outcome(result), state: self)
+    // Whoever has the task has this for as long: the file is open no longer than it must be, and no memory is kept.
+    self = DownloadConsumer.State(run: run, waiters: waiters)
+    return .finish(ending, completion)
   }
 
   /// Whether the body comes in small pieces.
@@ -92,9 +86,9 @@ extension DownloadConsumer.State {
 
   /// The first bytes are written at once, so that a file that cannot be made is known of early, and the last ones whatever they are.
   private var isPieceDue: Bool {
-    guard gatheredCount > 0, failure == nil else { return false }
+    guard pieces.count > 0, failure == nil else { return false }
     let size = isSmall ? DownloadConsumer.smallPieceSize : DownloadConsumer.pieceSize
-    return gatheredCount >= size || !hasBegun || result != nil
+    return pieces.count >= size || !hasBegun || result != nil
   }
 
   /// Our own failure comes before that of the exchange, which it caused.

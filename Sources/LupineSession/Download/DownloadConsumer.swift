@@ -28,7 +28,7 @@ struct DownloadHooks: Sendable {
 ///
 /// Invariants: at most one job is under way; what arrives meanwhile is gathered and goes with a later one, which is worth its two switches of
 /// threads; while the socket is stopped a job is under way, whose end lets it go on or starts the next; after an error nothing is written.
-/// Two buffers take turns, one being filled while the other is written, so that memory is neither asked for nor touched anew each time.
+/// A read that is as long as a piece stays where it is, in memory of the loop.
 /// When it ends without success the file is removed, unless its bytes can be gone on from: then the error has resume data.
 final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
   /// The task is the one that waits for its end, which the completion settles; nil: the consumer is a part of another one.
@@ -38,10 +38,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
 
   struct State {
     var mode = Mode.waiting
-    var gathered = Locked<[UInt8]>([])
-    /// The buffer that is being written, or the one that will be filled next.
-    var other = Locked<[UInt8]>([])
-    var gatheredCount = 0
+    var pieces = BodyPieces()
     var underWay = 0
     /// Where the next job writes.
     var offset: Int64 = 0
@@ -55,7 +52,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
     var isBusy = false
     /// A job has been started.
     var hasBegun = false
-    /// Bytes are being copied into `gathered`, outside of the lock.
+    /// Bytes are being copied, outside of the lock.
     var isGathering = false
     /// Bytes of the read before.
     var lastRead = 0
@@ -201,14 +198,25 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
       // At once, so that what was read already is not decoded to its end for nobody.
       exchange.setPaused(.final)
       exchange.cancel()
-    case .gather(let gathered, let total, let expected):
-      // Not under the lock, which the thread that writes asks for as well.
-      gathered.withLock { $0.append(bytes) }
-      let pause = state.withLock { $0.endGathering(bytes.count) }
+    case .gather(let total, let expected):
+      let piece = gather(bytes, of: exchange)
+      let pause = state.withLock { $0.endGathering(bytes.count, piece) }
       if let pause { exchange.setPaused(pause) }
       hooks.received?(Int64(bytes.count), total, expected)
       startJob()
     }
+  }
+
+  private func gather(_ bytes: Span<UInt8>, of exchange: any TransportExchange) -> BodyPieces.Piece {
+    if bytes.count >= Self.pieceSize, let exchange = exchange as? any ReadKeepingExchange,
+      let kept = exchange.keepRead(bytes, for: state.withLock({ $0.pieces.takeSpare() }))
+    {
+      return .kept(kept)
+    }
+    let copy = state.withLock { $0.pieces.copyTarget() }
+    // Not under the lock, which the thread that writes asks for as well.
+    copy.withLock { $0.append(bytes) }
+    return .copied(copy)
   }
 
   func end(_ result: Result<Response, SessionError>) {
@@ -240,10 +248,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
       let partial = if let made = work.partial { made } else { try PartialFile.create(in: place) }
       if work.mustEmpty { try partial.file.truncate(to: 0) }
       do throws(IOError) {
-        try work.bytes.withLock { (bytes) throws(IOError) in
-          try partial.file.write(bytes, at: work.offset)
-          bytes.removeAll(keepingCapacity: true)
-        }
+        try work.piece.write(to: partial.file, at: work.offset)
       } catch {
         // A file that was made here is nobody else's to remove.
         if work.partial == nil { partial.remove() }
@@ -251,11 +256,11 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
       }
       return partial
     } completion: {
-      self.jobEnded($0)
+      self.jobEnded($0, work.piece)
     }
   }
 
-  private func jobEnded(_ result: Result<PartialFile, IOError>) {
+  private func jobEnded(_ result: Result<PartialFile, IOError>, _ piece: BodyPieces.Piece) {
     let (exchange, pause, mustCancel) = state.withLock { state -> ((any TransportExchange)?, PauseState?, Bool) in
       state.isBusy = false
       switch result {
@@ -263,16 +268,17 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
         state.failure = SessionError(error, "write", path: state.partial?.path ?? place.path)
         state.version = nil
         state.untouched = nil
-        state.dropGathered()
+        state.pieces = BodyPieces()
         state.underWay = 0
         return (state.exchange, nil, true)
       case .success(let partial):
         state.partial = partial
+        state.pieces.recycle(piece)
         state.mustEmpty = false
         state.untouched = nil
         state.offset += Int64(state.underWay)
         state.underWay = 0
-        return (state.exchange, state.gatheredCount < Self.pieceSize ? state.pause.change(to: false) : nil, false)
+        return (state.exchange, state.pieces.count < Self.pieceSize ? state.pause.change(to: false) : nil, false)
       }
     }
     if let pause { exchange?.setPaused(pause) }

@@ -10,7 +10,7 @@ internal import LupineWire
 ///
 /// `@unchecked`: what other threads look at is what this class declares, and the request, which does not change. All else is the loop's, and is
 /// reached through `perform`. The last reference may go on any thread: after the end nothing of the loop's is left in it.
-final class EngineExchange: Transfer, TransferHandler, TransportExchange, LoopWork, @unchecked Sendable {
+final class EngineExchange: Transfer, TransferHandler, ReadKeepingExchange, LoopWork, @unchecked Sendable {
   private let handle: PoolHandle
   private let receiver: any TransportReceiver
   private let url: ParsedURL
@@ -47,6 +47,10 @@ final class EngineExchange: Transfer, TransferHandler, TransportExchange, LoopWo
   }
 
   func discardBody() { perform { $0.discard() } }
+
+  func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
+    handle.loop.isCurrent ? keep(bytes, for: spare) : nil
+  }
 
   /// At once if this is the loop's thread: a pause that a callback asks for holds for the very next byte.
   private func perform(_ command: @escaping @Sendable (Transfer) -> Void) {

@@ -1,5 +1,6 @@
-public import LupineWire
+package import LupineIO
 package import LupineRules
+public import LupineWire
 
 /// Carries exchanges, one request and its response each. The network is the default; tests bring their own.
 ///
@@ -28,6 +29,12 @@ public protocol TransportExchange: AnyObject, Sendable {
   func setPaused(_ state: PauseState)
   /// The body is of no interest: it is dropped, within limits, so that the connection can be kept.
   func discardBody()
+}
+
+/// An exchange whose body can be kept where it was read to, instead of being copied from there.
+package protocol ReadKeepingExchange: TransportExchange {
+  /// Keeps body bytes, while they are being shown; what is read next goes into `spare`, or into new memory. Nil: they must be copied.
+  func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead?
 }
 
 extension TransportExchange {

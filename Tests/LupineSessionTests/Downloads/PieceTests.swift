@@ -66,11 +66,43 @@ import Testing
   }
 
   /// The reader keeps its place while pieces are under way: nothing is lost, nothing is written twice.
-  @Test(arguments: [1, 999, 65_536, 262_144, 524_287, 524_288, 524_289, 3_000_000])
-  func everySize(_ size: Int) async throws {
-    try await withHandedBody { body, _, download in
+  @Test(arguments: [1, 999, 65_536, 262_144, 524_287, 524_288, 524_289, 3_000_000], [false, true])
+  func everySize(_ size: Int, _ keepsReads: Bool) async throws {
+    try await withHandedBody(keepsReads: keepsReads) { body, _, download in
       let total = min(5_000_001, 5000 * size + 1)
       while body.given < total { body.give(min(size, total - body.given)) }
+      #expect((body.kept > 0) == (keepsReads && size == Self.piece))
+      body.end()
+      let path = try await download.value
+      #expect(Pattern.matches(path, body.given))
+      unsafe unlink(path)
+    }
+  }
+
+  /// A read as long as a piece is kept where it is: what came before it and what comes behind it are pieces of their own.
+  @Test func keptReads() async throws {
+    try await withHandedBody(keepsReads: true) { body, folder, download in
+      body.give(1)
+      #expect(await eventually { folder.size == 1 })
+      for round in 1...3 {
+        body.give(Self.piece - 1)
+        #expect(body.kept == 2 * round - 2)
+        let held = try HeldFileThreads()
+        body.give(Self.piece)
+        #expect(body.kept == 2 * round - 1)
+        body.give(1000)
+        body.give(1000)
+        body.give(Self.piece)
+        #expect(body.kept == 2 * round && body.isPaused)
+        body.give(1000)
+        held.release()
+        // Less than a piece waits.
+        #expect(await eventually { !body.isPaused && folder.size == body.given - 1000 })
+        body.give(Self.piece - 1000)
+        #expect(await eventually { folder.size == body.given })
+      }
+      // The memory of two serves all of them.
+      #expect(body.spares == 4)
       body.end()
       let path = try await download.value
       #expect(Pattern.matches(path, body.given))
@@ -96,10 +128,11 @@ import Testing
   }
 
   /// The disk is full in the midst: the exchange is cancelled, what was gathered is let go, and nothing is left behind.
-  @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)")) func failsWithAPieceUnderWay() async throws {
+  @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)"), arguments: [false, true])
+  func failsWithAPieceUnderWay(_ keepsReads: Bool) async throws {
     let disk = try SmallDisk(bytes: Self.piece * 3 / 2)
     defer { disk.unmount() }
-    try await withHandedBody(in: disk.path) { body, _, download in
+    try await withHandedBody(in: disk.path, keepsReads: keepsReads) { body, _, download in
       body.give(Self.piece)
       try HeldFileThreads().release()
       #expect(!body.isCancelled)
@@ -120,13 +153,14 @@ import Testing
 
   /// - Parameters:
   ///   - parent: where the folder of partial files is made; nil: in a scratch directory.
+  ///   - keepsReads: whether the transport lets reads be kept where they are.
   ///   - leaves: how many partial files are left.
   private func withHandedBody(
-    in parent: String? = nil, leaves: Int = 0,
+    in parent: String? = nil, keepsReads: Bool = false, leaves: Int = 0,
     _ run: (HandedBody, DownloadFolder, Task<String, any Error>) async throws -> Void
   ) async throws {
     let folder = try DownloadFolder()
-    let transport = HandTransport()
+    let transport = HandTransport(keepsReads: keepsReads)
     try await withSession(configure: {
       $0.temporaryDirectory = parent ?? folder.parentPath
       $0.transport = transport
@@ -180,32 +214,44 @@ private final class HeldFileThreads: Sendable {
 /// Has one exchange, whose response comes from the test.
 private final class HandTransport: Transport {
   private let exchange = Locked<HandedBody?>(nil)
+  private let keepsReads: Bool
+
+  init(keepsReads: Bool) { self.keepsReads = keepsReads }
 
   var body: HandedBody? { exchange.withLock { $0 } }
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-    let body = HandedBody(receiver)
+    let body = HandedBody(receiver, keepsReads: keepsReads)
     exchange.withLock { $0 = body }
     return body
   }
 }
 
-private final class HandedBody: TransportExchange {
+private final class HandedBody: ReadKeepingExchange {
   private struct State {
     var given = 0
     var pause = PauseState()
     var pauses = 0
     var isCancelled = false
+    var kept = 0
+    var spares = 0
   }
 
   private let receiver: any TransportReceiver
+  private let keepsReads: Bool
   private let state = Locked(State())
 
-  init(_ receiver: any TransportReceiver) { self.receiver = receiver }
+  init(_ receiver: any TransportReceiver, keepsReads: Bool) {
+    self.receiver = receiver
+    self.keepsReads = keepsReads
+  }
 
   var given: Int { state.withLock { $0.given } }
   var isPaused: Bool { state.withLock { $0.pause.isPaused } }
   var pauses: Int { state.withLock { $0.pauses } }
+  /// Reads that have been kept, and how many of them for memory that was given instead.
+  var kept: Int { state.withLock { $0.kept } }
+  var spares: Int { state.withLock { $0.spares } }
   var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
   func giveHead() throws {
@@ -238,4 +284,13 @@ private final class HandedBody: TransportExchange {
   }
 
   func discardBody() {}
+
+  func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
+    guard keepsReads, bytes.count <= LoopContext.largeReadSize else { return nil }
+    state.withLock { state in
+      state.kept += 1
+      if spare != nil { state.spares += 1 }
+    }
+    return KeptRead(copying: bytes)
+  }
 }
