@@ -43,7 +43,7 @@ package enum ContentCodings {
 
   private static func coding(_ element: Substring.UTF8View) throws(ContentCodingRefusal) -> ContentCoding? {
     let token = FieldScanner.trimmed(element.prefix { $0 != UInt8(ascii: ";") })
-    switch String(decoding: token, as: UTF8.self).lowercased() {
+    switch token.smallToken {
     case "gzip", "x-gzip": return .gzip
     case "deflate": return .deflate
     case "identity": return nil

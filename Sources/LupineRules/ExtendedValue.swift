@@ -8,7 +8,7 @@ enum ExtendedValue {
     let parts = value.utf8.split(separator: UInt8(ascii: "'"), maxSplits: 2, omittingEmptySubsequences: false)
     guard parts.count == 3, isPercentEncoded(parts[2]) else { return nil }
     let bytes = PercentCoding.decodedBytes(parts[2])
-    switch String(decoding: parts[0], as: UTF8.self).lowercased() {
+    switch parts[0].smallToken {
     case "utf-8": return String(validating: bytes, as: UTF8.self)
     case "iso-8859-1": return String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
     default: return nil

@@ -41,8 +41,8 @@ package struct MediaType: Hashable, Sendable {
     }
   }
 
-  /// The value of the `charset` parameter, lower-cased.
-  package var charset: String? { list["charset"]?.lowercased() }
+  /// The value of the `charset` parameter, lower-cased; nil if it is no token, as the names of all are (RFC 2978 section 2.3).
+  package var charset: String? { list["charset"]?.utf8.smallToken }
 
   /// The parameters in order; names are lower-cased.
   package var parameters: [(name: String, value: String)] { list.parameters.map { ($0.name, $0.value) } }

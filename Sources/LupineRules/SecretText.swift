@@ -9,7 +9,8 @@ package enum SecretText {
   package static func redacted(field name: String, value: String, isSensitive: Bool = false) -> String {
     switch name.lowercased() {
     case "authorization", "proxy-authorization": credentials(value)
-    case "cookie", "cookie2": value.split(separator: ";").map { cookie($0) }.joined(separator: "; ")
+    case "cookie", "cookie2":
+      value.utf8.split(separator: UInt8(ascii: ";")).map { cookie(Substring($0)) }.joined(separator: "; ")
     case "set-cookie", "set-cookie2": setCookie(value)
     case _ where isSensitive: mark
     case "link": redacted(links: value)
@@ -20,7 +21,7 @@ package enum SecretText {
 
   /// The scheme, if there is one, and nothing else.
   private static func credentials(_ value: String) -> String {
-    guard let space = value.firstIndex(of: " "), space != value.startIndex else { return mark }
+    guard let space = value.utf8.firstIndex(of: UInt8(ascii: " ")), space != value.startIndex else { return mark }
     let scheme = value[..<space]
     let isToken = scheme.utf8.allSatisfy { byte in
       UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20 || UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte
@@ -30,9 +31,9 @@ package enum SecretText {
   }
 
   private static func cookie(_ pair: Substring) -> String {
-    let text = pair.drop { $0 == " " }
-    guard let equals = text.firstIndex(of: "=") else { return mark }
-    return "\(text[..<equals])=\(mark)"
+    let text = pair.utf8.drop { $0 == UInt8(ascii: " ") }
+    guard let equals = text.firstIndex(of: UInt8(ascii: "=")) else { return mark }
+    return "\(Substring(text[..<equals]))=\(mark)"
   }
 
   private static func setCookie(_ value: String) -> String {
@@ -103,7 +104,7 @@ package enum SecretText {
   }
 
   private static func isSecret(_ name: Substring) -> Bool {
-    switch String(decoding: PercentCoding.decodedBytes(name.utf8), as: UTF8.self).lowercased() {
+    switch PercentCoding.decodedBytes(name.utf8).smallToken {
     case "access_token", "refresh_token", "id_token", "client_secret", "password", "api_key", "apikey", "sig",
       "signature", "x-amz-signature", "x-amz-security-token", "x-amz-credential", "x-goog-signature",
       "x-goog-credential":

@@ -32,4 +32,54 @@ import Testing
     let names = HeadWriter.connectionFields(head.fields)
     #expect(names.isSuperset(of: ["x-one", "x-two"]) && !names.contains { $0.hasPrefix("a") })
   }
+
+  /// As much as a field may have, in the order that takes longest.
+  private static let field =
+    "a" + String(repeating: "\u{301}", count: 16_000) + String(repeating: "\u{323}", count: 16_000)
+
+  private func expectQuick(_ what: String, _ body: () throws -> Void) rethrows {
+    let time = try ContinuousClock().measure { try body() }
+    #expect(time < .milliseconds(250), "\(what)")
+  }
+
+  @Test func valuesOfFieldsAreComparedByTheirBytes() throws {
+    let text = Self.field
+    expectQuick("codings") { #expect(throws: ContentCodingRefusal.self) { try ContentCodings.parse(["g\(text)"]) } }
+    expectQuick("directives") {
+      let directives = CacheDirectives(["no-s\(text), m\(text)=1", "no-store"])
+      #expect(directives.noStore && directives.maximumAge == nil)
+    }
+    expectQuick("character sets") {
+      #expect(ExtendedValue.decode("u\(text)''a") == nil)
+      #expect(MediaType("text/plain; charset=u\(text)")?.charset == nil)
+    }
+    expectQuick("secrets") {
+      #expect(SecretText.redacted(url: "/?s\(text)=1&sig=2") == "/?s\(text)=1&sig=REDACTED")
+      #expect(SecretText.redacted(field: "Cookie", value: "\(text)=1; b=2") == "\(text)=[redacted]; b=[redacted]")
+      #expect(SecretText.redacted(field: "Authorization", value: text) == "[redacted]")
+    }
+  }
+
+  @Test(arguments: ["ETag", "Age", "Expires", "Cache-Control", "Pragma"])
+  func termsOfCaching(_ name: String) throws {
+    for value in [Self.field, "W\(Self.field)", "\"\(Self.field)\"", "1\(Self.field),"] {
+      let head = try ResponseHead(status: 200, fields: [(name, value), ("Expires", "0\(Self.field)")])
+      expectQuick(name) { _ = CacheTerms(head, requestTime: 0, responseTime: 0) }
+    }
+  }
+
+  @Test func resumedDownloads() throws {
+    let text = Self.field
+    let url = try URLReader.read("http://h/")
+    let offer = RangeOffer(offset: 10, total: 20, validator: .entityTag("\"a\""), source: nil)
+    let fields = [
+      ("Content-Range", "bytes 10-19/20"), ("ETag", "\"\(text)\""), ("Accept-Ranges", "n\(text)"),
+      ("Content-Encoding", "i\(text)"),
+    ]
+    let answer = RangeAnswer(status: 206, url: url, fields: try ResponseHead(status: 206, fields: fields).fields)
+    expectQuick("resumption") {
+      #expect(ResumeRule.decide(answer, to: offer) == .askAgain(.otherVersion))
+      #expect(answer.isCoded && !answer.refusesRanges)
+    }
+  }
 }

@@ -69,7 +69,7 @@ package struct CacheDirectives: Hashable, Sendable {
 
   private mutating func read(_ element: ArraySlice<UInt8>) {
     let parts = element.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-    let name = String(decoding: Self.trimmed(parts[0]), as: UTF8.self).lowercased()
+    guard let name = Self.trimmed(parts[0]).smallToken else { return }
     let value = Self.value(parts)
     switch name {
     case "no-store": noStore = true

@@ -67,7 +67,7 @@ package struct CacheTerms: Hashable, Sendable {
     let expires = fields.values(named: "expires")
     guard let first = expires.first else { return nil }
     // RFC 9111 section 5.3: what is no date, above all "0", lies in the past; so do dates that differ.
-    guard expires.allSatisfy({ $0 == first }), let end = HTTPDate(first, now: now) else { return 0 }
+    guard expires.allSatisfy({ $0.isSame(as: first) }), let end = HTTPDate(first, now: now) else { return 0 }
     return max(0, end.seconds - date)
   }
 
@@ -77,9 +77,8 @@ package struct CacheTerms: Hashable, Sendable {
     let apparent = max(0, responseTime - (date ?? responseTime))
     let delay = max(0, responseTime - requestTime)
     // RFC 9111 section 5.1: the first of several; what is no number is no age.
-    let text = fields.first(named: "age").map { $0.prefix { $0 != "," } }
-    let stated = text.flatMap { text -> Int64? in
-      let digits = FieldScanner.trimmed(text.utf8)
+    let stated = fields.first(named: "age").flatMap { text -> Int64? in
+      let digits = FieldScanner.trimmed(text.utf8.prefix { $0 != UInt8(ascii: ",") })
       guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
       return min(FieldScanner.number(digits) ?? CacheDirectives.endless, CacheDirectives.endless)
     }
@@ -105,9 +104,11 @@ package struct CacheTerms: Hashable, Sendable {
     return isEntityTag(tag) && tag.utf8.count == fields.valueBytes(at: index).count ? tag : nil
   }
 
+  static func isWeak(_ tag: String) -> Bool { tag.utf8.starts(with: "W/".utf8) }
+
   /// RFC 9110 section 8.8.3: anything else would not be understood when it comes back.
   private static func isEntityTag(_ text: String) -> Bool {
-    let bytes = Array((text.hasPrefix("W/") ? text.dropFirst(2) : text[...]).utf8)
+    let bytes = text.utf8.dropFirst(isWeak(text) ? 2 : 0)
     guard bytes.count >= 2, bytes.first == 0x22, bytes.last == 0x22 else { return false }
     return bytes.dropFirst().dropLast().allSatisfy { $0 > 0x20 && $0 != 0x22 && $0 != 0x7F }
   }

@@ -108,7 +108,7 @@ package final class StoredResponse: Sendable {
 
   /// Whether the entity tag of another answer is ours, weak or not; nil if it says nothing.
   private func hasTag(of answer: ResponseHead) -> Bool? {
-    func opaque(_ tag: String) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...] }
+    func opaque(_ tag: String) -> Substring { CacheTerms.isWeak(tag) ? tag.dropFirst(2) : tag[...] }
     if let tag = CacheTerms.entityTag(answer.fields) {
       return terms.entityTag.map { opaque($0).isSame(as: opaque(tag)) } ?? false
     }
@@ -134,18 +134,6 @@ package final class StoredResponse: Sendable {
     return StoredResponse(
       key: key, headBytes: bytes, head: head, body: body, requestTime: requestTime, responseTime: responseTime,
       authorization: authorization)
-  }
-}
-
-extension StringProtocol {
-  /// Byte by byte. By `==` what a server sends is the same in other bytes too, and many combining marks in a row take long to bring into order.
-  fileprivate func isSame(as other: Self) -> Bool { utf8.elementsEqual(other.utf8) }
-}
-
-extension [String] {
-  /// One by one, byte by byte.
-  fileprivate func isSame(as others: [String]) -> Bool {
-    count == others.count && zip(self, others).allSatisfy { $0.isSame(as: $1) }
   }
 }
 

@@ -75,7 +75,7 @@ package enum SetCookieReader {
       case "secure": cookie.isSecure = true
       case "httponly": cookie.isHTTPOnly = true
       case "samesite":
-        switch bytes.text(value)?.lowercased() {
+        switch value.count <= 6 ? bytes.text(value)?.lowercased() : nil {
         case "none": cookie.sameSite = .none
         case "lax": cookie.sameSite = .lax
         case "strict": cookie.sameSite = .strict

@@ -41,7 +41,7 @@ package struct RangeAnswer: Hashable, Sendable {
     contentRanges = fields.values(named: "content-range")
     contentTypes = fields.values(.contentType)
     contentCodings = fields.values(.contentEncoding)
-    contentLength = fields.first(.contentLength).flatMap { FieldScanner.number($0.utf8) }
+    contentLength = fields.contentLength
     entityTags = fields.values(named: "etag")
     lastModified = fields.values(named: "last-modified")
     acceptRanges = fields.values(named: "accept-ranges")
@@ -57,15 +57,15 @@ package struct RangeAnswer: Hashable, Sendable {
   package var isCoded: Bool {
     contentCodings.contains { value in
       value.utf8.split(separator: UInt8(ascii: ",")).contains { member in
-        let name = String(decoding: FieldScanner.trimmed(member), as: UTF8.self)
-        return !name.isEmpty && name.lowercased() != "identity"
+        let name = FieldScanner.trimmed(member)
+        return !name.isEmpty && name.smallToken != "identity"
       }
     }
   }
 
   /// Whether the server says that it gives no ranges (RFC 9110 section 14.3).
   package var refusesRanges: Bool {
-    acceptRanges.contains { String(decoding: FieldScanner.trimmed($0[...].utf8), as: UTF8.self).lowercased() == "none" }
+    acceptRanges.contains { FieldScanner.trimmed($0[...].utf8).smallToken == "none" }
   }
 }
 
@@ -145,8 +145,8 @@ package enum ResumeRule {
     // Many servers send no validator with an error; one that differs is believed.
     if let reason = otherSource(answer, offer) { return .askAgain(reason) }
     switch offer.validator {
-    case .entityTag(let tag) where !answer.entityTags.isEmpty && answer.entityTags != [tag],
-      .lastModified(let tag) where !answer.lastModified.isEmpty && answer.lastModified != [tag]:
+    case .entityTag(let tag) where !answer.entityTags.isEmpty && !answer.entityTags.isSame(as: [tag]),
+      .lastModified(let tag) where !answer.lastModified.isEmpty && !answer.lastModified.isSame(as: [tag]):
       return .askAgain(.otherVersion)
     default: return .complete
     }
@@ -158,10 +158,10 @@ package enum ResumeRule {
     switch offer.validator {
     case nil: return nil
     // Section 15.3.7: a 206 has the tag if a 200 would have had it.
-    case .entityTag(let tag): return answer.entityTags == [tag] ? nil : .otherVersion
+    case .entityTag(let tag): return answer.entityTags.isSame(as: [tag]) ? nil : .otherVersion
     // The same section lets a server leave this one out; the condition of the request stands for it.
     case .lastModified(let date):
-      return answer.lastModified.isEmpty || answer.lastModified == [date] ? nil : .otherVersion
+      return answer.lastModified.isEmpty || answer.lastModified.isSame(as: [date]) ? nil : .otherVersion
     }
   }
 

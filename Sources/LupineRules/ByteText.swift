@@ -1,0 +1,32 @@
+internal import LupineWire
+
+// Text from outside is compared by its bytes, or once it is known to be ASCII. Swift compares other text in a normal form: what differs in bytes may be equal
+// then, and to bring many combining marks in a row into order takes the square of their number (`CombiningMarks`).
+
+extension Collection<UInt8> {
+  /// A token (RFC 9110 section 5.6.2) in small letters; nil if these bytes are none.
+  package var smallToken: String? {
+    !isEmpty && allSatisfy(FieldScanner.isToken) ? String(decoding: self, as: UTF8.self).lowercased() : nil
+  }
+}
+
+extension StringProtocol {
+  /// Byte by byte.
+  package func isSame(as other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
+
+  /// Byte by byte, whatever the case of ASCII letters.
+  ///
+  /// - Parameter small: has no capitals.
+  package func isSame(ignoringCase small: some StringProtocol) -> Bool {
+    utf8.elementsEqual(small.utf8) { byte, other in
+      (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 == other : byte == other
+    }
+  }
+}
+
+extension [String] {
+  /// One by one, byte by byte.
+  package func isSame(as others: [String]) -> Bool {
+    count == others.count && zip(self, others).allSatisfy { $0.isSame(as: $1) }
+  }
+}
