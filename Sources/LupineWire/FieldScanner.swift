@@ -21,6 +21,9 @@ struct FieldScanner {
   var lineStart = 0
   var nameEnd = 0
   var valueStart = 0
+  /// Where the last line that was folded into a value begins, and where the value ended before it.
+  private var foldStart = 0
+  private var foldedEnd = 0
   /// Fields indexed so far.
   var count = 0
 
@@ -284,7 +287,10 @@ struct FieldScanner {
 
   private mutating func endValue(_ bytes: inout MutableSpan<UInt8>, at stop: Int, _ indexStart: Int) {
     var end = stop
-    while end > valueStart, bytes[end &- 1].isWhitespace { end &-= 1 }
+    // Not over lines again that were folded before, which may be as many as a line has room for.
+    let first = max(valueStart, foldStart)
+    while end > first, bytes[end &- 1].isWhitespace { end &-= 1 }
+    if end == first, first > valueStart { end = foldedEnd }
     bytes.store(FieldEntry(lineStart, nameEnd, valueStart, end), at: IndexHeader.place(count, indexStart))
     count &+= 1
   }
@@ -296,6 +302,8 @@ struct FieldScanner {
     lineStart = Int(last.nameStart)
     nameEnd = Int(last.nameEnd)
     valueStart = Int(last.valueStart)
+    foldStart = position
+    foldedEnd = Int(last.valueEnd)
     phase = last.valueStart == last.valueEnd ? .leadingSpace : .value
   }
 
@@ -306,10 +314,10 @@ struct FieldScanner {
     return .needMore
   }
 
-  /// The error for a byte at `offset`, unless the line was too long before it.
+  /// The error for a byte at `offset`, unless the line was too long before it, or with it where it is not the end of the line.
   @inline(never)
   private func failure(_ reason: WireError.Reason, at offset: Int) -> WireError {
-    offset - lineStart >= lineLimit
+    offset - lineStart >= lineLimit + (reason == .bareLineFeed || reason == .missingColon ? 1 : 0)
       ? WireError(.fieldLineTooLong(limit: lineLimit), at: lineStart + lineLimit) : WireError(reason, at: offset)
   }
 

@@ -173,10 +173,10 @@ struct StatusLineScanner {
     return false
   }
 
-  /// The error for a byte at `offset`, unless the line was too long before it.
+  /// The error for a byte at `offset`, unless the line was too long before it, or with it where it is not the end of the line.
   @inline(never)
   private func failure(_ reason: WireError.Reason, at offset: Int, _ limit: Int) -> WireError {
-    offset - lineStart >= limit
+    offset - lineStart >= limit + (reason == .bareLineFeed ? 1 : 0)
       ? WireError(.statusLineTooLong(limit: limit), at: lineStart + limit) : WireError(reason, at: offset)
   }
 }

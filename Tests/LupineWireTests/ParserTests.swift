@@ -30,6 +30,24 @@ struct ParserTests {
     #expect(kept.compactMap { $0.fields.first(named: "x") } == ["0", "1", "3", "4"])
   }
 
+  /// White space at the end of a value is taken away, not once more for each line that is folded into it.
+  @Test(arguments: ["b", "", "b  "]) func blankFolds(_ value: String) throws {
+    let folds = String(repeating: "\r\n ", count: 21_000)
+    let half = String(repeating: "\r\n ", count: 10_000)
+    var parser = ResponseParser(leniency: .obsoleteLineFolding)
+    parser.begin()
+    var head: ResponseHead?
+    let time = try ContinuousClock().measure {
+      let lines = "A: \(value)\(folds)\r\nB: \(value)\(half)c\(half)\r\n"
+      head = try read(&parser, Array("HTTP/1.1 200 OK\r\n\(lines)Content-Length: 0\r\n\r\n".utf8))
+    }
+    let end = value.isEmpty ? "" : "b"
+    #expect(head?.fields.first(named: "a") == end && head?.fields.first(named: "content-length") == "0")
+    let folded = head?.fields.first(named: "b")
+    #expect(folded?.hasPrefix(end) == true && folded?.hasSuffix("c") == true)
+    #expect(time < .seconds(1))
+  }
+
   /// Lines are found in blocks of 64 bytes: where a line ends in its block, and where the input is cut, must not matter.
   @Test(arguments: [0, 1, 7, 62, 63, 64, 65, 130])
   func linesEndAnywhereInABlock(_ longest: Int) throws {
