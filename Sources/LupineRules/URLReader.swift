@@ -79,6 +79,8 @@ package enum URLReader {
     if target.isEmpty { target.append(UInt8(ascii: "/")) }
     let pathLength = target.count
     try appendEncoded(bytes, pathEnd..<fragmentStart, to: &target)
+    // What is kept can be read again, and resolved against.
+    try checkLength(target.count)
     return ParsedURL(
       origin: origin, userinfo: userinfo, target: String(decoding: target, as: UTF8.self), pathLength: pathLength,
       fragment: fragment)

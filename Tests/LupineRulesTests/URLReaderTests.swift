@@ -293,6 +293,17 @@ import Testing
     }
   }
 
+  /// What was read is read again as it is written, and resolved against.
+  @Test func theEncodedFormIsBounded() throws {
+    let letters = (URLReader.maximumLength - 1) / 6
+    let longest = try URLReader.read("http://h/" + String(repeating: "\u{E9}", count: letters))
+    #expect(longest.target.utf8.count == 1 + 6 * letters)
+    #expect(try URLReader.resolve("?a", against: longest).target.hasSuffix("?a"))
+    #expect(throws: URLRefusal.tooLong(count: 7 + 6 * letters, limit: URLReader.maximumLength)) {
+      try URLReader.read("http://h/" + String(repeating: "\u{E9}", count: letters + 1))
+    }
+  }
+
   @Test(arguments: [
     ("example.com", "example.com"), ("::1", "::1"), ("[::1]", "::1"), ("127.0.0.1", "127.0.0.1"),
     ("fe80::2%25lo", "fe80::2"),
