@@ -297,6 +297,13 @@ public struct FramingDecision: Equatable, Sendable {
   ]
 }
 
+extension FieldSection {
+  /// The length that `Content-Length` announces, below 2^63; of several values only if all are the same (RFC 9112 section 6.3). Nil if it announces none.
+  package var contentLength: Int64? {
+    storage.isEmpty ? nil : (try? FramingDecision.contentLength(IndexedBytes(storage, indexStart)))
+  }
+}
+
 /// A section as the framing decision sees it: its storage by itself, so that deciding counts no references.
 struct IndexedBytes: ~Copyable, ~Escapable {
   let bytes: Span<UInt8>

@@ -18,6 +18,16 @@ import Testing
         == "the response ended early: 6 bytes of the body are missing, at byte 43")
   }
 
+  /// What frames a body is announced as well: a list or several fields that say the same (RFC 9112 section 6.3).
+  @Test(arguments: ["Content-Length: 2, 2", "Content-Length: 2\r\nContent-Length: 2", "Content-Length:  002"])
+  func lengthsThatAreSaidTwice(_ fields: String) async throws {
+    let answer = ScriptBytes("HTTP/1.1 200 OK\r\n\(fields)\r\n\r\nok")
+    try await withScript([[.readHead, .send(answer), .close]]) { session, server in
+      let (body, response) = try await session.data(from: server.url())
+      #expect(body.count == 2 && response.expectedContentLength == 2)
+    }
+  }
+
   @Test func responsesThatBreakTheProtocol() async throws {
     #expect(
       try await message(of: "HTTP/1.1 999 Denied\r\nContent-Length: 0\r\n\r\n")

@@ -129,9 +129,7 @@ public struct Response: Sendable {
   }
 
   /// The length that `Content-Length` announces, before decoding; nil if it announces none.
-  public var expectedContentLength: Int64? {
-    head.fields.firstIndex(.contentLength).flatMap { Self.decimal(head.fields.valueBytes(at: $0)) }
-  }
+  public var expectedContentLength: Int64? { head.fields.contentLength }
 
   /// The same for the body as it is delivered: nil where a coding is taken off on the way.
   func decodedLength(isDecoded: Bool) -> Int64? {
@@ -141,18 +139,6 @@ public struct Response: Sendable {
     // A coding that is not ours passes as it came.
     let codings = try? ContentCodings.parse(head.fields.values(.contentEncoding))
     return codings?.isEmpty == false ? nil : length
-  }
-
-  private static func decimal(_ bytes: Span<UInt8>) -> Int64? {
-    guard !bytes.isEmpty else { return nil }
-    var number: Int64 = 0
-    for index in bytes.indices {
-      let (product, overflow) = number.multipliedReportingOverflow(by: 10)
-      let (sum, carry) = product.addingReportingOverflow(Int64(bytes[index]) - 0x30)
-      guard bytes[index] >= 0x30, bytes[index] <= 0x39, !overflow, !carry else { return nil }
-      number = sum
-    }
-    return number
   }
 
   /// A name to save the body under: from `Content-Disposition`, else the last component of the URL's path, without its percent-encoding, else "download".
