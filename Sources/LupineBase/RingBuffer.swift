@@ -28,6 +28,14 @@ public struct RingBuffer<Element> {
     length += 1
   }
 
+  /// Changes the element at the back, in its place; false of an empty queue.
+  @inlinable public mutating func changeLast(_ change: (inout Element) -> Bool) -> Bool {
+    let index = (head + length - 1) & (slots.count - 1)
+    guard length > 0, var last = slots[index].take() else { return false }
+    defer { slots[index] = last }
+    return change(&last)
+  }
+
   /// Takes the element at the front; nil of an empty queue.
   @inlinable public mutating func popFirst() -> Element? {
     guard length > 0 else { return nil }

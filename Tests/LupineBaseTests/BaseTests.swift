@@ -74,6 +74,23 @@ import Testing
     #expect(expected == next)
     #expect(ring.popFirst() == nil)
   }
+
+  @Test func changesTheLast() {
+    var ring = RingBuffer<[Int]>()
+    #expect(!ring.changeLast { _ in true })
+    for number in 0..<20 {
+      ring.append([number])
+      if number % 3 > 0 { #expect(ring.popFirst() != nil) }
+      let isChanged = ring.changeLast { last in
+        last.append(-number)
+        return number % 2 == 0
+      }
+      #expect(isChanged == (number % 2 == 0))
+    }
+    var last: [Int]?
+    while let next = ring.popFirst() { last = next }
+    #expect(last == [19, -19])
+  }
 }
 
 @Suite struct InstantTests {

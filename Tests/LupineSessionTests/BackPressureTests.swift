@@ -46,6 +46,30 @@ import Testing
     }
   }
 
+  private final class TaskKeeper: SessionTaskDelegate {
+    let task = Locked<SessionTask?>(nil)
+    let handledCallbacks: CallbackSet = .createdTask
+
+    func session(_ session: Session, didCreateTask task: SessionTask) { self.task.withLock { $0 = task } }
+  }
+
+  /// Chunks of one byte cost no array each while nobody reads.
+  @Test func smallChunksArePutTogether() async throws {
+    let total = 20_000
+    let route = ServerRoute("GET", "/drip") { _, connection in
+      try connection.sendRaw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+      try connection.sendRaw(String(repeating: "1\r\nx\r\n", count: total) + "0\r\n\r\n")
+    }
+    try await withServer([route]) { session, server in
+      let keeper = TaskKeeper()
+      let (bytes, _) = try await session.bytes(for: Request(server.url("/drip")), delegate: keeper)
+      #expect(await eventually { keeper.task.withLock { $0?.countOfBytesReceived } == Int64(total) })
+      var chunks: [Int] = []
+      for try await chunk in bytes.chunks { chunks.append(chunk.count) }
+      #expect(chunks.reduce(0, +) == total && chunks.count <= 3)
+    }
+  }
+
   /// Nobody reads what we send: the producer is asked for no more than the channel and the sockets hold.
   @Test(arguments: [false, true]) func slowSocketStopsTheProducer(_ isSecure: Bool) async throws {
     let go = try Latch()

@@ -18,6 +18,8 @@ final class StreamConsumer: ResponseConsumer {
 
   static let lowWatermark = 64 * 1024
   static let highWatermark = 256 * 1024
+  /// Pieces are put together up to so many bytes while nobody takes them: a server may send chunks of one byte, and an array costs 40 more.
+  static let pieceLimit = 16 * 1024
 
   private let state: LockedStorage<State>
 
@@ -43,8 +45,13 @@ final class StreamConsumer: ResponseConsumer {
         state.reader = nil
         return (reader, priority, nil)
       }
-      state.chunks.append(chunk)
       state.bytes += chunk.count
+      let isJoined = state.chunks.changeLast { last in
+        guard last.count + chunk.count <= Self.pieceLimit else { return false }
+        last += chunk
+        return true
+      }
+      if !isJoined { state.chunks.append(chunk) }
       return (nil, priority, state.bytes >= Self.highWatermark ? state.pause.change(to: true) : nil)
     }
     // At the end of the turn, so that a reader which is woken finds all that the turn has read.
