@@ -36,6 +36,9 @@ final class TaskRegistry: Sendable {
 
   var isInvalid: Bool { state.withLock { $0.isInvalid } }
 
+  /// Whether all tasks are cancelled, or are about to be.
+  var isCancelling: Bool { state.withLock { $0.cancels } }
+
   /// Keeps a task until `remove`; nil: the session was invalidated.
   func add(_ run: TaskRun) -> Int? {
     state.withLock { state in

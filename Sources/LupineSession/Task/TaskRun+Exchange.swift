@@ -320,9 +320,11 @@ extension TaskRun {
     case .following(.again): beginAgain()
     case .following(.failure(let error)): finish(error)
     case .end(let isCancelled, let hasLeft):
-      // Of a response that is complete after all, parts may have been dropped already.
-      if isCancelled { return finish(failure ?? cancellation) }
+      // As cancelled, also where the response is complete after all: parts of it may have been dropped already.
+      if isCancelled { return finish(failure) }
       guard var failure else { return mayRepeat(after: nil) ? () : finish(nil) }
+      // The pool is closed before the tasks are cancelled.
+      if failure.code == .sessionInvalidated, session.registry.isCancelling { return finish(cancellation) }
       if waitsForConnectivity(after: failure) { return }
       // Nothing of this exchange has left, perhaps, but of one before it.
       if hasLeft { failure.requestBytesSent = true }

@@ -377,6 +377,8 @@ class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
   private func result(
     _ failure: SessionError?, isPrompt: Bool, _ state: inout State
   ) -> Result<Response, SessionError> {
+    // Whatever else went wrong, or went well, before the cancellation came to it.
+    let failure = state.isCanceling && failure?.code != .cancelled ? cancellation : failure
     let known = isPrompt && failure == nil ? state.transactions.endedAt.map { max($0, state.startedAt) } : nil
     let now = known ?? EventLoop.monotonicNow()
     // A task that was cancelled before it began took no time.
