@@ -32,7 +32,12 @@ extension DownloadConsumer {
     case .success(let response):
       if let error = Self.shortage(ending.state, response) { return .failure(leave(error, ending.state)) }
       do throws(SessionError) {
-        return .success(DownloadedFile(try complete(ending.state), response))
+        var state = ending.state
+        let partial = try complete(state)
+        state.partial = partial
+        // Cancelled while there was no thread for it, or while the disk took its time.
+        if let error = state.run?.commit(response) { return .failure(leave(error, state)) }
+        return .success(DownloadedFile(partial, response))
       } catch {
         return .failure(error)
       }

@@ -31,7 +31,7 @@ struct DownloadHooks: Sendable {
 /// A read that is as long as a piece stays where it is, in memory of the loop.
 /// When it ends without success the file is removed, unless its bytes can be gone on from: then the error has resume data.
 final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
-  /// The task is the one that waits for its end, which the completion settles; nil: the consumer is a part of another one.
+  /// The task is the one that waits for the end, which is settled here, or by the consumer that this one is a part of.
   typealias Completion = @Sendable (Result<DownloadedFile, SessionError>, TaskRun?) -> Void
 
   enum Mode { case waiting, writing, complete, refused }

@@ -121,7 +121,8 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
   }
 
   private func endBegun(_ result: Result<Response, SessionError>) {
-    if let inner { return inner.end(result) }
+    let (inner, run) = state.withLock { ($0.inner, $0.run) }
+    if let inner, let run { return inner.end(result, of: run) }
     // It never began.
     switch result {
     case .success:

@@ -155,7 +155,7 @@ public class SessionTask: @unchecked Sendable, Hashable {
     run.suspend { onChange?(self, .suspended) }
   }
 
-  /// Ends the task; it completes with `.cancelled`, unless it has completed.
+  /// Ends the task; it completes with `.cancelled`, unless it has completed, or the file of a download is on its way to its place.
   public func cancel() {
     run.prepare(self)
     run.cancel()

@@ -212,6 +212,7 @@ extension TaskRun {
     let isAwaited = state.withLock { state -> Bool in
       guard state.wait == wait else { return false }
       state.wait = nil
+      state.isCommitted = true
       // It holds the task.
       lastWord = state.takeLastWord()
       return true
@@ -268,7 +269,7 @@ extension TaskRun {
 
 extension SessionError {
   /// The failure of a task whose response is complete.
-  fileprivate func behind(_ response: Response) -> SessionError {
+  func behind(_ response: Response) -> SessionError {
     var error = self
     error.response = response
     error.requestBytesSent = true

@@ -154,6 +154,7 @@ class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
   /// Gives up; the consumer is told with `.cancelled`, once.
   func cancel() {
     let (exchange, isOver, held) = state.withLock { state -> ((any TransportExchange)?, Bool, Int?) in
+      guard !state.isCommitted else { return (nil, false, nil) }
       switch state.machine.cancel() {
       case .complete: return (nil, true, nil)
       case .cancel:
@@ -338,6 +339,17 @@ class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
     } else {
       settle(ending.result) { takeEnd(ending.result) }
     }
+  }
+
+  /// Before what the task has made of a response is handed over, which has no way back: from here on it cannot be cancelled.
+  ///
+  /// - Returns: what it ends with instead; nil: it was not cancelled before.
+  func commit(_ response: Response) -> SessionError? {
+    let isCancelled = state.withLock { state -> Bool in
+      if !state.isCanceling { state.isCommitted = true }
+      return state.isCanceling
+    }
+    return isCancelled ? cancellation.behind(response) : nil
   }
 
   /// What a task ends with.

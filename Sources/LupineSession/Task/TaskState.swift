@@ -56,6 +56,7 @@ extension TaskRun {
     var answerTimer: AnswerTimer?
     var lastWord: LastWord?
     var isWaitTold = false
+    var isCommitted = false
   }
 }
 
@@ -133,6 +134,12 @@ extension TaskRun.State {
   var lastWord: TaskRun.LastWord? {
     get { rare?.lastWord }
     set { change(isNothing: newValue == nil) { $0.lastWord = newValue } }
+  }
+
+  /// What the task has made is being handed over: it ends with that, and cannot be cancelled any more.
+  var isCommitted: Bool {
+    get { rare?.isCommitted ?? false }
+    set { change(isNothing: !newValue) { $0.isCommitted = newValue } }
   }
 
   mutating func takeLastWord() -> TaskRun.LastWord? {

@@ -155,7 +155,7 @@ import Testing
   ///   - parent: where the folder of partial files is made; nil: in a scratch directory.
   ///   - keepsReads: whether the transport lets reads be kept where they are.
   ///   - leaves: how many partial files are left.
-  private func withHandedBody(
+  func withHandedBody(
     in parent: String? = nil, keepsReads: Bool = false, leaves: Int = 0,
     _ run: (HandedBody, DownloadFolder, Task<String, any Error>) async throws -> Void
   ) async throws {
@@ -179,7 +179,7 @@ import Testing
 
 extension DownloadFolder {
   /// The length of the only partial file.
-  fileprivate var size: Int? {
+  var size: Int? {
     guard partials.count == 1, let name = partials.first else { return nil }
     var status = stat()
     return unsafe stat(partial(name), &status) == 0 ? Int(status.st_size) : nil
@@ -187,7 +187,7 @@ extension DownloadFolder {
 }
 
 /// Keeps all threads for files from doing anything, from when it is made: every job before that has been done then.
-private final class HeldFileThreads: Sendable {
+final class HeldFileThreads: Sendable {
   private let gate: Latch
 
   init() throws {
@@ -212,11 +212,11 @@ private final class HeldFileThreads: Sendable {
 }
 
 /// Has one exchange, whose response comes from the test.
-private final class HandTransport: Transport {
+final class HandTransport: Transport {
   private let exchange = Locked<HandedBody?>(nil)
   private let keepsReads: Bool
 
-  init(keepsReads: Bool) { self.keepsReads = keepsReads }
+  init(keepsReads: Bool = false) { self.keepsReads = keepsReads }
 
   var body: HandedBody? { exchange.withLock { $0 } }
 
@@ -227,7 +227,7 @@ private final class HandTransport: Transport {
   }
 }
 
-private final class HandedBody: ReadKeepingExchange {
+final class HandedBody: ReadKeepingExchange {
   private struct State {
     var given = 0
     var pause = PauseState()
@@ -254,8 +254,9 @@ private final class HandedBody: ReadKeepingExchange {
   var spares: Int { state.withLock { $0.spares } }
   var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
-  func giveHead() throws {
-    let head = try ResponseHead(status: 200, fields: [("ETag", "\"v1\"")])
+  /// - Parameter isNamed: whether it says which version it is of.
+  func giveHead(isNamed: Bool = true) throws {
+    let head = try ResponseHead(status: 200, fields: isNamed ? [("ETag", "\"v1\"")] : [])
     receiver.receive(head: head, framing: .untilClose, of: self)
   }
 
