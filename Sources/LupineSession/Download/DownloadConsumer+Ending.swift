@@ -23,8 +23,7 @@ extension DownloadConsumer {
     var resumeData: ResumeData?
     if case .failure(let error) = outcome { resumeData = error.resumeData }
     let (run, waiters) = state.withLock { ($0.run.take(), $0.waiters.end(resumeData)) }
-    completion(outcome, run)
-    for waiter in waiters { waiter(resumeData) }
+    completion(outcome, run) { for waiter in waiters { waiter(resumeData) } }
   }
 
   private func conclude(_ ending: Ending) -> Result<DownloadedFile, SessionError> {

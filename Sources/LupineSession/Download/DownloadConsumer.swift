@@ -31,8 +31,9 @@ struct DownloadHooks: Sendable {
 /// A read that is as long as a piece stays where it is, in memory of the loop.
 /// When it ends without success the file is removed, unless its bytes can be gone on from: then the error has resume data.
 final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
-  /// The task is the one that waits for the end, which is settled here, or by the consumer that this one is a part of.
-  typealias Completion = @Sendable (Result<DownloadedFile, SessionError>, TaskRun?) -> Void
+  /// The task is the one that waits for the end, which is settled here, or by the consumer that this one is a part of. `tell` is for when it is told so:
+  /// others wait to hear what can be gone on from, and a session may be over with its last task.
+  typealias Completion = @Sendable (Result<DownloadedFile, SessionError>, TaskRun?, _ tell: () -> Void) -> Void
 
   enum Mode { case waiting, writing, complete, refused }
 

@@ -85,7 +85,7 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
       hooks.resumed = { callbacks.resumed(at: $0, expected: $1) }
       hooks.received = { callbacks.wrote($0, total: $1, expected: $2) }
     }
-    let inner = DownloadConsumer(plan, hooks: hooks, threads: try Engine.downloadThreads()) { [self] result, _ in
+    let inner = DownloadConsumer(plan, hooks: hooks, threads: try Engine.downloadThreads()) { [self] result, _, _ in
       innerEnded(result)
     }
     state.withLock { $0.inner = inner }
@@ -173,7 +173,7 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
       } else if case .success(let file) = result {
         file.remove()
       }
+      for waiter in waiters { waiter(resumeData) }
     }
-    for waiter in waiters { waiter(resumeData) }
   }
 }

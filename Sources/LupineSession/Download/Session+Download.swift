@@ -71,13 +71,17 @@ extension Session {
     let cancellation = CancellationRelay<TaskRun> { $0.cancel() }
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { [hooks] continuation in
-        let finish: DownloadConsumer.Completion = { result, run in
+        let finish: DownloadConsumer.Completion = { result, run, tell in
           let end = result.flatMap { $0.moved(to: destination) }
           run?.settle(end.map { $0.response }) {
-            guard let listener else { return continuation.resume(with: end) }
-            listener.value = nil
-            // Behind what the delegate is told.
-            self.delegateQueue.async { continuation.resume(with: end) }
+            if let listener {
+              listener.value = nil
+              // Behind what the delegate is told.
+              self.delegateQueue.async { continuation.resume(with: end) }
+            } else {
+              continuation.resume(with: end)
+            }
+            tell()
           }
           self.registry.release(run)
         }

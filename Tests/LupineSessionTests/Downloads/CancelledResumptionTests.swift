@@ -1,3 +1,4 @@
+import LupineBase
 import LupineSession
 import LupineTesting
 import Testing
@@ -76,6 +77,34 @@ import Testing
       let (path, response) = try await session.download(
         resumeFrom: data, to: DownloadDestination(path: folder.target))
       #expect(response.statusCode == 206 && Pattern.matches(path, Self.size))
+    }
+  }
+
+  /// Nothing is called behind the end of the session, whose last task this was.
+  @Test(arguments: [false, true]) func theHandlerIsCalledBeforeTheSessionIsInvalid(_ isAsync: Bool) async throws {
+    let file = FileServer(.init(size: Self.size), [.init(stallsAfter: 120_000)])
+    let server = try LoopbackServer(routes: [file.route])
+    defer { server.shutdown() }
+    let folder = try DownloadFolder()
+    try await withDelegate([.becameInvalid], configure: { $0.temporaryDirectory = folder.parentPath }) {
+      session, delegate in
+      let request = try Request(server.url("/file"))
+      let call: Task<Void, any Error>? = isAsync ? Task { _ = try await session.download(for: request) } : nil
+      if !isAsync { session.downloadTask(with: request).resume() }
+      #expect(await eventually { await session.tasks.first?.countOfBytesReceived == 120_000 })
+      let tasks = await session.tasks
+      let task = try #require(tasks.first as? DownloadTask)
+      session.finishTasksAndInvalidate()
+      let heard = Locked<(count: Int64, before: [String])?>(nil)
+      task.cancelByProducingResumeData { data in
+        let entries = delegate.entries
+        heard.withLock { $0 = (data?.receivedBytes ?? 0, entries) }
+      }
+      #expect(await eventually { delegate.entries == ["invalid"] })
+      #expect(await eventually { heard.withLock { $0 != nil } })
+      let (count, before) = try #require(heard.withLock { $0 })
+      #expect(count == 120_000 && before == [])
+      _ = await call?.result
     }
   }
 }
