@@ -222,15 +222,14 @@ extension CacheExchange {
         head, body, query, requestTime: kept.2, responseTime: kept.3, since: kept.4, isMarkedSensitive: isSensitive)
     }
     let run = request.composition.run
-    guard !isBehind, run.consumer is DelegateConsumer, let observer = run.observer, observer.wants(.willCacheResponse)
-    else {
+    guard !isBehind, run.consumer is DelegateConsumer, run.observer?.wants(.willCacheResponse) ?? false else {
       store(head, body)
       return land()
     }
     // The task ends without the answer if that takes too long, and nobody else has a deadline for it.
     if state.withLock({ $0.leads }) { owner.schedule(after: Self.answerTime) { [weak self] in self?.land() } }
-    observer.proposeToCache(CachedResponse(response: Response(head: head, url: request.url), data: Data(body))) {
-      [self] answer in
+    let proposed = CachedResponse(response: Response(head: head, url: request.url), data: Data(body))
+    let answered: @Sendable (CachedResponse?) -> Void = { [self] answer in
       // What cannot be stored takes the place of what is all the same.
       if let answer,
         owner.cache.storing(answer.response.head, size: answer.data.count, query, isMarkedSensitive: isSensitive) != nil
@@ -241,6 +240,7 @@ extension CacheExchange {
       }
       land()
     }
+    run.propose(StorageProposal(response: proposed, answer: answered) { [self] in land() })
   }
 
   /// As long as others wait for a delegate's word before they ask the server themselves.

@@ -140,8 +140,8 @@ public protocol SessionDataDelegate: SessionTaskDelegate {
 
   /// A complete response may be stored (RFC 9111 3). Answer with what is to be stored, changed or not, or with nil to store nothing,
   /// and to forget what a cache has of the URL.
-  /// Called for data tasks with a delegate, if the configuration has a `responseCache`, and again for a `responseStore`. Default: store as
-  /// proposed.
+  /// Called for data tasks with a delegate, if the configuration has a `responseCache`, and again for a `responseStore`; behind the data, and not for a task
+  /// that was cancelled or became a download. Default: store as proposed.
   func session(
     _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
     completionHandler: @escaping @Sendable (CachedResponse?) -> Void)

@@ -25,6 +25,7 @@ struct Gate {
     case informational(ResponseHead)
     case body([UInt8])
     case trailers(FieldSection)
+    case proposal(StorageProposal)
     case end(SessionError?)
   }
 
@@ -40,6 +41,8 @@ struct Gate {
   private var held: RingBuffer<Event>?
   private var decision = 0
   private(set) var isDropping = false
+  /// The response under way was given up: nothing that is asked about it matters any more.
+  private(set) var isAbandoned = false
   /// All has been received, and is held: no exchange is under way any more whose deadline could end the task.
   private(set) var holdsEnd = false
 
@@ -48,12 +51,23 @@ struct Gate {
   mutating func arrive(_ event: @autoclosure () -> Event, isEnd: Bool = false) -> Verdict {
     if isDropping, !isEnd { return .drop }
     guard state != .open else { return .pass }
-    var events = held ?? RingBuffer()
-    held = nil
-    events.append(event())
-    held = events
+    hold(event())
     holdsEnd = isEnd
     return .held
+  }
+
+  /// What is about to be stored is asked about in its turn, also where the body is dropped for the task: a redirect's is stored as well.
+  mutating func arrive(proposal: StorageProposal) -> Verdict {
+    guard state != .open else { return .pass }
+    hold(.proposal(proposal))
+    return .held
+  }
+
+  private mutating func hold(_ event: Event) {
+    var events = held ?? RingBuffer()
+    held = nil
+    events.append(event)
+    held = events
   }
 
   /// Closes the gate; the number names the decision.
@@ -73,6 +87,7 @@ struct Gate {
   /// No decision matters any more, and no body either. A number: the caller has to drain by it.
   mutating func abandon() -> Int? {
     isDropping = true
+    isAbandoned = true
     guard state == .waiting else { return nil }
     state = .draining
     decision += 1
@@ -82,7 +97,10 @@ struct Gate {
   mutating func drop() { isDropping = true }
 
   /// The next exchange begins.
-  mutating func renew() { isDropping = false }
+  mutating func renew() {
+    isDropping = false
+    isAbandoned = false
+  }
 
   /// The decision that is waited for.
   var awaited: Int? { state == .waiting ? decision : nil }
@@ -94,11 +112,13 @@ struct Gate {
   mutating func next(_ number: Int) -> Event? {
     guard isDraining(number) else { return nil }
     while let event = held?.popFirst() {
-      if case .end = event {
+      switch event {
+      case .end:
         holdsEnd = false
         return event
+      case .proposal: return event
+      case .informational, .body, .trailers: if !isDropping { return event }
       }
-      if !isDropping { return event }
     }
     state = .open
     return nil
@@ -150,6 +170,7 @@ extension TaskRun {
       case .informational(let head): inform(head)
       case .body(let bytes): deliver(bytes.span)
       case .trailers(let trailers): state.withLock { $0.trailers = trailers }
+      case .proposal(let proposal): ask(proposal)
       case .end(let failure): exchangeEnded(failure)
       case nil: return
       }

@@ -1,3 +1,6 @@
+import FoundationEssentials
+import LupineRules
+import LupineWire
 import Testing
 
 @testable import LupineSession
@@ -20,6 +23,7 @@ import Testing
     case .informational: "informational"
     case .body(let bytes): "body \(bytes)"
     case .trailers: "trailers"
+    case .proposal: "proposal"
     case .end(let failure): failure.map { "end \($0.code)" } ?? "end"
     case nil: "nothing"
     }
@@ -52,6 +56,29 @@ import Testing
     let heard = [void, number, number].map { next($0, of: &gate) }
     #expect(heard == ["nothing", "end", "nothing"])
     #expect(gate.state == .open && gate.isDropping)
+  }
+
+  /// What is to be stored is asked about before the end, whatever becomes of the body.
+  @Test(arguments: [false, true]) func aProposalComesThrough(_ isDropped: Bool) throws {
+    var gate = Gate()
+    let data = CachedResponse(response: try response(), data: Data())
+    let proposal = StorageProposal(response: data, answer: { _ in }, giveUp: {})
+    let verdict = gate.arrive(proposal: proposal)
+    #expect(verdict == .pass)
+    let number = gate.wait()
+    let verdicts = [
+      gate.arrive(.body([7])), gate.arrive(proposal: proposal), gate.arrive(.end(nil), isEnd: true),
+    ]
+    let isTaken = gate.decide(number)
+    #expect(verdicts == [.held, .held, .held] && isTaken)
+    if isDropped { gate.drop() }
+    let heard = (0..<(isDropped ? 3 : 4)).map { _ in next(number, of: &gate) }
+    #expect(heard == (isDropped ? [] : ["body [7]"]) + ["proposal", "end", "nothing"])
+    #expect(!gate.isAbandoned)
+  }
+
+  private func response() throws -> Response {
+    Response(head: try ResponseHead(status: 200, fields: []), url: try Request("http://a.example/").parsedURL)
   }
 
   /// Somebody is at it already, who goes on to the end.
