@@ -85,10 +85,11 @@ extension TaskRun {
     _ exchange: any TransportExchange
   ) {
     guard let observer else { return answer(head, exchange) }
+    let requestHead = exchange.requestHead
     let challenge = AuthenticationChallenge(
       protectionSpace: question.space, proposedCredential: question.proposed,
       previousFailureCount: question.failureCount,
-      failureResponse: state.withLock { makeResponse(head, exchange, &$0) })
+      failureResponse: state.withLock { makeResponse(head, requestHead, &$0) })
     guard let number = closeGate(for: exchange) else { return }
     observer.challenge(challenge) { [self] disposition in
       decide(number) {
@@ -121,8 +122,9 @@ extension TaskRun {
   private func authentication(_ state: State) -> TaskAuthentication? { state.authentication }
 
   private func fail(_ error: SessionError, _ head: ResponseHead, _ exchange: any TransportExchange) {
+    let requestHead = exchange.requestHead
     state.withLock { state in
-      let response = makeResponse(head, exchange, &state)
+      let response = makeResponse(head, requestHead, &state)
       var error = error
       error.response = response
       state.response = response

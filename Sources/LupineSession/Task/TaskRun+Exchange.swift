@@ -207,10 +207,11 @@ extension TaskRun {
 
   /// The head is that of the answer.
   func answer(_ head: ResponseHead, _ exchange: any TransportExchange) {
+    let requestHead = exchange.requestHead
     let response = state.withLock { state -> Response in
       // A transport may answer before `start` has returned.
       if state.exchange == nil, !state.isCompleted { state.exchange = exchange }
-      let response = makeResponse(head, exchange, &state)
+      let response = makeResponse(head, requestHead, &state)
       state.response = response
       return response
     }
@@ -235,14 +236,16 @@ extension TaskRun {
   }
 
   /// The state is given as it stands, not changed: it is too large to be copied.
-  func makeResponse(_ head: ResponseHead, _ exchange: any TransportExchange, _ state: inout State) -> Response {
+  ///
+  /// - Parameter requestHead: of the exchange, which is not asked under the lock.
+  func makeResponse(_ head: ResponseHead, _ requestHead: [UInt8], _ state: inout State) -> Response {
     // Not by way of an optional chain, which is a large value to destroy even where there is none.
     guard let box = state.chainBox else {
       return Response(
-        head: head, url: request.parsedURL, requestHead: exchange.requestHead, informational: state.informational)
+        head: head, url: request.parsedURL, requestHead: requestHead, informational: state.informational)
     }
     var response = Response(
-      head: head, url: box.value.url, requestHead: exchange.requestHead, informational: state.informational,
+      head: head, url: box.value.url, requestHead: requestHead, informational: state.informational,
       redirects: box.value.redirects)
     response.mark(box.value.sensitiveFields)
     return response
@@ -282,12 +285,13 @@ extension TaskRun {
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
     var held: Int?
+    let requestHead = exchange.requestHead
     let next = state.withLock { state -> AfterExchange? in
       if state.endsInVain { state.transactions.removeLast() }
       state.endsInVain = false
       state.transactions.append(metrics)
       if failure?.requestBytesSent ?? true || metrics.hasLeft { state.hasLeft = true }
-      state.lastRequestHead = exchange.requestHead
+      state.lastRequestHead = requestHead
       guard isGated.load(ordering: .acquiring) else { return state.exchangeEnded(failure) }
       // A decision may take its time, but not more than the task has: what comes too late decides nothing.
       if failure?.code == .timedOut, failure?.phase == .total { held = state.gate.abandon() }

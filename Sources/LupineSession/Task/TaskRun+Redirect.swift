@@ -16,7 +16,8 @@ extension TaskRun {
   /// Decides about a 3xx. False: it is the answer.
   func redirect(_ head: ResponseHead, _ exchange: any TransportExchange) -> Bool {
     let locations = head.fields.bytes(.location)
-    let outcome = state.withLock { decideRedirect(head, locations, exchange, &$0) }
+    let requestHead = exchange.requestHead
+    let outcome = state.withLock { decideRedirect(head, locations, exchange, requestHead, &$0) }
     switch outcome {
     case .deliver: return false
     case .refuse(let refusal, let response):
@@ -37,7 +38,8 @@ extension TaskRun {
   }
 
   private func decideRedirect(
-    _ head: ResponseHead, _ locations: [[UInt8]], _ exchange: any TransportExchange, _ state: inout State
+    _ head: ResponseHead, _ locations: [[UInt8]], _ exchange: any TransportExchange, _ requestHead: [UInt8],
+    _ state: inout State
   ) -> Outcome {
     if state.exchange == nil, state.machine.state != .completed { state.exchange = exchange }
     let request = state.chain?.base ?? self.request
@@ -54,8 +56,8 @@ extension TaskRun {
     switch decision {
     case .deliver: return .deliver
     case .follow(let step):
-      return .follow(step, Response.Redirect(url: url, head: head, requestHead: exchange.requestHead))
-    case .refuse(let refusal): return .refuse(refusal, makeResponse(head, exchange, &state))
+      return .follow(step, Response.Redirect(url: url, head: head, requestHead: requestHead))
+    case .refuse(let refusal): return .refuse(refusal, makeResponse(head, requestHead, &state))
     }
   }
 
@@ -86,7 +88,8 @@ extension TaskRun {
       var chain = state.chain ?? Chain(request)
       chain.follow(step, from: redirect)
       return (
-        chain.request(instead: request, isMarkedSensitive: isSensitive), makeResponse(redirect.head, exchange, &state)
+        chain.request(instead: request, isMarkedSensitive: isSensitive),
+        makeResponse(redirect.head, redirect.requestHead, &state)
       )
     }
     guard let number = closeGate(for: exchange) else { return }

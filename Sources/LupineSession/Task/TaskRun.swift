@@ -278,7 +278,11 @@ class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
 
   // MARK: For the consumer, which sees the exchange under way through the task
 
-  var requestHead: [UInt8] { state.withLock { $0.exchange?.requestHead ?? $0.lastRequestHead } }
+  var requestHead: [UInt8] {
+    // A transport of the caller's is asked, which may have a lock of its own: never under this one.
+    let (exchange, last) = state.withLock { ($0.exchange, $0.lastRequestHead) }
+    return exchange?.requestHead ?? last
+  }
   func setPaused(_ pause: PauseState) {
     changePauses { state in
       guard state.consumerPause.update(to: pause) else { return }

@@ -97,6 +97,68 @@ import Testing
     }
   }
 
+  /// Looks at its task whenever it is asked for the head of a request.
+  private final class CuriousTransport: Transport {
+    private final class Exchange: TransportExchange {
+      private let task: Locked<SessionTask?>
+
+      init(_ task: Locked<SessionTask?>) { self.task = task }
+
+      var requestHead: [UInt8] {
+        let task = task.withLock { $0 }
+        return Array("\(task?.state ?? .completed)".utf8)
+      }
+
+      func cancel() {}
+      func setPaused(_ state: PauseState) {}
+      func discardBody() {}
+    }
+
+    let task = Locked<SessionTask?>(nil)
+    private let queue = DispatchQueue(label: "test.curious")
+    private let heads: [String: ResponseHead]
+
+    init() throws {
+      heads = [
+        "/moved": try ResponseHead(status: 302, fields: [("Location", "/asked")]),
+        "/asked": try ResponseHead(status: 401, fields: [("WWW-Authenticate", "Basic realm=\"lupine\"")]),
+        "/nowhere": try ResponseHead(status: 302, fields: [("Location", "gopher://a.example/")]),
+      ]
+    }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      let exchange = Exchange(task)
+      let head = heads[request.path]
+      queue.async {
+        if let head { receiver.receive(head: head, framing: .none, of: exchange) }
+        receiver.end(nil, metrics: TransactionMetrics(), of: exchange)
+      }
+      return exchange
+    }
+  }
+
+  /// Whatever it is asked for, it may ask the task in turn.
+  @Test(arguments: [("/moved", 401), ("/nowhere", 302)]) func itMayLookAtItsTask(_ path: String, _ status: Int)
+    async throws
+  {
+    let transport = try CuriousTransport()
+    var answers = RecordingDelegate.Answers()
+    answers.redirection = { [task = transport.task] request in
+      // By way of the head as well, while the exchange is under way.
+      _ = task.withLock { $0 }?.countOfBytesExpectedToSend
+      return request
+    }
+    try await withDelegate(.all, answers, configure: { $0.transport = transport }) { session, delegate in
+      let task = session.dataTask(with: try Request("http://a.example\(path)"))
+      transport.task.withLock { $0 = task }
+      task.resume()
+      #expect(await delegate.hasEnded())
+      let response = try #require(task.error?.response ?? task.response)
+      #expect(response.statusCode == status && String(decoding: response.requestHead, as: UTF8.self) == "running")
+      transport.task.withLock { $0 = nil }
+    }
+  }
+
   @Test func streamed() async throws {
     try await withTransport { session, request in
       let (bytes, response) = try await session.bytes(for: request)
