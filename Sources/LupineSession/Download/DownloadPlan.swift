@@ -61,11 +61,15 @@ struct DownloadPlan: Sendable {
   }
 
   /// The same on a file thread, where `completion` is called too.
+  ///
+  /// - Parameter isWanted: asked when there is a thread for it, which may take long. False: nothing is done, and `completion` is not called.
   static func prepare(
     _ request: Request, resuming resumeData: ResumeData?, to destination: DownloadDestination?, session: Session,
-    threads: FileThreads, completion: @escaping @Sendable (Result<DownloadPlan, SessionError>) -> Void
+    threads: FileThreads, if isWanted: @escaping @Sendable () -> Bool = { true },
+    completion: @escaping @Sendable (Result<DownloadPlan, SessionError>) -> Void
   ) {
-    threads.run { () throws(IOError) -> Result<DownloadPlan, SessionError> in
+    threads.run { () throws(IOError) -> Result<DownloadPlan, SessionError>? in
+      guard isWanted() else { return nil }
       do throws(SessionError) {
         return .success(try prepare(request, resuming: resumeData, to: destination, session: session))
       } catch {
@@ -73,7 +77,7 @@ struct DownloadPlan: Sendable {
       }
     } completion: { result in
       switch result {
-      case .success(let plan): completion(plan)
+      case .success(let plan): if let plan { completion(plan) }
       case .failure(let error):
         completion(.failure(SessionError(.system, phase: .file, message: "no thread for files: \(error)")))
       }

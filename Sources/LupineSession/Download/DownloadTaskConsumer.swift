@@ -14,11 +14,20 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
     var waiters = ResumeDataWaiters()
     /// Let go of at the end: it may hold whoever holds the task.
     var handler: Handler?
-    /// It is being decided how the download begins; the file may be locked.
-    var isPreparing = false
+    var preparation = Preparation.idle
     /// What the task ended with meanwhile.
     var earlyEnd: Result<Response, SessionError>?
     var isOver = false
+  }
+
+  /// How far it is decided how the download begins.
+  private enum Preparation {
+    /// Not yet, or done.
+    case idle
+    /// No thread has come to it.
+    case queued
+    /// The file may be locked.
+    case running
   }
 
   typealias Handler = (queue: DispatchQueue, call: DownloadTaskCompletion)
@@ -47,14 +56,17 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
   ) {
     do throws(SessionError) {
       let threads = try Engine.downloadThreads()
-      let (isOver, resumeData) = state.withLock { state in
-        state.isPreparing = !state.isOver
-        return (state.isOver, state.resumeData)
+      let (hasEnded, resumeData) = state.withLock { state in
+        let hasEnded = state.isOver || state.run != nil
+        if !hasEnded { state.preparation = .queued }
+        return (hasEnded, state.resumeData)
       }
-      // Cancelled by another thread before this began: whoever goes on with it needs the file.
-      if isOver { return }
+      // By another thread before this began: whoever goes on with it needs the file.
+      if hasEnded { return }
       let fitting = resumeData.flatMap { $0.isLeftBehind(by: request, madeOf: original) ? nil : $0 }
-      DownloadPlan.prepare(request, resuming: fitting, to: nil, session: session, threads: threads) { [self] plan in
+      DownloadPlan.prepare(request, resuming: fitting, to: nil, session: session, threads: threads) { [self] in
+        isStillWanted()
+      } completion: { [self] plan in
         let prepared = plan.flatMap { (plan: DownloadPlan) -> Result<Request, SessionError> in
           do throws(SessionError) {
             try begin(plan, nil)
@@ -63,17 +75,24 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
             return .failure(error)
           }
         }
-        let (earlyEnd, orphan) = state.withLock { state -> (Result<Response, SessionError>?, DownloadConsumer?) in
-          state.isPreparing = false
-          // Cancelled by another thread before this began: nobody else would let go of the file.
-          return (state.earlyEnd.take(), state.isOver ? state.inner.take() : nil)
+        let earlyEnd = state.withLock { state in
+          state.preparation = .idle
+          return state.earlyEnd.take()
         }
         if let earlyEnd { endBegun(earlyEnd) }
-        orphan?.end(.failure(SessionError(.cancelled, phase: .prepare, message: "the task was cancelled")))
         body(prepared)
       }
     } catch {
       body(.failure(error))
+    }
+  }
+
+  /// A thread has come to the file.
+  private func isStillWanted() -> Bool {
+    state.withLock { state in
+      guard case .queued = state.preparation else { return false }
+      state.preparation = .running
+      return true
     }
   }
 
@@ -113,9 +132,14 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
   func end(_ result: Result<Response, SessionError>, of run: TaskRun) {
     let isEarly = state.withLock { state in
       state.run = run
+      guard case .running = state.preparation else {
+        // Nothing is done about a file that no thread has come to.
+        state.preparation = .idle
+        return false
+      }
       // What is locked is unlocked first: whoever is told may go on with it at once.
-      if state.isPreparing { state.earlyEnd = result }
-      return state.isPreparing
+      state.earlyEnd = result
+      return true
     }
     if !isEarly { endBegun(result) }
   }

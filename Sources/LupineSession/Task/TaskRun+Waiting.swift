@@ -69,6 +69,7 @@ extension TaskRun {
     let current = state.withLock { $0.first } ?? request
     if let download = consumer as? DownloadTaskConsumer {
       guard let wait = waitForAnswer() else { return }
+      endWaiting(wait, outOfTime("before its file was made"))
       download.prepare(current, madeOf: request, session) { [self] result in
         answered(wait) {
           switch result {
@@ -99,12 +100,13 @@ extension TaskRun {
     if needsNewBody { askForBody() } else if !hashesBody() { begin() }
   }
 
-  /// Hands over the hash of a body: at once if it is small, else from another thread and unless the task was cancelled meanwhile.
+  /// Hands over the hash of a body: at once if it is small, else from another thread and unless the task has ended meanwhile.
   func computed(
     _ source: BodyHash, _ function: DigestHash, _ take: @escaping @Sendable (Result<[UInt8], SessionError>) -> Void
   ) {
     if source.isSmall { return take(source.compute(function)) }
     guard let wait = waitForAnswer() else { return }
+    endWaiting(wait, outOfTime("while its body was hashed"))
     DispatchQueue.global().async { [self] in
       let result = source.compute(function)
       answered(wait) { take(result) }

@@ -1,3 +1,4 @@
+import Dispatch
 import LupineSession
 import LupineTesting
 import Testing
@@ -43,6 +44,34 @@ extension PieceTests {
       held.release()
       let data = try await leftover { try await download.value }
       #expect(data.receivedBytes == 1000 && folder.size == 1000)
+    }
+  }
+
+  /// Nobody knows when there is a thread to make the file: the task has its time, and can be cancelled, meanwhile.
+  @Test func endedBeforeTheFileIsMade() async throws {
+    let folder = try DownloadFolder()
+    let transport = HandTransport()
+    try await withDelegate([.completed]) {
+      $0.temporaryDirectory = folder.parentPath
+      $0.transport = transport
+    } _: { session, delegate in
+      let held = try HeldFileThreads()
+      var request = try Request("http://a.example/file")
+      let cancelled = session.downloadTask(with: request)
+      cancelled.resume()
+      cancelled.cancel()
+      #expect(cancelled.state == .completed && cancelled.error?.code == .cancelled)
+      request.totalTimeout = .milliseconds(300)
+      let late = session.downloadTask(with: request)
+      late.resume()
+      #expect(await eventually(seconds: 20) { late.state == .completed })
+      #expect(late.error?.code == .timedOut && late.error?.phase == .total)
+      held.release()
+      // What was left to do is done, and it is nothing.
+      try HeldFileThreads().release()
+      session.delegateQueue.sync {}
+      #expect(delegate.entries == ["completed cancelled completed", "completed timedOut completed"])
+      #expect(folder.partials == [] && transport.body == nil)
     }
   }
 }
