@@ -145,10 +145,15 @@ public struct TransactionMetrics: Sendable {
     record.earlier.map { TransactionMetrics($0, url: url, method: method) }
   }
 
-  /// Whether a server may have seen the request: it was answered, or an attempt before it was given a connection.
+  /// Whether a server may have seen the request: it was answered, or an attempt before it was given a connection. What the cache answers with has a status
+  /// of its own.
   var hasLeft: Bool {
-    last.responseStatus != 0 || report.earlierAttempts.contains { $0.sendStart != nil }
+    (isLocal ? last.sendStart != nil : last.responseStatus != 0)
+      || report.earlierAttempts.contains { $0.sendStart != nil }
   }
+
+  /// Whether the cache has answered without the server.
+  var isLocal: Bool { if case .localCache = fetchType { true } else { false } }
 
   fileprivate var isRetry: Bool { report.retries > 0 }
 

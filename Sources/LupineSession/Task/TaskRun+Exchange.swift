@@ -290,7 +290,7 @@ extension TaskRun {
       if state.endsInVain { state.transactions.removeLast() }
       state.endsInVain = false
       state.transactions.append(metrics)
-      if failure?.requestBytesSent ?? true || metrics.hasLeft { state.hasLeft = true }
+      if !metrics.isLocal && failure?.requestBytesSent ?? true || metrics.hasLeft { state.hasLeft = true }
       state.lastRequestHead = requestHead
       guard isGated.load(ordering: .acquiring) else { return state.exchangeEnded(failure) }
       // A decision may take its time, but not more than the task has: what comes too late decides nothing.

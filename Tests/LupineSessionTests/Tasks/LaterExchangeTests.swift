@@ -117,6 +117,25 @@ import Testing
     }
   }
 
+  /// Not that of a cache: the second time nothing leaves at all.
+  @Test func aStoredRedirectHasNotLeft() async throws {
+    let gone = try LoopbackServer(routes: [])
+    let target = gone.url("/target")
+    gone.shutdown()
+    let moved = ServerRoute(nil, "/moved") { _, connection in
+      try connection.respond(301, fields: ["Location": target, "Cache-Control": "max-age=1000"], text: "moved")
+    }
+    let cache = ResponseCache(memoryCapacity: 1 << 20)
+    try await withServer([moved], configure: { $0.responseCache = cache }) { session, server in
+      for hasLeft in [true, false] {
+        let error = try await failure { try await session.data(from: server.url("/moved")) }
+        #expect(error.code == .cannotConnect && error.requestBytesSent == hasLeft, "\(error)")
+        #expect(error.metrics?.redirectCount == 1)
+      }
+      #expect(server.requestCount == 1)
+    }
+  }
+
   /// So does an attempt of the engine on a connection that had died, when the next one finds nobody.
   @Test func anAttemptOfTheEngineHasLeft() async throws {
     let directory = try ScratchDirectory()
