@@ -29,6 +29,13 @@ package struct RedirectChain: Hashable, Sendable {
     strip = []
   }
 
+  /// The task begins again where it began, with all that it had then: what has been followed counts all the same.
+  package var restarted: RedirectChain {
+    var chain = RedirectChain()
+    chain.count = count
+    return chain
+  }
+
   /// Somebody led the chain elsewhere than its redirect did: what must not go along.
   package mutating func forbid(_ strip: OriginRule.Strip) {
     self.strip.formUnion(strip)

@@ -12,7 +12,7 @@ struct AuthenticationHop: Sendable {
   /// The caller sets the field itself: nothing is answered then.
   let hasOwnField: Bool
   let hasBody: Bool
-  /// Redirects so far.
+  /// Redirects that led here: with another number it is another URL.
   let redirects: Int
 }
 

@@ -41,7 +41,7 @@ extension TaskRun {
     return AuthenticationHop(
       party: AuthenticationParty(origin: url.origin), url: url, method: chain?.method ?? request.method.rawValue,
       explicit: isHome ? request.namedCredential : nil, hasOwnField: hasOwnField, hasBody: hasBody,
-      redirects: chain?.history.count ?? 0)
+      redirects: chain?.redirects.count ?? 0)
   }
 
   private func body(_ chain: Chain?) -> Request.Body {

@@ -201,7 +201,7 @@ public struct SessionConfiguration: Sendable {
 public struct RedirectConfiguration: Hashable, Sendable {
   /// Whether redirects are followed at all; otherwise the 3xx response is the answer. Default true.
   public var isEnabled = true
-  /// Redirects of one task. Default 20.
+  /// Redirects of one task, also where a download begins anew; one that is sent again after a failure may follow as many again. Default 20.
   public var limit = 20
   /// Whether an https URL may redirect to an http one. Default false: `.redirectRefused`.
   public var allowsDowngrade = false

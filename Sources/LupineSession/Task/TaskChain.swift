@@ -71,9 +71,12 @@ struct Chain {
   }
 
   /// Begins again, without the range that was asked for first.
-  static func whole(of request: Request) -> Chain {
+  ///
+  /// - Parameter former: where that has led.
+  static func whole(of request: Request, behind former: Chain?) -> Chain {
     var chain = Chain(request)
     chain.strip = .range
+    if let former { chain.history = former.history.restarted }
     chain.history.forbid(.range)
     return chain
   }

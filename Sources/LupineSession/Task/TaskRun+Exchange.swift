@@ -227,7 +227,7 @@ extension TaskRun {
   private func askForWhole(_ exchange: any TransportExchange) {
     state.withLock { state in
       let first = state.first
-      var chain = Chain.whole(of: first ?? request)
+      var chain = Chain.whole(of: first ?? request, behind: state.chain)
       chain.base = first
       state.chain = chain
       state.following = .again

@@ -71,6 +71,7 @@ extension TaskRun {
         && (chain.newBody != nil || !(chain.base ?? request).body.isReplayable && !exchange.keepsBody)
       chain.newBody = nil
       state.chain = chain
+      state.redirectCount += 1
       state.following = .again
     }
   }

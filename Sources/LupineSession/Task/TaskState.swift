@@ -57,6 +57,7 @@ extension TaskRun {
     var lastWord: LastWord?
     var isWaitTold = false
     var isCommitted = false
+    var redirectCount = 0
   }
 }
 
@@ -78,9 +79,10 @@ extension TaskRun.State {
     set { change(isNothing: newValue == nil) { $0.chain = newValue.map { TaskRun.Box($0) } } }
   }
 
+  /// Redirects followed, also before the task began again: the chain has those that led to where it is.
   var redirectCount: Int {
-    guard let box = chainBox else { return 0 }
-    return box.value.redirects.count
+    get { rare?.redirectCount ?? 0 }
+    set { change(isNothing: newValue == 0) { $0.redirectCount = newValue } }
   }
 
   /// Of a task that was asked who is asking.

@@ -29,9 +29,32 @@ extension ResumeTests {
       #expect(data.urlString == front.url("/file"))
       let response = try await resume(data, session, folder).response
       #expect(Pattern.matches(folder.target, Self.size, from: 3))
+      // Both ways were gone, of which the last one led here.
+      #expect(response.metrics.redirectCount == 2 && response.metrics.transactions.count == 4)
       #expect(second.recordedRequests.map(Self.asks) == [["bytes=1000-", "\"v1\""], [nil, nil]])
       #expect(response.redirects.count == 1)
       #expect(folder.partials == [])
+    }
+  }
+
+  /// Those before count: a download that begins anew follows no more of them than any task.
+  @Test func redirectsBeforeItStartsAgainCount() async throws {
+    let file = FileServer(.init(size: Self.size), [.cut(1000), .init(ignoresCondition: true)])
+    let server = try LoopbackServer { request, connection in
+      guard request.path == "/file" else { return try file.serve(request, connection) }
+      try connection.respond(302, fields: ["Location": "/here"])
+    }
+    defer { server.shutdown() }
+    let folder = try DownloadFolder()
+    try await withSession(configure: {
+      $0.temporaryDirectory = folder.parentPath
+      $0.redirects.limit = 1
+    }) { session in
+      let data = try await broken(session, server, folder)
+      file.change { $0 = .init(size: Self.size, tag: "\"v2\"", shift: 7) }
+      let error = try await failure { try await resume(data, session, folder) }
+      #expect(error.code == .tooManyRedirects && error.metrics?.redirectCount == 1)
+      #expect(server.recordedRequests.map(\.path) == ["/file", "/here", "/file", "/here", "/file"])
     }
   }
 

@@ -100,6 +100,32 @@ import Testing
     }
   }
 
+  /// Every attempt may follow as many redirects as a task; those of all of them were followed.
+  @Test func redirectsOfEveryAttempt() async throws {
+    let count = Locked(0)
+    let server = try LoopbackServer(routes: [
+      ServerRoute(nil, "/from") { _, connection in try connection.respond(302, fields: ["Location": "/busy"]) },
+      ServerRoute(nil, "/busy") { _, connection in
+        let number = count.withLock { count in
+          count += 1
+          return count
+        }
+        try connection.respond(number == 1 ? 503 : 200)
+      },
+    ])
+    defer { server.shutdown() }
+    try await withDelegate([.completed], configure: { $0.redirects.limit = 1 }) { session, delegate in
+      let patient = Patient()
+      let task = session.dataTask(with: try Request(server.url("/from")))
+      task.delegate = patient
+      task.resume()
+      #expect(await delegate.hasEnded())
+      let response = try #require(task.response)
+      #expect(response.statusCode == 200 && response.redirects.count == 1)
+      #expect(response.metrics.redirectCount == 2 && response.metrics.transactions.count == 4)
+    }
+  }
+
   /// Nobody is asked about what was cancelled, be it by the end of another session that has the same transport.
   @Test func nobodyIsAskedAboutACancellation() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
