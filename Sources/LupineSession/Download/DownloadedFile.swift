@@ -17,11 +17,17 @@ final class DownloadedFile: Sendable {
   /// Removes it.
   func remove() { partial.remove() }
 
+  /// Where it is for the caller to remove. Resume data may name a file that ends as none of ours does.
+  private static func completePath(of partial: String) -> String {
+    let ending = ".part"
+    return (partial.hasSuffix(ending) ? String(partial.dropLast(ending.count)) : partial) + ".download"
+  }
+
   /// Gives it its place, in one step; from one file system to another it is copied beside it first. After an error it is gone.
   ///
   /// - Returns: the path.
   func move(to destination: DownloadDestination) throws(SessionError) -> String {
-    let path = destination.path ?? String(partial.path.dropLast(".part".count)) + ".download"
+    let path = destination.path ?? Self.completePath(of: partial.path)
     do throws(IOError) {
       try FinishedFile.move(
         partial.name, partial.file, in: partial.directory, to: path, overwriting: destination.overwrites)

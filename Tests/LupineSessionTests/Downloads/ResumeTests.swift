@@ -330,6 +330,22 @@ import Testing
     }
   }
 
+  /// However the file is called that it names: what is complete stays in the folder.
+  @Test(arguments: [("ab", "ab.download"), ("x.parts", "x.parts.download"), (".part", ".download")])
+  func nameOfAnotherShape(_ name: String, _ complete: String) async throws {
+    let file = FileServer(.init(size: Self.size), [.cut(1000)])
+    try await withFileServer(file) { session, server, folder in
+      let record = try ResumeRecord(decoding: try await broken(session, server, folder).bytes)
+      #expect(unsafe rename(folder.partial(record.partialName), folder.partial(name)) == 0)
+      let renamed = try ResumeRecord(
+        url: record.url, source: record.source, validator: record.validator, offset: record.offset,
+        total: record.total, headHash: record.headHash, tailHash: record.tailHash, partialName: name, createdAt: 0)
+      let (path, response) = try await session.download(resumeFrom: ResumeData(renamed.encoded()))
+      #expect(response.statusCode == 206 && path == folder.partial(complete) && Pattern.matches(path, Self.size))
+      unsafe unlink(path)
+    }
+  }
+
   @Test func twoAtOnce() async throws {
     let file = FileServer(.init(size: Self.size), [.cut(1000), .init(stallsAfter: 5000)])
     try await withFileServer(file) { session, server, folder in
