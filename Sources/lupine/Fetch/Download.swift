@@ -46,7 +46,8 @@ struct Download {
       guard let partial else { break }
       try partial.file.goOn()
       let metrics = try await answer.body.drain(whole: drainsWhole)
-      return try finish(answer, partial.file, path ?? nameOfURL, metrics, note: "was complete already")
+      let name = try partial.file.finish(as: path ?? nameOfURL, replacing: path != nil)
+      return tellEnd(answer, partial.file, name, metrics, note: "was complete already")
     case .append(let count, let total):
       guard let partial else { break }
       try partial.file.goOn()
@@ -157,6 +158,7 @@ struct Download {
     let bar = console.progressBar
     defer { bar.clear() }
     let offset = file.size
+    let name: String
     do {
       for try await chunk in answer.body.chunks {
         if let end, file.size + Int64(chunk.count) > end {
@@ -168,23 +170,27 @@ struct Download {
         bar.show(file.size, of: total, startingAt: offset)
       }
       if let total, end != nil, file.size < total { throw mismatch(total) }
+      name = try file.finish(as: final, replacing: path != nil)
     } catch {
-      let remainder = file.remainder()
-      let advice = "\(continuation(final)) \(remainder == nil ? "will start again" : "goes on from there")"
       bar.clear()
-      let left = file.isRemoved ? "nothing is" : "\(Units.bytes(remainder ?? file.size)) are"
-      System.tell("lupine: \(left) in \(TerminalText.escaped(file.path)); \(advice)\n")
+      tellRemainder(file, final)
       throw error
     }
-    return try finish(answer, file, final, note: offset > 0 ? "continued" : nil)
+    return tellEnd(answer, file, name, note: offset > 0 ? "continued" : nil)
   }
 
-  private func finish(
-    _ answer: Answer, _ file: PartFile, _ final: String, _ drained: TaskMetrics? = nil, note: String?
-  ) throws -> (Response, TaskMetrics) {
+  private func tellRemainder(_ file: PartFile, _ final: String) {
+    let remainder = file.remainder()
+    let advice = "\(continuation(final)) \(remainder == nil ? "will start again" : "goes on from there")"
+    let left = file.isRemoved ? "nothing is" : "\(Units.bytes(remainder ?? file.size)) are"
+    System.tell("lupine: \(left) in \(TerminalText.escaped(file.path)); \(advice)\n")
+  }
+
+  private func tellEnd(
+    _ answer: Answer, _ file: PartFile, _ name: String, _ drained: TaskMetrics? = nil, note: String?
+  ) -> (Response, TaskMetrics) {
     let response = answer.body.finalResponse ?? answer.response
     let metrics = drained ?? response.metrics
-    let name = try file.finish(as: final, replacing: path != nil)
     let seconds =
       Double(metrics.duration.components.attoseconds) / 1e18 + Double(metrics.duration.components.seconds)
     let notes = note.map { ", \($0)" } ?? ""

@@ -73,6 +73,7 @@ struct FetchRun {
       // What the server need not send again may be there.
       let file = response.statusCode == 304 ? nil : try OutputFile(path)
       for try await chunk in body.chunks { try file?.write(chunk) }
+      try file?.flush()
     } else {
       try await BodyPrinter(console: console).print(body, of: response)
     }

@@ -25,7 +25,11 @@ final class PartFile {
   let isAdopted: Bool
   /// Whether nothing is left of it.
   private(set) var isRemoved = false
+  /// Whether the system could not keep what it had taken. It says so once, and as if nothing had been asked for after that: nothing more is noted.
+  private var hasLosses = false
   private let file: OutputFile
+  /// How much there was to begin with.
+  private let beginning: Int64
   private var version: Version?
   private var headHash: [UInt8]?
   private var nextCheckpoint: Int64 = 0
@@ -38,6 +42,7 @@ final class PartFile {
     self.isAdopted = isAdopted
     self.path = path
     self.size = size
+    beginning = size
   }
 
   static func recordPath(_ path: String) -> String { path + ".resume" }
@@ -192,8 +197,8 @@ final class PartFile {
   /// - Returns: whether a later attempt can go on.
   @discardableResult
   func checkpoint() throws(System.Failure) -> Bool {
-    guard let version, size > 0 else { return false }
-    try file.synchronize()
+    guard let version, size > 0, !hasLosses else { return false }
+    try keeping { () throws(System.Failure) in try file.synchronize() }
     let (head, tail) = try Self.hashes(of: file, upTo: size, head: headHash)
     if size >= ResumeRecord.headSpan { headHash = head }
     guard
@@ -216,10 +221,25 @@ final class PartFile {
     return true
   }
 
+  /// Asks the system whether it keeps what it has taken. If not, nothing tells which bytes are missing: what something else began is what it was.
+  private func keeping(_ ask: () throws(System.Failure) -> Void) throws(System.Failure) {
+    do throws(System.Failure) {
+      try ask()
+    } catch {
+      hasLosses = true
+      if isAdopted {
+        try? file.truncate(to: beginning)
+        size = beginning
+      }
+      throw error
+    }
+  }
+
   /// Gives the complete file its name, or one like it if that is taken and may not be replaced.
   ///
   /// - Returns: the name that it has.
   func finish(as final: String, replacing: Bool) throws(System.Failure) -> String {
+    try keeping { () throws(System.Failure) in try file.flush() }
     guard !isAdopted else { return path }
     var name = final
     if replacing {

@@ -10,10 +10,9 @@ struct BodyPrinter {
 
   func print(_ body: ResponseBytes, of response: Response) async throws {
     guard console.outputIsTerminal else {
-      for try await chunk in body.chunks {
-        try System.write(chunk, to: System.Stream.output.rawValue, name: "standard output")
-      }
-      return
+      let output = System.Stream.output.rawValue
+      for try await chunk in body.chunks { try System.write(chunk, to: output, name: "standard output") }
+      return try System.flush(output, name: "standard output")
     }
     if Self.isJSON(response.mimeType) { return try await printJSON(body) }
     var stream = body.chunks.makeAsyncIterator()

@@ -62,6 +62,18 @@ enum System {
     }
   }
 
+  /// Has the system say what it otherwise says only when a file is closed, where a program that ends has nobody to tell: no room left, on file
+  /// systems over the network.
+  static func flush(_ descriptor: Int32, name: String) throws(Failure) {
+    let copy = dup(descriptor)
+    // Nobody can have written to a stream that is closed.
+    if copy < 0, errno == EBADF { return }
+    // One that was interrupted is closed.
+    guard copy >= 0, close(copy) == 0 || errno == EINTR else {
+      throw Failure(operation: "cannot write to \(name)", code: errno)
+    }
+  }
+
   static func print(_ text: String, to stream: Stream = .output) throws(Failure) {
     try write(Array(text.utf8), to: stream.rawValue, name: stream == .output ? "standard output" : "standard error")
   }
@@ -309,6 +321,11 @@ final class OutputFile: Sendable {
     guard ftruncate(descriptor, off_t(size)) == 0 else {
       throw System.Failure(operation: "cannot cut \(path)", code: errno)
     }
+  }
+
+  /// Reports what the system otherwise says only when a file is closed; see `System.flush`.
+  func flush() throws(System.Failure) {
+    try System.flush(descriptor, name: path)
   }
 
   /// Waits until the disk has everything.

@@ -60,14 +60,19 @@ struct WholeFile: Sendable {
 
   /// Puts the bytes into the place.
   func write(_ bytes: [UInt8]) throws(System.Failure) {
-    if let stream { return try stream.write(bytes) }
+    if let stream { return try Self.write(bytes, to: stream) }
     let isThere = FileSystem.size(path) != nil
     do throws(System.Failure) {
       try replace(bytes)
     } catch {
       guard isThere, Self.keepsItsPlace(error) else { throw error }
-      try OutputFile(path, mode: 0o600).write(bytes)
+      try Self.write(bytes, to: OutputFile(path, mode: 0o600))
     }
+  }
+
+  private static func write(_ bytes: [UInt8], to file: OutputFile) throws(System.Failure) {
+    try file.write(bytes)
+    try file.flush()
   }
 
   private func replace(_ bytes: [UInt8]) throws(System.Failure) {

@@ -22,10 +22,17 @@ enum Tool {
   }()
 
   /// Runs it to its end. Its streams are files, so that no full pipe can hold it up, and so that it sees no terminal.
-  static func run(_ arguments: [String], input: String = "", in directory: Folder? = nil) async throws -> Outcome {
+  ///
+  /// - Parameter environment: variables besides those of this process.
+  static func run(
+    _ arguments: [String], input: String = "", in directory: Folder? = nil, environment: [String: String] = [:]
+  ) async throws -> Outcome {
     let folder = try Folder()
     try Data(input.utf8).write(to: folder.url("input"))
     let process = try process(arguments, in: directory ?? folder)
+    if !environment.isEmpty {
+      process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+    }
     process.standardInput = try FileHandle(forReadingFrom: folder.url("input"))
     for (name, isOutput) in [("output", true), ("error", false)] {
       try folder.write("", to: name)
