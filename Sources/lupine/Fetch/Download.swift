@@ -95,7 +95,9 @@ struct Download {
   private func findPartial() throws -> Partial? {
     guard !isPart, request.method == .get else { return nil }
     let name = path ?? nameOfURL
-    if let (file, record) = try PartFile.reopen(PartFile.path(for: name), for: request.parsedURL) {
+    if let (file, record) = try PartFile.reopen(
+      PartFile.path(for: name), for: request.parsedURL, replacing: path)
+    {
       return Partial(file: file, offer: RangeOffer(record))
     }
     // A file that something else began: nothing tells its version, so its length is all there is to go by. It must have been named, as
@@ -112,7 +114,7 @@ struct Download {
   /// A new file, and the path that it gets in the end. Without --output nothing that is there is overwritten; with --continue it is the name
   /// that will be looked for, if that is free.
   private func begin(_ response: Response) throws -> (PartFile, final: String) {
-    if let path { return (try PartFile.create(PartFile.path(for: path)), path) }
+    if let path { return (try PartFile.create(PartFile.path(for: path), replacing: path), path) }
     let wanted = continues ? nameOfURL : PartFile.unreserved(response.suggestedFileName)
     // What this very resource left, and does not fit any more, is no other file of that name.
     if continues, !FileSystem.isTaken(wanted), PartFile.isBeginning(PartFile.path(for: wanted), of: request.parsedURL) {
@@ -180,6 +182,7 @@ struct Download {
   }
 
   private func tellRemainder(_ file: PartFile, _ final: String) {
+    guard file.isRemoved || file.hasItsName else { return }
     let remainder = file.remainder()
     let advice = "\(continuation(final)) \(remainder == nil ? "will start again" : "goes on from there")"
     let left = file.isRemoved ? "nothing is" : "\(Units.bytes(remainder ?? file.size)) are"

@@ -71,7 +71,7 @@ struct FetchRun {
     }
     if let path = output.output, path != "-" {
       // What the server need not send again may be there.
-      let file = response.statusCode == 304 ? nil : try OutputFile(path)
+      let file = response.statusCode == 304 ? nil : try OutputFile.emptied(path)
       for try await chunk in body.chunks { try file?.write(chunk) }
       try file?.flush()
     } else {

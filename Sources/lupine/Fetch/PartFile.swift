@@ -6,7 +6,7 @@ internal import LupineWire
 /// (Docs/ResumeData.md): a later attempt goes on with the same bytes or starts again, also if this process is killed.
 ///
 /// The second file is written again every second or so, after the first has reached the disk. It is never ahead of it. The first is locked
-/// until it has its final name: of two runs that write into one file neither could tell what is in it.
+/// until it has its final name, and so is what has that name until then: see `FileLocks.swift`.
 final class PartFile {
   /// What the server said of what it sends.
   struct Version {
@@ -28,6 +28,8 @@ final class PartFile {
   /// Whether the system could not keep what it had taken. It says so once, and as if nothing had been asked for after that: nothing more is noted.
   private var hasLosses = false
   private let file: OutputFile
+  /// What has the final name until this is complete, and is replaced then.
+  private var replaced: OutputFile?
   /// How much there was to begin with.
   private let beginning: Int64
   private var version: Version?
@@ -37,8 +39,11 @@ final class PartFile {
   private var noted: Int64?
   private var recordPath: String { Self.recordPath(path) }
 
-  private init(_ file: OutputFile, _ path: String, size: Int64, isAdopted: Bool = false) {
+  private init(
+    _ file: OutputFile, _ path: String, size: Int64, isAdopted: Bool = false, replacing replaced: OutputFile? = nil
+  ) {
     self.file = file
+    self.replaced = replaced
     self.isAdopted = isAdopted
     self.path = path
     self.size = size
@@ -73,8 +78,10 @@ final class PartFile {
 
   /// Begins anew, whatever is there.
   ///
-  /// - Throws: `CommandFailure` if another run is writing it.
-  static func create(_ path: String) throws -> PartFile {
+  /// - Parameter final: the name that it is to get, where it may replace what has it.
+  /// - Throws: `CommandFailure` if another run is writing one of them.
+  static func create(_ path: String, replacing final: String? = nil) throws -> PartFile {
+    let replaced = try final.flatMap { try OutputFile.replaceable($0) }
     // What cannot be opened, such as a link, is nobody's download.
     let former = try? OutputFile(reopening: path)
     // Not let go before there is a new one, or another run could take the name meanwhile.
@@ -84,7 +91,7 @@ final class PartFile {
     FileSystem.remove(path)
     let file = try OutputFile(creating: path)
     try lock(file)
-    return PartFile(file, path, size: 0)
+    return PartFile(file, path, size: 0, replacing: replaced)
   }
 
   /// Begins where nothing is; nil if something is.
@@ -108,15 +115,20 @@ final class PartFile {
   }
 
   /// Goes on with what an earlier attempt left; nil if there is nothing, or not what was noted, or it was of another resource.
-  static func reopen(_ path: String, for url: ParsedURL) throws -> (PartFile, ResumeRecord)? {
+  ///
+  /// - Parameter final: as of `create`.
+  static func reopen(
+    _ path: String, for url: ParsedURL, replacing final: String? = nil
+  ) throws -> (PartFile, ResumeRecord)? {
     guard isBeginning(path, of: url) else { return nil }
+    let replaced = try final.flatMap { try OutputFile.replaceable($0) }
     let file = try OutputFile(reopening: path)
     try lock(file)
     // What another run had noted until it was locked is old.
     guard let record = record(path, of: url) else { return nil }
     let hashes = try hashes(of: file, upTo: record.offset)
     guard hashes == (record.headHash, record.tailHash) else { return nil }
-    let part = PartFile(file, path, size: record.offset)
+    let part = PartFile(file, path, size: record.offset, replacing: replaced)
     part.noted = record.offset
     return (part, record)
   }
@@ -137,13 +149,7 @@ final class PartFile {
   }
 
   private static func lock(_ file: OutputFile) throws {
-    guard try !file.lock() else { return }
-    throw CommandFailure(
-      .failure,
-      """
-      another download is writing \(file.path)
-              Wait until it ends, or give this one another name with --output FILE.
-      """)
+    guard try file.lock() else { throw CommandFailure.isBeingWritten(file.path) }
   }
 
   /// Says what the bytes are that come now; nil: of no version that could be gone on from.
@@ -235,14 +241,23 @@ final class PartFile {
     }
   }
 
+  /// Whether the file still has its name, which another program may have given away.
+  var hasItsName: Bool { file.hasName(path) }
+
   /// Gives the complete file its name, or one like it if that is taken and may not be replaced.
   ///
   /// - Returns: the name that it has.
-  func finish(as final: String, replacing: Bool) throws(System.Failure) -> String {
+  /// - Throws: also `CommandFailure`, if another run is writing what would be replaced, or if a stranger has taken the place of the file.
+  func finish(as final: String, replacing: Bool) throws -> String {
     try keeping { () throws(System.Failure) in try file.flush() }
+    guard hasItsName else {
+      throw CommandFailure(.failure, "\(path) was taken away or replaced while it was written; what came is lost")
+    }
     guard !isAdopted else { return path }
     var name = final
     if replacing {
+      // It may be another one than it was in the beginning.
+      if replaced?.hasName(final, followingLinks: true) != true { replaced = try OutputFile.replaceable(final) }
       try FileSystem.rename(path, to: name)
     } else {
       while try !FileSystem.renameUnlessTaken(path, to: name) { name = FileSystem.unusedName(final) }

@@ -195,6 +195,11 @@ private func status(named path: String) -> stat? {
   return unsafe lstat(path, &status) == 0 ? status : nil
 }
 
+/// Opens a path; below 0 if that fails.
+private func opened(_ path: String, _ flags: Int32, mode: mode_t = 0) -> Int32 {
+  unsafe open(path, flags | O_CLOEXEC, mode)
+}
+
 extension stat {
   /// Nil unless it is a regular file.
   fileprivate var size: Int64? { st_mode & S_IFMT == S_IFREG ? Int64(st_size) : nil }
@@ -209,7 +214,7 @@ final class InputFile: Sendable {
   /// - Parameter waits: whether a pipe is opened when somebody writes to it, and not before.
   init(_ path: String, waits: Bool = true) throws(System.Failure) {
     self.path = path
-    descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | (waits ? 0 : O_NONBLOCK))
+    descriptor = opened(path, O_RDONLY | (waits ? 0 : O_NONBLOCK))
     if descriptor < 0 { throw System.Failure(operation: "cannot open \(path)", code: errno) }
     // It can be opened, and only reading it fails: by then a request would be under way.
     if status(of: descriptor)?.isDirectory == true {
@@ -237,7 +242,7 @@ final class OutputFile: Sendable {
   init(_ path: String, mode: mode_t = 0o644) throws(System.Failure) {
     self.path = path
     let isPrivate = mode != 0o644
-    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (isPrivate ? 0 : O_TRUNC), mode)
+    descriptor = opened(path, O_WRONLY | O_CREAT | (isPrivate ? 0 : O_TRUNC), mode: mode)
     if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
     // What others may read already is theirs to see no more, and what is somebody else's to allow gets nothing. A device or a pipe stays what it is.
     guard isPrivate, status(of: descriptor)?.size != nil else { return }
@@ -259,15 +264,32 @@ final class OutputFile: Sendable {
   /// Creates a file where none is; never through a link.
   init(creating path: String, mode: mode_t = 0o644) throws(System.Failure) {
     self.path = path
-    descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
+    descriptor = opened(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode: mode)
     if descriptor < 0 { throw System.Failure(operation: "cannot create \(path)", code: errno) }
   }
 
   /// Opens a file that is there, to go on with it; never through a link.
   init(reopening path: String) throws(System.Failure) {
     self.path = path
-    descriptor = unsafe open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
+    descriptor = opened(path, O_RDWR | O_NOFOLLOW)
     if descriptor < 0 { throw System.Failure(operation: "cannot go on with \(path)", code: errno) }
+  }
+
+  /// Creates the file, or opens the one that is there and leaves in it what it has.
+  init(keeping path: String) throws(System.Failure) {
+    self.path = path
+    descriptor = opened(path, O_WRONLY | O_CREAT, mode: 0o644)
+    if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
+  }
+
+  /// Opens a regular file that is there, for its lock alone; nil if there is none, or none that may be opened.
+  init?(locking path: String) {
+    guard FileSystem.size(path) != nil else { return nil }
+    self.path = path
+    // Over the network a lock is for who may write; what may only be read is locked elsewhere.
+    let writable = opened(path, O_RDWR | O_NONBLOCK | O_NOCTTY)
+    descriptor = writable >= 0 ? writable : opened(path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
+    if descriptor < 0 { return nil }
   }
 
   deinit { close(descriptor) }
@@ -277,8 +299,9 @@ final class OutputFile: Sendable {
 
   /// Locks the file against others who do the same, until it is closed. File systems without locks let everybody pass.
   ///
+  /// - Parameter followingLinks: whether a link by its name counts as what it leads to.
   /// - Returns: false if somebody else has it, or has given its name to another file before it was locked.
-  func lock() throws(System.Failure) -> Bool {
+  func lock(followingLinks: Bool = false) throws(System.Failure) -> Bool {
     while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
       if errno == EINTR { continue }
       if errno == EWOULDBLOCK { return false }
@@ -287,7 +310,14 @@ final class OutputFile: Sendable {
       }
       break
     }
-    guard let this = status(of: descriptor), let named = status(named: path) else { return false }
+    return hasName(path, followingLinks: followingLinks)
+  }
+
+  /// Whether it is this file that has the name, and no other that was put there.
+  func hasName(_ path: String, followingLinks: Bool = false) -> Bool {
+    guard let this = status(of: descriptor),
+      let named = followingLinks ? FileSystem.identity(path) : status(named: path)
+    else { return false }
     return this.st_dev == named.st_dev && this.st_ino == named.st_ino
   }
 

@@ -81,6 +81,80 @@ import Testing
     #expect(try folder.bytes("f") == PatternBody.bytes(Self.count))
   }
 
+  /// A server that has the rest of a file come in two parts, the second when the latch opens, and the whole at once.
+  private func serverOfRests(_ latch: Latch) throws -> LoopbackServer {
+    try LoopbackServer { request, connection in
+      let content = PatternBody.bytes(Self.count)
+      guard request.fields.first("Range") == "bytes=100000-" else { return try connection.respond(body: content) }
+      let range = "bytes 100000-\(Self.count - 1)/\(Self.count)"
+      try connection.begin(206, fields: ["Content-Range": range], framing: .length(Self.count - 100_000))
+      try connection.write(content[100_000..<200_000])
+      _ = try connection.stall(until: latch)
+      try connection.write(content[200_000...])
+      try connection.finish()
+    }
+  }
+
+  /// Nor cut or replace what is gone on with under its own name.
+  @Test(arguments: [["-d"], ["-dc"], []]) func leavesWhatIsContinued(_ options: [String]) async throws {
+    let latch = try Latch()
+    let server = try serverOfRests(latch)
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try Data(PatternBody.bytes(100_000)).write(to: folder.url("f"))
+    let first = try start(["-dc", "-o", "f", server.url("/f")], in: folder)
+    await wait(until: "f", has: 200_000, in: folder)
+    let second = try await Tool.run(options + ["-o", "f", server.url("/f")], in: folder)
+    #expect(second.status == 1 && second.error.contains("another download is writing f\n"), "\(second.error)")
+    #expect(try folder.bytes("f").count == 200_000 && !folder.exists("f.part"))
+    latch.release()
+    first.waitUntilExit()
+    #expect(first.terminationStatus == 0)
+    #expect(try folder.bytes("f") == PatternBody.bytes(Self.count))
+  }
+
+  /// What another program puts in the place of it is not what was written.
+  @Test func tellsThatItsFileWasReplaced() async throws {
+    let latch = try Latch()
+    let server = try serverOfRests(latch)
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try Data(PatternBody.bytes(100_000)).write(to: folder.url("f"))
+    let process = try start(["-dc", "-o", "f", server.url("/f")], in: folder)
+    await wait(until: "f", has: 200_000, in: folder)
+    try FileManager.default.removeItem(at: folder.url("f"))
+    try folder.write("mine", to: "f")
+    latch.release()
+    process.waitUntilExit()
+    let said = String(decoding: try folder.bytes("said"), as: UTF8.self)
+    #expect(process.terminationStatus == 1 && said.contains("what came is lost"), "\(said)")
+    #expect(!said.contains("goes on from there") && !said.contains("✓"), "\(said)")
+    #expect(try folder.bytes("f") == Array("mine".utf8))
+  }
+
+  /// A file that another run has begun meanwhile under the final name.
+  @Test func replacesNothingThatWasBegunMeanwhile() async throws {
+    let latch = try Latch()
+    let server = try server([latch], othersStall: true)
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let first = try start(["-d", "-o", "f", server.url("/f")], in: folder)
+    await wait(until: "f.part", has: 100_000, in: folder)
+    let second = try Tool.process(["-o", "f", server.url("/f")], in: folder)
+    second.standardOutput = FileHandle.nullDevice
+    second.standardError = FileHandle.nullDevice
+    try second.run()
+    await wait(until: "f", has: 50_000, in: folder)
+    latch.release()
+    first.waitUntilExit()
+    let said = String(decoding: try folder.bytes("said"), as: UTF8.self)
+    #expect(first.terminationStatus == 1 && said.contains("another download is writing f\n"), "\(said)")
+    #expect(try folder.bytes("f").count == 50_000)
+    #expect(try folder.bytes("f.part") == PatternBody.bytes(Self.count))
+    second.terminate()
+    second.waitUntilExit()
+  }
+
   /// What lies behind the place that was noted goes when the rest comes, and not before: the attempt may come to nothing.
   @Test func cutsNothingBeforeTheAnswer() async throws {
     let isFirst = LockedFlag()
