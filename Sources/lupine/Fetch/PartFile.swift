@@ -114,7 +114,8 @@ final class PartFile {
     return PartFile(file, path, size: size, isAdopted: true)
   }
 
-  /// Goes on with what an earlier attempt left; nil if there is nothing, or not what was noted, or it was of another resource.
+  /// Goes on with what an earlier attempt left; nil if there is nothing, or not what was noted, or it was of another resource. Of what is not
+  /// ours alone somebody else may know the beginning, or have it elsewhere.
   ///
   /// - Parameter final: as of `create`.
   static func reopen(
@@ -123,6 +124,7 @@ final class PartFile {
     guard isBeginning(path, of: url) else { return nil }
     let replaced = try final.flatMap { try OutputFile.replaceable($0) }
     let file = try OutputFile(reopening: path)
+    guard file.isOursAlone else { return nil }
     try lock(file)
     // What another run had noted until it was locked is old.
     guard let record = record(path, of: url) else { return nil }
@@ -140,7 +142,7 @@ final class PartFile {
 
   /// A query may differ, as the same file is often signed anew, if there is a tag: files of one date are many.
   private static func record(_ path: String, of url: ParsedURL) -> ResumeRecord? {
-    guard let bytes = try? System.contents(of: recordPath(path), limit: 1 << 16),
+    guard let bytes = try? InputFile(oursAlone: recordPath(path))?.contents(limit: 1 << 16),
       let record = try? ResumeRecord(decoding: bytes), record.partialName == name(path),
       record.url.origin == url.origin, record.url.path == url.path,
       record.url.target == url.target || record.validator.isEntityTag

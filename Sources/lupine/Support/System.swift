@@ -100,14 +100,22 @@ enum System {
 
   /// The whole of a file, or of standard input for `-`.
   static func contents(of path: String, limit: Int = 1 << 30) throws(Failure) -> [UInt8] {
-    let file = path == "-" ? nil : try InputFile(path)
-    let descriptor = file?.descriptor ?? Stream.input.rawValue
+    guard path == "-" else { return try InputFile(path).contents(limit: limit) }
+    return try contents(limit: limit, name: path) { () throws(Failure) in
+      try read(Stream.input.rawValue, upTo: 1 << 16, name: path)
+    }
+  }
+
+  /// Everything up to an empty piece.
+  fileprivate static func contents(
+    limit: Int, name: String, _ next: () throws(Failure) -> [UInt8]
+  ) throws(Failure) -> [UInt8] {
     var all: [UInt8] = []
     while true {
-      let part = try read(descriptor, upTo: 1 << 16, name: path)
+      let part = try next()
       if part.isEmpty { return all }
       all += part
-      if all.count > limit { throw Failure(operation: "cannot read \(path)", code: EFBIG) }
+      if all.count > limit { throw Failure(operation: "cannot read \(name)", code: EFBIG) }
     }
   }
 
@@ -204,6 +212,8 @@ extension stat {
   /// Nil unless it is a regular file.
   fileprivate var size: Int64? { st_mode & S_IFMT == S_IFREG ? Int64(st_size) : nil }
   fileprivate var isDirectory: Bool { st_mode & S_IFMT == S_IFDIR }
+  /// A regular file of ours with one name: what else there is somebody may have put there, and what has two names belongs elsewhere as well.
+  fileprivate var isOursAlone: Bool { size != nil && st_uid == geteuid() && st_nlink == 1 }
 }
 
 /// A file that is read; closed with its last reference.
@@ -222,9 +232,21 @@ final class InputFile: Sendable {
     }
   }
 
+  /// Opens a file that is ours alone, never through a link, and waits for no pipe; nil if there is none.
+  init?(oursAlone path: String) {
+    self.path = path
+    descriptor = opened(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+    guard status(of: descriptor)?.isOursAlone == true else { return nil }
+  }
+
   deinit { close(descriptor) }
 
   var size: Int64? { status(of: descriptor)?.size }
+
+  /// All of it.
+  func contents(limit: Int) throws(System.Failure) -> [UInt8] {
+    try System.contents(limit: limit, name: path) { () throws(System.Failure) in try read(upTo: 1 << 16) }
+  }
 
   func read(upTo limit: Int) throws(System.Failure) -> [UInt8] {
     try System.read(descriptor, upTo: limit, name: path)
@@ -271,7 +293,7 @@ final class OutputFile: Sendable {
   /// Opens a file that is there, to go on with it; never through a link.
   init(reopening path: String) throws(System.Failure) {
     self.path = path
-    descriptor = opened(path, O_RDWR | O_NOFOLLOW)
+    descriptor = opened(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
     if descriptor < 0 { throw System.Failure(operation: "cannot go on with \(path)", code: errno) }
   }
 
@@ -296,6 +318,9 @@ final class OutputFile: Sendable {
 
   /// The size of a regular file.
   var size: Int64? { status(of: descriptor)?.size }
+
+  /// Whether it is a regular file of ours with no other name.
+  var isOursAlone: Bool { status(of: descriptor)?.isOursAlone == true }
 
   /// Locks the file against others who do the same, until it is closed. File systems without locks let everybody pass.
   ///

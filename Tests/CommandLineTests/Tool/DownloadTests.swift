@@ -227,9 +227,9 @@ import Testing
     }
   }
 
-  /// A partial file that was changed, a record that was, one of another file, and none: the download starts again.
-  @Test(arguments: ["part", "record", "path", "none", "link"]) func startsAgainWhenInDoubt(_ what: String) async throws
-  {
+  /// A partial file that was changed, a record that was, one of another file, none, and what is not its owner's alone: the download starts again.
+  @Test(arguments: ["part", "record", "path", "none", "link", "second name", "record's second name", "pipe"])
+  func startsAgainWhenInDoubt(_ what: String) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     let folder = try Folder()
@@ -248,13 +248,21 @@ import Testing
     case "link":
       try FileManager.default.removeItem(at: folder.url("f.part"))
       try FileManager.default.createSymbolicLink(at: folder.url("f.part"), withDestinationURL: folder.url("victim"))
+    case "second name":
+      try FileManager.default.removeItem(at: folder.url("victim"))
+      try FileManager.default.linkItem(at: folder.url("f.part"), to: folder.url("victim"))
+    case "record's second name":
+      try FileManager.default.linkItem(at: folder.url("f.part.resume"), to: folder.url("other"))
+    case "pipe":
+      try FileManager.default.removeItem(at: folder.url("f.part.resume"))
+      #expect(unsafe mkfifo(folder.path("f.part.resume"), 0o600) == 0)
     default: break
     }
     let path = what == "path" ? "/chunked?n=9000" : "/bytes?n=9000"
     let outcome = try await Tool.run(["-dc", "-o", "f", server.url(path)], in: folder)
+    #expect(try folder.bytes("victim") == PatternBody.bytes(5_000))
     if what == "link" {
       #expect(outcome.status == 1 && outcome.error.contains("f.part"))
-      #expect(try folder.bytes("victim").count == 5000)
     } else {
       #expect(outcome.status == 0 && server.recordedRequests.last?.fields.first("Range") == nil)
       #expect(try folder.bytes("f") == PatternBody.bytes(9_000))
