@@ -5,6 +5,8 @@ internal import LupineSession
 struct BodyPrinter {
   /// JSON up to this size is laid out anew on a terminal; more is shown as it came.
   private static let layoutLimit = 8 << 20
+  /// The same of what is made of it.
+  private static let laidOutLimit = 32 << 20
 
   let console: Console
 
@@ -32,8 +34,10 @@ struct BodyPrinter {
       if all.count > Self.layoutLimit { return try await printText(from: &stream, first: all) }
     }
     guard !all.isEmpty else { return }
-    if let value = try? JSONReader.read(all) {
-      try System.print(JSONWriter.pretty(value, style: console.outputStyle) + "\n")
+    if let value = try? JSONReader.read(all),
+      let text = JSONWriter.pretty(value, style: console.outputStyle, limit: Self.laidOutLimit)
+    {
+      try System.print(text + "\n")
     } else {
       try await printText(from: &stream, first: all)
     }

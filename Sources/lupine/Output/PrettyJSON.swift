@@ -3,20 +3,29 @@ internal import LupineRules
 extension JSONWriter {
   /// Indented by two spaces; colours are empty for plain text.
   static func pretty(_ value: JSONValue, style: Style = .plain) -> String {
-    var printer = PrettyPrinter(style: style)
+    pretty(value, style: style, limit: .max) ?? ""
+  }
+
+  /// The same; nil if it has more than `limit` bytes, of which little more are ever held. A byte deep in a value can become hundreds.
+  static func pretty(_ value: JSONValue, style: Style = .plain, limit: Int) -> String? {
+    var printer = PrettyPrinter(style: style, limit: limit)
     printer.print(value, indentation: 0)
-    return printer.text
+    return printer.isWithinLimit ? printer.text : nil
   }
 }
 
 /// Lays a value out over lines.
 private struct PrettyPrinter {
   let style: Style
+  let limit: Int
   var text = ""
 
-  init(style: Style) {
+  init(style: Style, limit: Int) {
     self.style = style
+    self.limit = limit
   }
+
+  var isWithinLimit: Bool { text.utf8.count <= limit }
 
   mutating func print(_ value: JSONValue, indentation: Int) {
     switch value {
@@ -46,6 +55,7 @@ private struct PrettyPrinter {
       return
     }
     for index in 0..<count {
+      guard isWithinLimit else { return }
       text += index > 0 ? ",\n" : "\n"
       text += String(repeating: "  ", count: indentation + 1)
       element(&self, index)

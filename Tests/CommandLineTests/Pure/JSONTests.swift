@@ -42,6 +42,19 @@ import Testing
     #expect(text == #""a\u009b2J\u202eb""#)
   }
 
+  /// Deep in arrays two bytes of a body become hundreds.
+  @Test func prettyHasALimit() throws {
+    let open = String(repeating: "[", count: 200)
+    let close = String(repeating: "]", count: 200)
+    let value = try JSONReader.read(open + Array(repeating: "1", count: 10_000).joined(separator: ",") + close)
+    let whole = JSONWriter.pretty(value)
+    #expect(whole.utf8.count > 4_000_000)
+    #expect(JSONWriter.pretty(value, limit: whole.utf8.count) == whole)
+    for limit in [0, 1_000, 1 << 20, whole.utf8.count - 1] { #expect(JSONWriter.pretty(value, limit: limit) == nil) }
+    #expect(JSONWriter.pretty(.string("abc"), limit: 5) == #""abc""#)
+    #expect(JSONWriter.pretty(.string("abc"), limit: 4) == nil)
+  }
+
   @Test(arguments: [(1.0, "1"), (0.125, "0.125"), (0.0004, "0"), (-2.5, "-2.5"), (1234.5678, "1234.568"), (0, "0")])
   func decimals(_ value: Double, _ text: String) {
     #expect(Decimal.text(value, digits: 3) == text)
