@@ -59,8 +59,8 @@ struct FetchCommand: AsyncParsableCommand {
       throw target.misplacedURL(error) ?? error
     }
     if let proxy = try proxy.configuration() { plan.configuration.proxy = proxy }
-    if output.download, plan.request.method == .head {
-      throw CommandFailure.misuse("--download saves a body, and the answer to HEAD has none; leave one of them out")
+    if plan.request.method == .head, let option = output.optionOfFile {
+      throw CommandFailure.misuse("\(option) saves a body, and the answer to HEAD has none; leave one of them out")
     }
     if output.download, let path = output.output, FileSystem.exists(path), FileSystem.size(path) == nil {
       throw CommandFailure.misuse(
@@ -180,6 +180,13 @@ struct OutputOptions: ParsableArguments {
 
   /// What nobody is shown is not waited for, but who wants a record of the exchange wants all of it.
   var wantsWholeBody: Bool { har != nil || timing || verbose || writeOut != nil }
+
+  /// What makes a file of the body, if anything does; what is there and no file, such as `/dev/null`, is none then either.
+  var optionOfFile: String? {
+    if download { return "--download" }
+    guard let output, output != "-" else { return nil }
+    return FileSystem.exists(output) && FileSystem.size(output) == nil ? nil : "--output"
+  }
 
   func validate() throws {
     if continues, !download { throw ValidationError("--continue needs --download.") }

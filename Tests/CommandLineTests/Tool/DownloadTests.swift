@@ -370,14 +370,21 @@ import Testing
   }
 
   /// It would replace a file by an empty one.
-  @Test func thereIsNothingToSaveOfAHead() async throws {
+  @Test(arguments: [["-d"], []]) func thereIsNothingToSaveOfAHead(_ options: [String]) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     let folder = try Folder()
     try folder.write("mine", to: "f")
-    let outcome = try await Tool.run(["HEAD", server.url("/hello"), "-d", "-o", "f"], in: folder)
-    #expect(outcome.status == 2 && outcome.error.contains("HEAD") && server.requestCount == 0)
-    #expect(try folder.bytes("f") == Array("mine".utf8))
+    let arguments = ["HEAD", server.url("/hello")]
+    for name in ["f", "new"] {
+      let outcome = try await Tool.run(arguments + options + ["-o", name], in: folder)
+      #expect(outcome.status == 2 && outcome.error.contains("HEAD") && server.requestCount == 0)
+    }
+    #expect(try folder.bytes("f") == Array("mine".utf8) && !folder.exists("new"))
+    // What is no file loses nothing.
+    guard options.isEmpty else { return }
+    let outcome = try await Tool.run(arguments + ["-o", "/dev/null", "-w", "%{http_code}"], in: folder)
+    #expect(outcome.status == 0 && outcome.text == "200", "\(outcome.error)")
   }
 
   /// As long as the system takes, the incomplete file and its record have names that it takes too.
