@@ -8,6 +8,8 @@ struct Attempts {
   var policy: RetryPolicy?
   /// Whether somebody wants to read why.
   var isVerbose = false
+  /// Whether what a repeated attempt was answered with is read to its end all the same.
+  var drainsWhole = false
   /// What was noted of the attempt that failed.
   var transcript: Transcript?
 
@@ -25,9 +27,10 @@ struct Attempts {
       let delay: Duration
       do {
         let answer = try await session.bytes(for: request)
-        // Letting go of the body ends its request.
         guard let wait = self.delay(FailedAttempt(request, response: answer.1), attempt) else { return answer }
         delay = wait
+        // Letting go of the body ends its request.
+        if drainsWhole { _ = try await answer.0.drain(whole: true) }
         tell("\(answer.1.statusCode)", attempt, delay)
       } catch let error as SessionError where error.code != .cancelled {
         guard let wait = self.delay(FailedAttempt(request, error: error), attempt) else { throw error }

@@ -36,6 +36,7 @@ struct Download {
     var answer = try await ask(partial?.offer)
     if let offer = partial?.offer, case .askAgain = decide(answer.response, offer) {
       // Letting go of the body ends its request.
+      if drainsWhole { _ = try await answer.body.drain(whole: true) }
       partial = nil
       answer = try await ask(nil)
     }

@@ -69,16 +69,17 @@ struct FetchRun {
       let metrics = try await body.drain(whole: output.wantsWholeBody)
       return (body.finalResponse ?? response, metrics ?? response.metrics)
     }
+    var metrics: TaskMetrics?
     if let path = output.output, path != "-" {
       // What the server need not send again may be there.
       let file = response.statusCode == 304 ? nil : try OutputFile.emptied(path)
       for try await chunk in body.chunks { try file?.write(chunk) }
       try file?.flush()
-    } else {
-      try await BodyPrinter(console: console).print(body, of: response)
+    } else if try await !BodyPrinter(console: console).print(body, of: response), output.wantsWholeBody {
+      metrics = try await body.drain(whole: true)
     }
     let final = body.finalResponse ?? response
-    return (final, final.metrics)
+    return (final, metrics ?? final.metrics)
   }
 
   private func download(_ session: Session) async throws -> (Response, TaskMetrics) {
@@ -89,7 +90,9 @@ struct FetchRun {
   }
 
   private var attempts: Attempts {
-    Attempts(policy: Attempts.policy(retries: output.retry), isVerbose: output.verbose, transcript: transcript)
+    Attempts(
+      policy: Attempts.policy(retries: output.retry), isVerbose: output.verbose, drainsWhole: output.wantsWholeBody,
+      transcript: transcript)
   }
 
   private func checkStatus(_ response: Response) throws(CommandFailure) {

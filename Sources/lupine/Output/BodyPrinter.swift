@@ -10,15 +10,17 @@ struct BodyPrinter {
 
   let console: Console
 
-  func print(_ body: ResponseBytes, of response: Response) async throws {
+  /// - Returns: false if it is not shown, and not read to its end.
+  func print(_ body: ResponseBytes, of response: Response) async throws -> Bool {
     guard console.outputIsTerminal else {
       let output = System.Stream.output.rawValue
       for try await chunk in body.chunks { try System.write(chunk, to: output, name: "standard output") }
-      return try System.flush(output, name: "standard output")
+      try System.flush(output, name: "standard output")
+      return true
     }
     if Self.isJSON(response.mimeType) { return try await printJSON(body) }
     var stream = body.chunks.makeAsyncIterator()
-    try await printText(from: &stream, first: try await stream.next())
+    return try await printText(from: &stream, first: try await stream.next())
   }
 
   static func isJSON(_ mediaType: String?) -> Bool {
@@ -26,28 +28,26 @@ struct BodyPrinter {
     return mediaType == "application/json" || mediaType == "text/json" || mediaType.hasSuffix("+json")
   }
 
-  private func printJSON(_ body: ResponseBytes) async throws {
+  private func printJSON(_ body: ResponseBytes) async throws -> Bool {
     var stream = body.chunks.makeAsyncIterator()
     var all: [UInt8] = []
     while let chunk = try await stream.next() {
       all += chunk
       if all.count > Self.layoutLimit { return try await printText(from: &stream, first: all) }
     }
-    guard !all.isEmpty else { return }
-    if let value = try? JSONReader.read(all),
+    guard !all.isEmpty else { return true }
+    guard let value = try? JSONReader.read(all),
       let text = JSONWriter.pretty(value, style: console.outputStyle, limit: Self.laidOutLimit)
-    {
-      try System.print(text + "\n")
-    } else {
-      try await printText(from: &stream, first: all)
-    }
+    else { return try await printText(from: &stream, first: all) }
+    try System.print(text + "\n")
+    return true
   }
 
-  private func printText(from stream: inout ResponseBytes.Chunks.AsyncIterator, first: [UInt8]?) async throws {
-    guard let first else { return }
+  private func printText(from stream: inout ResponseBytes.Chunks.AsyncIterator, first: [UInt8]?) async throws -> Bool {
+    guard let first else { return true }
     if first.prefix(1024).contains(0) {
       System.tell("lupine: the body is binary and not shown on a terminal; use --output FILE, or a pipe\n")
-      return
+      return false
     }
     var text = TerminalTextStream()
     var next: [UInt8]? = first
@@ -61,5 +61,6 @@ struct BodyPrinter {
     let rest = text.finish()
     if !rest.isEmpty { endsLine = false }
     try System.print(rest + (endsLine ? "" : "\n"))
+    return true
   }
 }

@@ -51,6 +51,32 @@ import Testing
     #expect(refused.error.contains("no/such/folder/x"))
   }
 
+  /// The answer to what is sent again, and a part that does not fit, with which nobody goes on.
+  @Test func whatIsLetGoOfIsInTheArchiveAsAWhole() async throws {
+    let isFirst = LockedFlag()
+    let page = PatternBody.bytes(2_000_000)
+    let server = try LoopbackServer { request, connection in
+      if isFirst.take() { return try connection.respond(503, fields: ["Retry-After": "0"], body: page) }
+      // Another part than was asked for.
+      guard request.fields.first("Range") == nil else {
+        return try connection.respond(206, fields: ["Content-Range": "bytes 0-1999999/2000000"], body: page)
+      }
+      try connection.respond(text: "whole")
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("old", to: "f")
+    let outcome = try await Tool.run(
+      ["--har", "out.har", "--retry", "1", "-dc", "-o", "f", server.url("/")], in: folder)
+    #expect(try outcome.status == 0 && folder.bytes("f") == Array("whole".utf8), "\(outcome.error)")
+    let entries = try HTTPArchive(json: folder.bytes("out.har")).entries
+    #expect(entries.map { $0.response?.status } == [503, 206, 200])
+    for entry in entries.prefix(2) {
+      let body = entry.response?.body ?? []
+      #expect(entry.failure == nil && body.count == page.count && PatternBody.matches(body, from: 0))
+    }
+  }
+
   @Test func batchWritesAllItsExchanges() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }

@@ -54,4 +54,14 @@ import Testing
     defer { server.shutdown() }
     #expect(try await run([server.url(), "-b"]).contains("binary"))
   }
+
+  /// Its figures are those of all of it.
+  @Test func binaryIsReadForWhoWantsItsFigures() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.respond(body: [0] + PatternBody.bytes(2_000_000))
+    }
+    defer { server.shutdown() }
+    let shown = try await run([server.url(), "-b", "-w", "%{size_download}"])
+    #expect(shown.contains("binary") && shown.hasSuffix("\n2000001"), "\(shown)")
+  }
 }
