@@ -96,7 +96,8 @@ struct BatchRun: Sendable {
   }
 
   private func write(_ result: BatchResult) throws(System.Failure) {
-    let line = JSONWriter.line(result.json) + [UInt8(ascii: "\n")]
+    // It may be a terminal that shows it.
+    let line = JSONWriter.line(result.json, escapingC1: true) + [UInt8(ascii: "\n")]
     try output.withLock { failure throws(System.Failure) in
       if let failure { throw failure }
       do throws(System.Failure) {

@@ -61,6 +61,18 @@ import Testing
         && sent.fields.map(\.name).filter { $0.lowercased().hasPrefix("x-") } == ["X-b", "x-A", "X-B"])
   }
 
+  /// It may be a terminal that the results go to.
+  @Test func controlsOfThePeerAreEscaped() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.respond(fields: ["X-Evil": "a\u{9b}2J\u{202e}b"], text: "")
+    }
+    defer { server.shutdown() }
+    let outcome = try await Tool.run(["batch"], input: #"{"id":"\u009b","url":"\#(server.url())"}"# + "\n")
+    #expect(outcome.text.contains(#"["X-Evil","a\u009b2J\u202eb"]"#), "\(outcome.text)")
+    #expect(!outcome.text.unicodeScalars.contains { $0 == "\u{9b}" || $0 == "\u{202e}" })
+    #expect(try JSONReader.read(try #require(outcome.lines.first))["id"] == .string("\u{9b}"))
+  }
+
   @Test func malformedLinesGiveResults() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
