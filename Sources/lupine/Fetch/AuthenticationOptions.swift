@@ -52,16 +52,11 @@ enum CredentialText {
     let path = String(text.dropFirst())
     var bytes: [UInt8] = []
     do throws(System.Failure) {
-      if path == "-" {
-        bytes = try System.inputLine(limit: limit)
-      } else {
-        let file = try InputFile(path)
-        while bytes.count < limit, case let chunk = try file.read(upTo: limit), !chunk.isEmpty { bytes += chunk }
-      }
+      bytes = path == "-" ? try System.inputLine(limit: limit) : try InputFile(path).line(limit: limit)
     } catch {
       throw .misuse(error.description)
     }
-    let line = bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+    let line = bytes.prefix { $0 != UInt8(ascii: "\r") }
     guard let text = String(validating: line, as: UTF8.self), line.count < limit else {
       throw .misuse("the credentials in \(path == "-" ? "standard input" : path) are no line of text")
     }

@@ -120,11 +120,14 @@ enum System {
   }
 
   /// The line that begins standard input, without its end; cut at `limit` bytes.
-  ///
-  /// Byte by byte: a writer that says no more may keep the pipe open, and what follows the line is for whoever reads on.
   static func inputLine(limit: Int) throws(Failure) -> [UInt8] {
+    try line(of: Stream.input.rawValue, limit: limit, name: "standard input")
+  }
+
+  /// Byte by byte: a writer that says no more may keep the pipe open, and what follows the line is for whoever reads on.
+  fileprivate static func line(of descriptor: Int32, limit: Int, name: String) throws(Failure) -> [UInt8] {
     var line: [UInt8] = []
-    while line.count < limit, let byte = try read(Stream.input.rawValue, upTo: 1, name: "standard input").first {
+    while line.count < limit, let byte = try read(descriptor, upTo: 1, name: name).first {
       if byte == UInt8(ascii: "\n") { break }
       line.append(byte)
     }
@@ -242,6 +245,11 @@ final class InputFile: Sendable {
   deinit { close(descriptor) }
 
   var size: Int64? { status(of: descriptor)?.size }
+
+  /// Its first line, as `System.inputLine`.
+  func line(limit: Int) throws(System.Failure) -> [UInt8] {
+    try System.line(of: descriptor, limit: limit, name: path)
+  }
 
   /// All of it.
   func contents(limit: Int) throws(System.Failure) -> [UInt8] {

@@ -6,31 +6,47 @@ import Testing
 
 /// Standard input is there once.
 @Suite(.timeLimit(.minutes(3))) struct StandardInputTests {
-  /// One line is all that is waited for, whatever the stream is.
-  @Test(arguments: [false, true]) func credentialsAreOneLine(isSocket: Bool) async throws {
-    let authority = DigestAuthority(user: "Mufasa", password: "Circle of Life")
-    let server = try LoopbackServer { request, connection in
-      if try authority.admit(request, connection) { try connection.respond(text: "Welcome.") }
-    }
-    defer { server.shutdown() }
+  /// One line is all that is waited for, whatever the stream is, and by whatever name.
+  @Test(arguments: [false, true], ["@-", "@/dev/stdin"])
+  func credentialsAreOneLine(isSocket: Bool, _ name: String) async throws {
+    // A socket has no name to open.
+    guard !isSocket || name == "@-" else { return }
     let folder = try Folder()
     var ends: [Int32] = [0, 0]
     try #require(unsafe (isSocket ? socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) : pipe(&ends)) == 0)
     let reading = FileHandle(fileDescriptor: ends[0], closeOnDealloc: true)
     let writing = FileHandle(fileDescriptor: ends[1], closeOnDealloc: true)
     try writing.write(contentsOf: Data("Mufasa:Circle of Life\r\nand more".utf8))
+    try await signIn(name, input: reading, in: folder)
+    try writing.close()
+  }
+
+  @Test func credentialsOfAPipeAreOneLine() async throws {
+    let folder = try Folder()
+    try #require(unsafe mkfifo(folder.path("pipe"), 0o600) == 0)
+    let pipe = try #require(FileHandle(forUpdatingAtPath: folder.path("pipe")))
+    try pipe.write(contentsOf: Data("Mufasa:Circle of Life\nand more".utf8))
+    try await signIn("@pipe", input: FileHandle.nullDevice, in: folder)
+    try pipe.close()
+  }
+
+  private func signIn(_ credentials: String, input: FileHandle, in folder: Folder) async throws {
+    let authority = DigestAuthority(user: "Mufasa", password: "Circle of Life")
+    let server = try LoopbackServer { request, connection in
+      if try authority.admit(request, connection) { try connection.respond(text: "Welcome.") }
+    }
+    defer { server.shutdown() }
     // Who waits for the end of it waits for ever.
     let process = Process()
     process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = ["timeout", "20", Tool.path, server.url("/"), "--auth", "@-", "-o", "out"]
+    process.arguments = ["timeout", "20", Tool.path, server.url("/"), "--auth", credentials, "-o", "out"]
     process.currentDirectoryURL = folder.root
-    process.standardInput = reading
+    process.standardInput = input
     process.standardOutput = FileHandle.nullDevice
     process.standardError = FileHandle.nullDevice
     try await Tool.finish(process) { try process.run() }
     #expect(process.terminationStatus == 0)
     #expect(try folder.bytes("out") == Array("Welcome.".utf8))
-    try writing.close()
   }
 
   @Test(arguments: [
