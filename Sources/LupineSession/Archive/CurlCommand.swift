@@ -354,6 +354,11 @@ struct CurlCommand {
     if !tls.publicKeyPins.isEmpty {
       let pins = tls.publicKeyPins.map { "sha256//" + Data($0).base64EncodedString() }.sorted()
       add("\(prefix)pinnedpubkey", pins.joined(separator: ";"))
+      if tls.verifiesServer {
+        comments.append(
+          "curl compares \(prefix)pinnedpubkey with the key of the first certificate alone; the request itself takes any key of the chain"
+        )
+      }
     }
     if let path = tls.revocationListPath { add("\(prefix)crlfile", path) }
   }

@@ -66,6 +66,18 @@ import Testing
     #expect(other.contains("--abstract-unix-socket name") && other.contains("trusts 2 certificates in memory as well"))
   }
 
+  /// curl knows no pins of authorities; without verification only the server's own key counts here too.
+  @Test(arguments: [true, false]) func whatPinsAreComparedWith(verifies: Bool) throws {
+    var configuration = SessionConfiguration()
+    configuration.tls.verifiesServer = verifies
+    let request = try Request("https://a.example/")
+    #expect(!request.curlCommand(configuration: configuration).contains("pinnedpubkey"))
+    configuration.tls.publicKeyPins = [[UInt8](repeating: 0, count: 32)]
+    let command = request.curlCommand(configuration: configuration)
+    #expect(
+      command.contains("--pinnedpubkey sha256//") && command.contains("\n# curl compares") == verifies, "\(command)")
+  }
+
   /// How a proxy is written, by what the configuration says, and what is not written then.
   @Test(arguments: [
     (
