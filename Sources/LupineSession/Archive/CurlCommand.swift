@@ -8,8 +8,8 @@ extension Request {
   /// the configuration says of TLS, of proxies and of where to connect.
   ///
   /// Every argument is quoted for POSIX shells, whatever bytes it holds; control characters never appear as they are, but for line ends at
-  /// the end of a path or a password, which no shell takes otherwise. A body that cannot be written down, because a program makes it, is
-  /// read from the command's standard input, and a comment says so.
+  /// the end of a path or a password, which no shell takes otherwise. A body that cannot be written down, because a program makes it, or
+  /// such a part of one, is read from the command's standard input, and a comment says so.
   ///
   /// - Parameters:
   ///   - redactingSecrets: leave out credentials and cookies, in fields, URLs and options; the body is written as it is. Default true.
@@ -209,31 +209,37 @@ struct CurlCommand {
     return tail + (length.map { " | head -c \($0)" } ?? "")
   }
 
-  /// Pieces in memory and files are put together by the shell.
+  /// Pieces in memory and files are put together by the shell, with its standard input where a stream is. It could not tell where one of several
+  /// ends: then the whole body is piped in.
   private mutating func addSegments(_ segments: [Request.Body.Segment]) {
-    guard !request.body.hasStream else { return addStream(request.body.knownLength) }
-    let commands = segments.compactMap { segment -> String? in
+    let streams = segments.count { $0.body.hasStream }
+    guard streams <= 1 else { return addStream(request.body.knownLength) }
+    let commands = segments.map { segment -> String in
       switch segment {
       case .bytes(let bytes): "printf \(ShellQuoting.printfFormat(bytes))"
       case .file(let path, let offset, let length, _):
         Self.part(of: path.hasPrefix("-") ? "./\(path)" : path, offset, length)
-      case .stream: nil
+      case .stream: "cat"
       }
     }
     guard !commands.isEmpty else { return add("--data-binary", "") }
     source = "{ " + commands.joined(separator: "; ") + "; }"
-    add("--data-binary", "@-")
+    guard streams > 0 else { return add("--data-binary", "@-") }
+    addInput(request.body.knownLength)
+    comments.append("a part of the body is a stream: pipe it into this command")
   }
 
   private mutating func addStream(_ length: Int64?) {
-    if let length {
-      add("--data-binary", "@-")
-      comments.append("the body is a stream of \(length) bytes: pipe it into this command")
-    } else {
-      if method == "POST" { nameMethod() }
-      add("--upload-file", "-")
-      comments.append("the body is a stream, sent in chunks: pipe it into this command")
-    }
+    addInput(length)
+    let stream = length.map { "a stream of \($0) bytes" } ?? "a stream, sent in chunks"
+    comments.append("the body is \(stream): pipe it into this command")
+  }
+
+  /// Sends what is piped into curl: with its length, for which curl reads all of it first, or in chunks.
+  private mutating func addInput(_ length: Int64?) {
+    guard length == nil else { return add("--data-binary", "@-") }
+    if method == "POST" { nameMethod() }
+    add("--upload-file", "-")
   }
 
   // MARK: How

@@ -116,6 +116,20 @@ import Testing
     #expect(!proxied.text.contains("s3cret"))
   }
 
+  /// What comes from standard input has its place in the form.
+  @Test func printCurlKeepsTheFormAboutAStream() async throws {
+    let outcome = try await Tool.run([
+      "--print-curl", "http://nobody.invalid/", "--multipart", "a=100%", "--multipart", "f@-", "--multipart", "b=2",
+    ])
+    let text = outcome.text
+    #expect(outcome.status == 0 && text.hasPrefix("{ printf '") && text.contains("; cat; printf '"), "\(text)")
+    for part in [
+      #"name="a"\015\n\015\n100%%"#, #"name="b""#, " | curl ", "--upload-file -", "\n# a part of the body is",
+    ] {
+      #expect(text.contains(part), "\(part) is not in \(text)")
+    }
+  }
+
   /// Until there is a new one.
   @Test func theOldArchiveStays() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())

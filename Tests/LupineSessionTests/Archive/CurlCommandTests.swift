@@ -282,12 +282,28 @@ import Testing
           .file(path: path, offset: 3, length: 6, fileSize: 70_000), .bytes(Array(0...255)),
         ]))
     },
-    Case(name: "pieces with a stream", input: Array("[streamed".utf8)) { url, _ in
+    Case(name: "pieces with a stream", input: Array("streamed".utf8)) { url, _ in
       try request(
         url, .post,
         .segments([
           .bytes(Array("[".utf8)),
           .stream(length: 8, isReplayable: true) { BodyStream([Array("streamed".utf8)]) },
+        ]))
+    },
+    Case(name: "pieces with a stream in chunks", input: Array("100%\\n\0\n".utf8)) { url, path in
+      try request(
+        url, .post,
+        .segments([
+          .bytes(Array("--b\r\nit's 100% of \\n and %s!\r\n".utf8)), .file(path: path),
+          .stream(length: nil, isReplayable: true) { BodyStream([Array("100%\\n\0\n".utf8)]) }, .bytes(Array(0...255)),
+        ]))
+    },
+    Case(name: "pieces with two streams", input: Array("[onetwo".utf8)) { url, _ in
+      try request(
+        url, .put,
+        .segments([
+          .bytes(Array("[".utf8)), .stream(length: 3, isReplayable: true) { BodyStream([Array("one".utf8)]) },
+          .stream(length: nil, isReplayable: true) { BodyStream([Array("two".utf8)]) },
         ]))
     },
     Case(name: "stream with a length", input: Array("streamed".utf8)) { url, _ in
