@@ -74,13 +74,23 @@ struct BenchCommand: AsyncParsableCommand {
     System.raiseDescriptorLimit()
     var results = [try await measure(plan, reuse: !noReuse)]
     if compare { results.append(try await measure(plan, reuse: false)) }
-    if let plot { try OutputFile(plot).write(Array(LatencyPlot(results).svg().utf8)) }
+    // The figures first: the picture may fail.
     try report(results)
+    if let plot { try draw(results, plot) }
     if let failure = results.compactMap(\.firstFailure).first {
       let failed = results.map(\.failed).reduce(0, +)
       throw CommandFailure(
         ExitStatus(failure), "\(Units.count(failed)) requests failed; the first: \(failure.forTool.description)")
     }
+    guard results.allSatisfy({ $0.requests > 0 }) else {
+      throw CommandFailure(.timeout, "no request was answered within --duration")
+    }
+  }
+
+  private func draw(_ results: [LoadResult], _ path: String) throws(System.Failure) {
+    let file = try OutputFile(path)
+    try file.write(Array(LatencyPlot(results).svg().utf8))
+    try file.flush()
   }
 
   private func measure(_ plan: FetchPlan, reuse: Bool) async throws -> LoadResult {

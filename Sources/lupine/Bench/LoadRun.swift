@@ -90,12 +90,28 @@ struct LoadRun: Sendable {
     let session = try Session(configuration)
     let counters = Counters()
     let processorStart = System.processorTime()
-    var result = await withTaskGroup(of: LoadResult.self) { group in
+    var result = await withTaskGroup(of: LoadResult?.self) { group in
       for _ in 0..<plan.connections {
         group.addTask { await work(session, counters) }
       }
+      if let duration = plan.duration {
+        group.addTask {
+          try? await Task.sleep(for: .nanoseconds(duration))
+          return nil
+        }
+      }
       var sum = LoadResult()
-      for await part in group { sum.add(part) }
+      var workers = plan.connections
+      while workers > 0, let part = await group.next() {
+        if let part {
+          sum.add(part)
+          workers -= 1
+        } else {
+          // What is under way may never be answered.
+          group.cancelAll()
+        }
+      }
+      group.cancelAll()
       return sum
     }
     result.nanoseconds = System.now() - startedAt
@@ -134,12 +150,14 @@ struct LoadRun: Sendable {
       let number = counters.begun.add(1, ordering: .relaxed).oldValue
       guard number < limit else { return result }
       let begin = System.now()
-      guard begin < deadline else { return result }
+      guard begin < deadline, !Task.isCancelled else { return result }
       do {
         let (_, response) = try await session.data(for: plan.request)
         result.add(response, latency: System.now() - begin)
         counters.succeeded.add(1, ordering: .relaxed)
       } catch {
+        // Cut short, it counts as nothing: it has neither been answered nor failed.
+        guard !Task.isCancelled else { return result }
         note(error, in: &result)
         let failed = counters.failed.add(1, ordering: .relaxed).newValue
         if failed >= Self.hopeless, counters.succeeded.load(ordering: .relaxed) == 0 { return result }
