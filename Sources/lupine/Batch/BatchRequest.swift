@@ -116,10 +116,7 @@ struct BatchRequest: Sendable {
     redirects.isEnabled = try fields.boolean("followRedirects") ?? true
     if let limit = try fields.integer("maxRedirects") { redirects.limit = limit }
     request.redirects = redirects
-    if let seconds = try fields.seconds("timeout") {
-      request.totalTimeout = .seconds(seconds)
-      request.timeoutInterval = .seconds(seconds)
-    }
+    if let seconds = try fields.seconds("timeout") { request.totalTimeout = .seconds(seconds) }
     request.acceptsCompressedContent = try fields.boolean("compressed")
     request.maximumBufferedBodySize = try fields.integer("maxBodyBytes")
   }

@@ -128,4 +128,10 @@ import Testing
       #expect(throws: Never.self) { try BatchRequest(json) }
     }
   }
+
+  /// It limits the whole, and leaves the limit of what may pass without progress.
+  @Test func timeoutOfABatch() throws {
+    let request = try BatchRequest(JSONReader.read(#"{"url":"http://h/","timeout":300.5}"#)).request
+    #expect(request.totalTimeout == Duration.seconds(300.5) && request.timeoutInterval == nil)
+  }
 }
