@@ -5,11 +5,25 @@ internal import LupineSession
 final class BatchSessions: Sendable {
   private typealias Key = BatchRequest.SessionKey
 
+  /// Of a cache that the sessions which use it hold, and it itself while it writes: its files stay open no longer.
+  private struct CacheReference {
+    weak var cache: ResponseCache?
+  }
+
   private struct State {
     var sessions: [Key: Session] = [:]
     var order: [Key] = []
     /// By directory.
-    var caches: [String: ResponseCache] = [:]
+    var caches: [String: CacheReference] = [:]
+
+    /// The one of a directory, for all of its sessions.
+    mutating func cache(_ directory: String) throws(SessionError) -> ResponseCache {
+      if let cache = caches[directory]?.cache { return cache }
+      let cache = try ResponseCache(directory: directory)
+      caches = caches.filter { $0.value.cache != nil }
+      caches[directory] = CacheReference(cache: cache)
+      return cache
+    }
   }
 
   /// More combinations than this: the oldest session goes when its requests are done.
@@ -30,10 +44,7 @@ final class BatchSessions: Sendable {
     return try state.withLock { state throws(SessionError) in
       if let session = state.sessions[key] { return session }
       var configuration = configuration(for: key, jar)
-      if let path = key.cache {
-        if state.caches[path] == nil { state.caches[path] = try ResponseCache(directory: path) }
-        configuration.responseCache = state.caches[path]
-      }
+      if let directory = key.cache { configuration.responseCache = try state.cache(directory) }
       configuration.transport = try archive?.transport(configuration)
       let session = try Session(configuration)
       if state.order.count >= Self.limit { state.sessions[state.order.removeFirst()] = nil }
@@ -45,7 +56,7 @@ final class BatchSessions: Sendable {
 
   /// Waits until the directories have what was stored.
   func flushCaches() async {
-    for cache in state.withLock({ Array($0.caches.values) }) { await cache.flush() }
+    for cache in state.withLock({ $0.caches.values.compactMap { $0.cache } }) { await cache.flush() }
   }
 
   /// Writes the files of cookies.

@@ -30,4 +30,26 @@ import Testing
       #expect(server.requestCount == 3)
     }
   }
+
+  /// A batch may name more directories than a process may have files open.
+  @Test func cachesGoWithTheirSessions() async throws {
+    let folder = try Folder()
+    let sessions = BatchSessions(concurrency: 1)
+    for number in 0..<(BatchSessions.limit + 20) {
+      var key = BatchRequest.SessionKey()
+      key.cache = folder.path("\(number)")
+      _ = try sessions.session(for: key)
+    }
+    func openCaches() -> Int {
+      let descriptors = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+      let paths = descriptors.compactMap {
+        try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")
+      }
+      return paths.count { $0.contains(folder.root.lastPathComponent) && $0.hasSuffix("/lock") }
+    }
+    let deadline = ContinuousClock.now + .seconds(60)
+    while openCaches() > BatchSessions.limit, ContinuousClock.now < deadline { await Task.yield() }
+    #expect(openCaches() == BatchSessions.limit)
+    await sessions.flushCaches()
+  }
 }
