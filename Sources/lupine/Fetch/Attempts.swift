@@ -29,8 +29,8 @@ struct Attempts {
         let answer = try await session.bytes(for: request)
         guard let wait = self.delay(FailedAttempt(request, response: answer.1), attempt) else { return answer }
         delay = wait
-        // Letting go of the body ends its request.
-        if drainsWhole { _ = try await answer.0.drain(whole: true) }
+        // Letting go of the body ends its request. What fails here is of no interest any more.
+        if drainsWhole { _ = try? await answer.0.drain(whole: true) }
         tell("\(answer.1.statusCode)", attempt, delay)
       } catch let error as SessionError where error.code != .cancelled {
         guard let wait = self.delay(FailedAttempt(request, error: error), attempt) else { throw error }
