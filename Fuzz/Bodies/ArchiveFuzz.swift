@@ -45,6 +45,12 @@ package enum ArchiveFuzz {
     for field in entry.request.fields where field.name.lowercased() == "authorization" {
       precondition(field.value.hasSuffix("[redacted]"), "credentials are left")
     }
+    for field in entry.response?.fields ?? [] where field.name.lowercased() == "set-cookie" {
+      for line in field.value.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
+        let pair = line.prefix { $0 != UInt8(ascii: ";") }
+        precondition(pair.suffix(10).elementsEqual("[redacted]".utf8), "a cookie is left")
+      }
+    }
     guard let slashes = entry.request.url.range(of: "//") else { return }
     let authority = entry.request.url[slashes.upperBound...].prefix { !"/?#\\".contains($0) }
     precondition(!authority.utf8.contains(UInt8(ascii: "@")), "userinfo is left")

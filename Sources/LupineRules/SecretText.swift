@@ -36,9 +36,12 @@ package enum SecretText {
     return "\(Substring(text[..<equals]))=\(mark)"
   }
 
+  /// Each line on its own: browsers' archives join the values of several fields with line feeds.
   private static func setCookie(_ value: String) -> String {
-    let parts = value.split(separator: ";", maxSplits: 1, omittingEmptySubsequences: false)
-    return cookie(parts[0]) + (parts.count > 1 ? ";\(parts[1])" : "")
+    value.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line -> String in
+      let end = line.firstIndex(of: UInt8(ascii: ";")) ?? line.endIndex
+      return "\(cookie(Substring(line[..<end])))\(Substring(line[end...]))"
+    }.joined(separator: "\n")
   }
 
   /// Each URL of a `Link` field on its own (RFC 8288 section 3): in angle brackets, and in the quotes of parameters such as `anchor`.

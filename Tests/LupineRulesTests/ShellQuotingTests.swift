@@ -27,6 +27,10 @@ import Testing
     ("X-A", "1", false, "1"), ("Location", "http://u:p@h/", false, "http://h/"), ("Cookie", "", false, ""),
     ("Set-Cookie", "", false, "[redacted]"), ("Authorization", "", false, "[redacted]"),
     (
+      "Set-Cookie", "a=1; Path=/\nsid=S; Path=/\r\nS", false,
+      "a=[redacted]; Path=/\nsid=[redacted]; Path=/\r\n[redacted]"
+    ), ("Set-Cookie", "a=1;\n", false, "a=[redacted];\n[redacted]"),
+    (
       "Link",
       "<https://u:p@h/?sig=S&x=1>; rel=\"next\"; anchor=\"/?sig=S\", <http://v:q@h/a,b?x=2&sig=S#sig=S>;rel=last",
       false,

@@ -268,22 +268,29 @@ enum ArchiveCookies {
     }
   }
 
+  /// One for each line: browsers' archives join the values of several fields with line feeds.
   static func response(_ fields: [HTTPArchive.Field]) -> [Cookie] {
-    fields.filter { $0.name.lowercased() == "set-cookie" }.map { field in
-      let parts = field.value.split(separator: ";", omittingEmptySubsequences: false)
-      var cookie = Cookie(parts[0])
-      for part in parts.dropFirst() {
-        let (name, value) = split(part)
-        switch name.lowercased() {
-        case "path": cookie.path = value
-        case "domain": cookie.domain = value
-        case "httponly": cookie.isHTTPOnly = true
-        case "secure": cookie.isSecure = true
-        default: break
-        }
+    fields.filter { $0.name.lowercased() == "set-cookie" }.flatMap { field in
+      field.value.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map {
+        response(Substring($0))
       }
-      return cookie
     }
+  }
+
+  private static func response(_ line: Substring) -> Cookie {
+    let parts = line.split(separator: ";", omittingEmptySubsequences: false)
+    var cookie = Cookie(parts[0])
+    for part in parts.dropFirst() {
+      let (name, value) = split(part)
+      switch name.lowercased() {
+      case "path": cookie.path = value
+      case "domain": cookie.domain = value
+      case "httponly": cookie.isHTTPOnly = true
+      case "secure": cookie.isSecure = true
+      default: break
+      }
+    }
+    return cookie
   }
 
   private static func split(_ text: Substring) -> (name: String, value: String) {

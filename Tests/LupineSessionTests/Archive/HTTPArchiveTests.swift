@@ -81,6 +81,23 @@ import Testing
     #expect(!String(decoding: archive.json(includingBodies: false), as: UTF8.self).contains("<p>"))
   }
 
+  /// As browsers write several fields of a name: each cookie is one, and none is seen.
+  @Test func cookiesJoinedByLineFeedsAreEachLeftOut() throws {
+    var archive = HTTPArchive()
+    var response = HTTPArchive.Response(status: 200)
+    response.fields = [.init("set-cookie", "a=s3cret; Path=/\nsid=S3CRET; Path=/x; HttpOnly")]
+    archive.entries = [
+      .init(startedAt: Date(), request: .init(method: "GET", url: "http://a.example/"), response: response)
+    ]
+    let bytes = archive.json()
+    #expect(!String(decoding: bytes, as: UTF8.self).lowercased().contains("s3cret"))
+    let entry = try #require(try JSONReader.read(bytes)["log"]?["entries"]?.array?.first)
+    let cookies = try #require(entry["response"]?["cookies"]?.array)
+    #expect(cookies.map { $0["name"]?.string } == ["a", "sid"])
+    #expect(cookies.map { $0["path"]?.string } == ["/", "/x"])
+    #expect(cookies.map { $0["httpOnly"]?.boolean } == [nil, true])
+  }
+
   @Test func fileIsHAR12WithoutControlCharacters() throws {
     let bytes = Self.full().json()
     #expect(bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A })
