@@ -103,14 +103,15 @@ private struct ArchiveWriter {
   /// HAR knows no exchange without a response: status 0, as browsers write it.
   private func response(_ response: HTTPArchive.Response?) -> JSONValue {
     let shown = response ?? HTTPArchive.Response(status: 0)
-    let location = shown.first(named: "location") ?? ""
+    let seen = self.shown(shown.fields)
+    let location = seen.first { $0.name.lowercased() == "location" }?.value ?? ""
     var members = [
       Member("status", .integer(shown.status)), Member("statusText", .string(shown.reason)),
       Member("httpVersion", .string(response == nil ? "" : shown.httpVersion)),
-      Member("cookies", .array(ArchiveCookies.response(self.shown(shown.fields)).map { cookie($0) })),
+      Member("cookies", .array(ArchiveCookies.response(seen).map { cookie($0) })),
       Member("headers", fields(shown.fields)),
       Member("content", content(shown)),
-      Member("redirectURL", .string(redacts ? SecretText.redacted(url: location) : location)),
+      Member("redirectURL", .string(location)),
       Member("headersSize", Self.size(shown.headerBytes)), Member("bodySize", Self.size(shown.bodyBytes)),
     ]
     if !shown.trailers.isEmpty { members.append(Member("_trailers", fields(shown.trailers))) }

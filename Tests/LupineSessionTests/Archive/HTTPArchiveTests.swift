@@ -98,6 +98,22 @@ import Testing
     #expect(cookies.map { $0["httpOnly"]?.boolean } == [nil, true])
   }
 
+  /// A target that is marked as a secret is one wherever it stands; any other loses what URLs lose.
+  @Test(arguments: [(true, "[redacted]"), (false, "http://b.example/?sig=REDACTED")])
+  func redirectURLsAreAsSecretAsTheirFields(_ isSensitive: Bool, _ shown: String) throws {
+    var archive = HTTPArchive()
+    var response = HTTPArchive.Response(status: 302)
+    response.fields = [.init("Location", "http://u:p@b.example/?sig=S3CRET", isSensitive: isSensitive)]
+    archive.entries = [
+      .init(startedAt: Date(), request: .init(method: "GET", url: "http://a.example/"), response: response)
+    ]
+    let entry = try #require(try JSONReader.read(archive.json())["log"]?["entries"]?.array?.first)
+    #expect(entry["response"]?["redirectURL"]?.string == shown)
+    #expect(entry["response"]?["headers"]?.array?.first?["value"]?.string == shown)
+    let whole = String(decoding: archive.json(redactingSecrets: false), as: UTF8.self)
+    #expect(whole.contains(#""redirectURL":"http://u:p@b.example/?sig=S3CRET""#))
+  }
+
   @Test func fileIsHAR12WithoutControlCharacters() throws {
     let bytes = Self.full().json()
     #expect(bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A })
