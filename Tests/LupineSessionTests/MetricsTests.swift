@@ -1,4 +1,5 @@
 import FoundationEssentials
+import LupineBase
 import LupineSession
 import LupineTesting
 import Testing
@@ -46,6 +47,45 @@ import Testing
       #expect(metrics.responseHeaderBytes == Int64(interim.utf8.count + head.utf8.count))
       #expect(metrics.responseBodyBytes == 5)
       #expect(metrics.networkProtocolName == "http/1.0")
+    }
+  }
+
+  /// Opens a latch when an interim response has come.
+  private final class HintListener: SessionTaskDelegate {
+    private let latch: Latch
+
+    init(_ latch: Latch) { self.latch = latch }
+
+    func session(_ session: Session, task: SessionTask, didReceiveInformationalResponse response: Response) {
+      latch.release()
+    }
+  }
+
+  /// What a server does between an interim response and the final one is no part of receiving that; what came of the final one is.
+  @Test func interimResponsesDoNotBeginTheResponse() async throws {
+    let (whole, begun) = (try Latch(), try Latch())
+    let worked = Locked<Int64>(0)
+    let work = ScriptStep.perform { worked.withLock { $0 = TransactionMetrics.Times.now } }
+    let hints = ScriptBytes("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+    try await withScript([
+      [
+        .readHead, .send("HTTP/1.1 100 Continue\r\n\r\n"), .readBody, work, .send(reply("one")), .readHead,
+        .send(hints), .stall(whole), work, .send(reply("two")), .readHead, .send(hints + "HTTP/1.1 200 OK\r\n"),
+        .stall(begun), work, .send("Content-Length: 5\r\n\r\nthree"), .waitForClose,
+      ]
+    ]) { session, server in
+      func responseStart(_ request: Request, _ latch: Latch? = nil) async throws -> Int64 {
+        let (_, response) = try await session.data(for: request, delegate: latch.map { HintListener($0) })
+        let metrics = try #require(response.metrics.transactions.last)
+        let (start, end) = (try #require(metrics.responseStart), try #require(metrics.requestEnd))
+        #expect(start >= end)
+        return start
+      }
+      var request = try Request(server.url(), method: .post, body: .bytes([1, 2]))
+      request.expectsContinue = true
+      #expect(try await responseStart(request) >= worked.withLock { $0 })
+      #expect(try await responseStart(Request(server.url()), whole) >= worked.withLock { $0 })
+      #expect(try await responseStart(Request(server.url()), begun) <= worked.withLock { $0 })
     }
   }
 

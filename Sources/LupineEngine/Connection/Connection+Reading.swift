@@ -171,12 +171,11 @@ extension Connection {
     }
     let now = context.now
     transfer.clock.lastActivityAt = now
-    if transfer.clock.firstByteAt == nil {
-      transfer.clock.firstByteAt = now
-      if !transfer.receivedAnything {
-        transfer.receivedAnything = true
-        transfer.record.firstByteAt = now
-      }
+    // Where that of the clock is not known, neither is this one.
+    if transfer.record.firstByteAt == nil {
+      transfer.record.firstByteAt = now
+      transfer.receivedAnything = true
+      if transfer.clock.firstByteAt == nil { transfer.clock.firstByteAt = now }
     }
     var offset = 0
     let attempt = transfer.record.retries
@@ -202,8 +201,10 @@ extension Connection {
     switch event {
     case .needMore: return false
     case .informational(let head):
+      // The response begins behind it, with bytes that came along if there are any.
+      transfer.record.firstByteAt = offset < bytes.count ? context.now : nil
       // What is said while the request is under way is not the response that its last byte waits for. Before the body goes out, which may be at once.
-      if transfer.clock.sendEndedAt == nil { transfer.clock.firstByteAt = nil }
+      if transfer.clock.sendEndedAt == nil { transfer.clock.firstByteAt = transfer.record.firstByteAt }
       if exchange.informational(status: head.status) == .startBody {
         transfer.clock.awaitingContinueSince = nil
         startBody()
@@ -212,7 +213,6 @@ extension Connection {
     case .head(let head, let framing):
       transfer.record.responseHeadBytes = transfer.record.responseBytes + Int64(offset)
       transfer.record.responseStatus = head.status
-      if transfer.clock.firstByteAt == nil { transfer.clock.firstByteAt = context.now }
       transfer.record.responseMinorVersion = head.version.minor
       try receive(head, framing, transfer)
     case .body(let range):

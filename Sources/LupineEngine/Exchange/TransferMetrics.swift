@@ -11,6 +11,7 @@ package struct TransferRecord: Sendable {
   package var assignedAt: Instant?
   package var sendStart: Instant?
   package var sendEnd: Instant?
+  /// Of the response; interim ones (1xx) come before it.
   package var firstByteAt: Instant?
   package var endAt: Instant?
 

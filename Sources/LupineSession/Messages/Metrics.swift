@@ -196,7 +196,7 @@ public struct TransactionMetrics: Sendable {
   public var requestStart: Int64? { sinceStart(last.sendStart) }
   /// The last byte of the request was handed to the socket.
   public var requestEnd: Int64? { sinceStart(last.sendEnd) }
-  /// The first byte of a response arrived.
+  /// The first byte of the response arrived; interim ones (1xx) come before it.
   public var responseStart: Int64? { sinceStart(last.firstByteAt) }
   /// The exchange ended.
   public var responseEnd: Int64? { sinceStart(last.endAt) }

@@ -263,8 +263,8 @@ final class ExchangePlayer: TransportExchange {
     state.withLock { state in
       state.counts.responseHeaderBytes += Int64(bytes)
       if state.times.requestEnd == nil { state.times.requestEnd = now }
-      if state.times.responseStart == nil { state.times.responseStart = now }
       guard isFinal else { return }
+      state.times.responseStart = now
       state.hasHead = true
       state.status = head.status
     }
