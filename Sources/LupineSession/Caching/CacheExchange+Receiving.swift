@@ -147,13 +147,20 @@ extension CacheExchange {
       state.sentHead = sentHead
       state.keptBody = isKept
       state.ended += 1
-      return (outcome: state.outcome, stored: state.stored, head: state.head, isCancelled: state.isCancelled)
+      return (
+        outcome: state.outcome, stored: state.stored, head: state.head, isCancelled: state.isCancelled,
+        earlier: state.earlier
+      )
     }
+    let metrics = metrics.after(ended.earlier)
     if !ended.isCancelled, let stored = ended.stored {
       switch ended.outcome {
       case .confirmed(let head): return confirmed(stored, head, metrics)
       case .again:
-        state.withLock { $0.stored = nil }
+        state.withLock { state in
+          state.stored = nil
+          state.earlier = metrics.attempts
+        }
         return load([])
       case .fallBack: return fallBack(stored, metrics)
       case .forward:

@@ -86,7 +86,7 @@ extension CacheExchange {
         return nil
       }
       if state.isCancelled || state.isOutOfTime {
-        let metrics = state.serving?.metrics ?? metrics(nil)
+        let metrics = state.serving?.metrics ?? metrics(nil).after(state.earlier)
         return end(state.isCancelled ? cancellation : outOfTime, metrics, &state)
       }
       guard let serving = state.serving, !state.pause.isPaused else {
@@ -137,5 +137,21 @@ extension TransactionMetrics {
   /// The same of a response that came from elsewhere.
   func from(_ fetchType: FetchType) -> TransactionMetrics {
     TransactionMetrics(record, url: url, method: method, fetchType: fetchType)
+  }
+
+  /// The same behind what the transport did before it was asked anew.
+  func after(_ attempts: [TransferMetrics]) -> TransactionMetrics {
+    guard !attempts.isEmpty else { return self }
+    var record = record
+    record.earlier = attempts + record.earlier
+    record.retries = record.earlier.count
+    return TransactionMetrics(record, url: url, method: method, fetchType: fetchType)
+  }
+
+  /// All that the transport did, oldest first, this at last.
+  var attempts: [TransferMetrics] {
+    var last = record
+    last.earlier = []
+    return record.earlier + [last]
   }
 }

@@ -64,6 +64,8 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     /// The body so far, if it is to be stored: at most `limit` bytes.
     var collected: [UInt8]?
     var limit = 0
+    /// What the transport did before it was asked anew.
+    var earlier: [TransferMetrics] = []
     /// Of the exchange before, when there is none.
     var sentHead: [UInt8] = []
     var keptBody = false

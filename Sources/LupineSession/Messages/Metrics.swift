@@ -211,8 +211,8 @@ public struct TransactionMetrics: Sendable {
 
   /// Whether the connection had served another request before.
   public var isReusedConnection: Bool { record.reusedConnection }
-  /// Times the request was sent again: because a reused connection had died, because 417 refused its expectation, or because a proxy wanted
-  /// to know who is asking (407).
+  /// Times the request was sent again: because a reused connection had died, because 417 refused its expectation, because a proxy wanted to
+  /// know who is asking (407), or because a 304 spoke of something else than what the cache had asked about.
   public var retryCount: Int { record.retries }
   /// Whether a proxy is on the way.
   public var isProxyConnection: Bool { record.connection?.isProxied ?? false }

@@ -115,6 +115,10 @@ struct CacheCaseRunner {
     }
     check(step, response, place)
     #expect(origin.asked.map(\.isConditional) == asks || step.outcome == "stale" || step.outcome == "behind", place)
+    if step.outcome == "again" {
+      #expect(response.metrics.transactions.map(\.statusCode) == [304, 200], place)
+      #expect(response.metrics.transactions.map(\.fetchType) == [.networkLoad, .networkLoad], place)
+    }
     let fetchType = response.metrics.transactions.last?.fetchType
     let isStored = ["stored", "stored-head", "behind", "stale", "504"].contains(step.outcome)
     let isValidated = step.outcome == "ask" && response.statusCode != 304 && source != line
