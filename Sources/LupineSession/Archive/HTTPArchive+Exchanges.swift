@@ -89,7 +89,10 @@ extension HTTPArchive {
     configuration: SessionConfiguration = SessionConfiguration()
   ) {
     append(
-      request, response, body.map { [UInt8]($0) }, nil, response.metrics, response.requestHead,
+      request,
+      Ending(
+        response: response, body: body.map { [UInt8]($0) }, metrics: response.metrics,
+        requestHead: response.requestHead, redirects: response.redirects),
       request.sensitiveFields.union(configuration.sensitiveFields).union(response.sensitiveFields))
   }
 
@@ -98,40 +101,63 @@ extension HTTPArchive {
     _ request: LupineSession.Request, error: SessionError, configuration: SessionConfiguration = SessionConfiguration()
   ) {
     append(
-      request, error.response, error.partialBody, error, error.metrics ?? TaskMetrics(), error.requestHead,
+      request,
+      Ending(
+        response: error.response, body: error.partialBody, error: error, metrics: error.metrics ?? TaskMetrics(),
+        requestHead: error.requestHead,
+        redirects: error.redirects.isEmpty ? error.response?.redirects ?? [] : error.redirects),
       request.sensitiveFields.union(configuration.sensitiveFields).union(error.sensitiveFields)
         .union(error.response?.sensitiveFields ?? []))
   }
 
   private mutating func append(
-    _ request: LupineSession.Request, _ response: LupineSession.Response?, _ body: [UInt8]?, _ error: SessionError?,
-    _ metrics: TaskMetrics, _ lastHead: [UInt8], _ sensitiveFields: Set<HTTPField.Name>
+    _ request: LupineSession.Request, _ ending: Ending, _ sensitiveFields: Set<HTTPField.Name>
   ) {
     let secrets = Set(sensitiveFields.map { $0.rawName })
-    var redirects = (response?.redirects ?? [])[...]
-    for (index, transaction) in metrics.transactions.enumerated() {
-      let isLast = index == metrics.transactions.count - 1
-      let redirect = isLast ? nil : Self.take(&redirects, for: transaction)
-      let head = SentHead(isLast ? lastHead : redirect?.requestHead ?? [])
+    let transactions = ending.metrics.transactions
+    let redirects = ending.redirects(of: transactions)
+    for (index, transaction) in transactions.enumerated() {
+      let isLast = index == transactions.count - 1
+      let response = isLast ? ending.response : nil
+      let head = SentHead(isLast ? ending.requestHead : redirects[index]?.requestHead ?? [])
       var archived = Request(method: transaction.method, url: transaction.urlString)
       archived.fields = (head?.fields ?? []).map { Field($0.name, $0.value) }
       if case .bytes(let bytes) = request.body, transaction.requestBodyBytes > 0 { archived.body = bytes }
       entries.append(
         Entry(
-          archived, isLast ? response?.head : redirect?.head, isLast ? response?.informational ?? [] : [],
-          isLast ? response?.trailers ?? FieldSection() : FieldSection(), isLast ? body : nil, isLast ? error : nil,
-          transaction, secrets))
+          archived, response?.head ?? redirects[index]?.head, response?.informational ?? [],
+          response?.trailers ?? FieldSection(), isLast ? ending.body : nil, isLast ? ending.error : nil, transaction,
+          secrets))
     }
   }
 
-  /// The redirect that a transaction was answered with.
-  private static func take(
-    _ redirects: inout ArraySlice<LupineSession.Response.Redirect>, for transaction: TransactionMetrics
-  ) -> LupineSession.Response.Redirect? {
-    guard let first = redirects.first, first.head.status == transaction.statusCode,
-      first.urlString == transaction.urlString
-    else { return nil }
-    return redirects.removeFirst()
+  /// What a task ended with.
+  private struct Ending {
+    var response: LupineSession.Response?
+    var body: [UInt8]?
+    var error: SessionError?
+    var metrics: TaskMetrics
+    /// Of the last request.
+    var requestHead: [UInt8]
+    var redirects: [LupineSession.Response.Redirect]
+
+    /// The redirect that each transaction was answered with. From the last one on: of a task that was sent again only those of its last attempt
+    /// are known.
+    func redirects(of transactions: [TransactionMetrics]) -> [LupineSession.Response.Redirect?] {
+      var rest = redirects[...]
+      var found = [LupineSession.Response.Redirect?](repeating: nil, count: transactions.count)
+      let last = transactions.count - 1
+      for index in transactions.indices.reversed() where index < last || response == nil {
+        let transaction = transactions[index]
+        // What a cache holds has a status of its own, whatever that of the exchange was.
+        let mayBeStored = index < last && transaction.fetchType != .networkLoad
+        guard let redirect = rest.last, redirect.urlString == transaction.urlString,
+          mayBeStored || redirect.head.status == transaction.statusCode
+        else { continue }
+        found[index] = rest.removeLast()
+      }
+      return found
+    }
   }
 
   static func fields(_ section: FieldSection, _ secrets: Set<String>) -> [Field] {

@@ -142,6 +142,7 @@ public struct SessionError: Error, Sendable {
     var metrics: TaskMetrics?
     var requestHead: [UInt8] = []
     var sensitiveFields: Set<HTTPField.Name> = []
+    var redirects: [Response.Redirect] = []
     var resumeData: ResumeData?
     var underlying: (any Error)?
   }
@@ -214,6 +215,11 @@ public struct SessionError: Error, Sendable {
   var sensitiveFields: Set<HTTPField.Name> {
     get { self[\.sensitiveFields] }
     set { self[\.sensitiveFields] = newValue }
+  }
+  /// See `Response.redirects`; also where no response came.
+  var redirects: [Response.Redirect] {
+    get { self[\.redirects] }
+    set { self[\.redirects] = newValue }
   }
   /// What a download that failed or was cancelled can go on from; nil if it has to start again.
   public var resumeData: ResumeData? {

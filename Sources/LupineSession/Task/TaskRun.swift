@@ -410,7 +410,10 @@ class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
     }
     taken?.end(trailers: state.trailers, metrics: metrics)
     var error = completed(failure, taken, metrics, state.hasLeft, state.lastRequestHead)
-    if let marked = state.chainBox?.value.sensitiveFields, !marked.isEmpty { error.sensitiveFields = marked }
+    if let box = state.chainBox {
+      error.sensitiveFields = box.value.sensitiveFields
+      error.redirects = box.value.redirects
+    }
     return .failure(error)
   }
 

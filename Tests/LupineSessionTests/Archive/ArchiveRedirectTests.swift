@@ -1,0 +1,117 @@
+import FoundationEssentials
+import LupineSession
+import LupineTesting
+import Testing
+
+/// What an archive of a task has of the redirects that were followed.
+@Suite(.timeLimit(.minutes(5))) struct ArchiveRedirectTests {
+  /// Status and target of each entry, and whether the head of its request is known.
+  private func lines(_ archive: HTTPArchive) -> [String] {
+    archive.entries.map { entry in
+      let sent = entry.request.first(named: "host") == nil ? "unknown" : "sent"
+      return "\(entry.response?.status ?? 0) \(entry.response?.first(named: "location") ?? "-") \(sent)"
+    }
+  }
+
+  @Test func failuresKeepTheRedirectsBeforeThem() async throws {
+    try await withScript([
+      [
+        .readHead, .send("HTTP/1.1 302 Found\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n"), .readHead,
+        .sendAndFinish("HTTP/1.1 200 OK\r\nContent-"), .waitForClose,
+      ]
+    ]) { session, server in
+      let request = try Request(server.url())
+      let error = try await failure { try await session.data(for: request) }
+      #expect(error.response == nil)
+      var archive = HTTPArchive()
+      archive.append(request, error: error)
+      #expect(lines(archive) == ["302 /next sent", "0 - sent"])
+      #expect(archive.entries.map { $0.failure?.code } == [nil, error.code.rawValue])
+    }
+  }
+
+  private final class Empty: SessionTaskDelegate {
+    let handledCallbacks: CallbackSet = .needNewBodyStream
+  }
+
+  /// The delegate has no body for the request that would be next: the redirect is the last exchange that there was.
+  @Test func aFailureMayBeThatOfFollowing() async throws {
+    try await withScript([
+      [
+        .readHead, .readBody, .send("HTTP/1.1 307 R\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n"), .waitForClose,
+      ]
+    ]) { session, server in
+      let body = Request.Body.stream(length: 1, isReplayable: false) { BodyStream([[1]]) }
+      let request = try Request(server.url(), method: .post, body: body)
+      let error = try await failure { try await session.data(for: request, delegate: Empty()) }
+      #expect(error.code == .requestBodyFailed)
+      var archive = HTTPArchive()
+      archive.append(request, error: error)
+      #expect(lines(archive) == ["307 /next sent"])
+    }
+  }
+
+  /// What is stored is a redirect, whatever the server said to the question whether it holds.
+  @Test func redirectsThatACacheConfirmedAreKnown() async throws {
+    let routes = [
+      ServerRoute(nil, "/start") { request, connection in
+        let isKnown = request.fields.first("If-None-Match") != nil
+        try connection.respond(
+          isKnown ? 304 : 301, fields: ["Location": "/end", "ETag": "\"1\"", "Cache-Control": "max-age=0"])
+      },
+      ServerRoute(nil, "/end") { _, connection in
+        try connection.respond(fields: ["Cache-Control": "no-store"], text: "end")
+      },
+    ]
+    try await withServer(routes, configure: { $0.responseCache = ResponseCache(memoryCapacity: 1 << 20) }) {
+      session, server in
+      let request = try Request(server.url("/start"))
+      try await session.expect("end", from: request)
+      let response = try await session.expect("end", from: request)
+      #expect(response.metrics.transactions.map(\.statusCode) == [304, 200])
+      var archive = HTTPArchive()
+      archive.append(request, response: response)
+      #expect(lines(archive) == ["301 /end sent", "200 - sent"])
+    }
+  }
+
+  /// Repeats whatever fails.
+  private final class Patient: RepeatingTaskDelegate {
+    let handledCallbacks: CallbackSet = .repetition
+
+    func session(
+      _ session: Session, task: SessionTask, prepare request: Request,
+      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+    ) {
+      completionHandler(.success(request))
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
+      completionHandler: @escaping @Sendable (Bool) -> Void
+    ) {
+      completionHandler(true)
+    }
+  }
+
+  /// The redirects that a response has are those of the attempt that it ended.
+  @Test func redirectsBelongToTheLastAttempt() async throws {
+    let redirect = ScriptBytes("HTTP/1.1 302 Found\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n")
+    let busy = ScriptBytes("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+    try await withScript([
+      [
+        .readHead, .send(redirect), .readHead, .send(busy), .readHead, .send(redirect), .readHead, .send(reply("end")),
+        .waitForClose,
+      ]
+    ]) { session, server in
+      let request = try Request(server.url("/start"))
+      let task = session.dataTask(with: request)
+      task.delegate = Patient()
+      task.resume()
+      #expect(await eventually { task.state == .completed })
+      var archive = HTTPArchive()
+      archive.append(request, response: try #require(task.response))
+      #expect(lines(archive) == ["302 - unknown", "503 - unknown", "302 /next sent", "200 - sent"])
+    }
+  }
+}
