@@ -22,6 +22,7 @@ private struct Handle: ~Copyable {
 /// Certificates through OpenSSL's X509 API: the only file of this module's mint that touches C.
 enum Mint {
   static func issue(_ order: CertificateOrder, signer: MintedCertificate?) throws(MintError) -> MintedCertificate {
+    lupine_initialise()
     ERR_clear_error()
     let key = try makeKey(order.key)
     let certificate = try unsafe Handle(X509_new(), "X509_new", free: X509_free)
@@ -53,6 +54,7 @@ enum Mint {
   static func revocationList(
     signer: MintedCertificate, revoking certificates: [[UInt8]], validity: MintedValidity
   ) throws(MintError) -> [UInt8] {
+    lupine_initialise()
     ERR_clear_error()
     let issuer = try readCertificate(signer.certificateDER)
     let key = try readKey(signer.privateKeyDER)
@@ -83,6 +85,7 @@ enum Mint {
   }
 
   static func publicKeySHA256(ofCertificate der: [UInt8]) throws(MintError) -> [UInt8] {
+    lupine_initialise()
     ERR_clear_error()
     let certificate = try readCertificate(der)
     let key = unsafe X509_get_X509_PUBKEY(certificate.pointer)

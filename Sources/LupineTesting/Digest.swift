@@ -14,6 +14,7 @@ final class Digest {
   }
 
   init(_ kind: Function = .sha256) throws(LoopbackError) {
+    lupine_initialise()
     let function =
       switch kind {
       case .md5: unsafe EVP_md5()
