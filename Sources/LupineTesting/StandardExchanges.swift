@@ -5,7 +5,7 @@ enum StandardExchanges {
       ServerRoute(nil, "/redirect", handler: redirect),
       ServerRoute(nil, "/status") { request, connection in
         try connection.respond(
-          request.number("code") ?? 200, reason: request.query("reason"), text: request.query("body") ?? "")
+          try request.status("code") ?? 200, reason: request.query("reason"), text: request.query("body") ?? "")
       },
       ServerRoute("GET", "/trailers") { _, connection in
         try connection.begin(fields: ["Trailer": "X-Checksum, X-Note"], framing: .chunked)
@@ -34,9 +34,10 @@ enum StandardExchanges {
   }
 
   private static func redirect(_ request: ServerRequest, _ connection: ServerConnection) throws {
-    let status = request.number("status") ?? 302
+    let status = try request.status("status") ?? 302
+    let hops = try request.number("n", in: 0...1_000)
     let target =
-      if let count = request.number("n") {
+      if let count = hops {
         count > 1 ? "/redirect?n=\(count - 1)&status=\(status)" : "/hello"
       } else {
         request.query("to") ?? "/hello"
@@ -45,8 +46,10 @@ enum StandardExchanges {
   }
 
   private static func slow(_ request: ServerRequest, _ connection: ServerConnection, _ latch: Latch?) throws {
-    let body = PatternBody.bytes(request.number("n") ?? 13)
-    let before = request.number("after")
+    // The body is kept in memory.
+    let range = 0...(1 << 24)
+    let body = PatternBody.bytes(try request.number("n", in: range) ?? 13)
+    let before = try request.number("after", in: range)
     if let before {
       try connection.begin(framing: .length(body.count))
       try connection.write(body.prefix(before))

@@ -22,10 +22,47 @@ extension ServerRoute {
   /// | `/basic-auth?user=&password=` | 401 with a Basic challenge unless the credentials are right |
   /// | `/close` | 200 and the end of the connection |
   ///
+  /// A number that is none, or out of its range, is answered with 400. Bytes (`n`, `cut`) are at most 2⁴⁰, those of `/slow` (`n`, `after`), which are kept in
+  /// memory, 2²⁴; `size` is 1 to 2⁴⁰, `members` 1 to 1,000, the `n` of `/redirect` at most 1,000, and a status (`code`, `status`) 200 to 999.
+  ///
   /// - Parameter latch: what `/slow` waits for; nil makes it wait until the client gives up.
   public static func standard(latch: Latch? = nil) -> [ServerRoute] {
-    StandardBodies.routes + StandardExchanges.routes(latch)
+    (StandardBodies.routes + StandardExchanges.routes(latch)).map(\.refusingNumbers)
   }
+
+  /// The same, with an answer for `NumberRefusal`.
+  private var refusingNumbers: ServerRoute {
+    ServerRoute(method, path) { [handler] request, connection in
+      do {
+        try handler(request, connection)
+      } catch let refusal as NumberRefusal {
+        try connection.respond(400, text: refusal.text)
+      }
+    }
+  }
+}
+
+/// A number in a query that a standard route does not take. Thrown before the response is begun.
+struct NumberRefusal: Error {
+  let name: String
+  let range: ClosedRange<Int>
+
+  var text: String { "\(name) must be a number from \(range.lowerBound) to \(range.upperBound)\n" }
+}
+
+extension ServerRequest {
+  /// How many bytes a route makes as it sends them.
+  static let sizes = 0...(1 << 40)
+
+  /// A query parameter as a number of this range; nil when absent.
+  func number(_ name: String, in range: ClosedRange<Int>) throws(NumberRefusal) -> Int? {
+    guard let text = query(name) else { return nil }
+    guard let number = Int(text), range.contains(number) else { throw NumberRefusal(name: name, range: range) }
+    return number
+  }
+
+  /// A query parameter as the status of a final response; nil when absent.
+  func status(_ name: String) throws(NumberRefusal) -> Int? { try number(name, in: 200...999) }
 }
 
 /// Endpoints about bodies.
@@ -42,15 +79,16 @@ enum StandardBodies {
       },
       ServerRoute("GET", "/bytes", handler: bytes),
       ServerRoute("GET", "/chunked") { request, connection in
+        let slice = try request.number("size", in: 1...ServerRequest.sizes.upperBound) ?? 8192
+        let count = try request.number("n", in: ServerRequest.sizes) ?? 1 << 20
         try connection.begin(framing: .chunked)
-        let slice = max(1, request.number("size") ?? 8192)
-        try PatternBody.send(request.number("n") ?? 1 << 20, from: 0, slice: slice) {
+        try PatternBody.send(count, from: 0, slice: slice) {
           part throws(LoopbackError) in try connection.write(part)
         }
         try connection.finish()
       },
       ServerRoute("GET", "/drip") { request, connection in
-        let count = request.number("n") ?? 64
+        let count = try request.number("n", in: ServerRequest.sizes) ?? 64
         try connection.begin(framing: request.query("chunked") == nil ? .length(count) : .chunked)
         try connection.flush()
         try PatternBody.send(count, from: 0, slice: 1) { part throws(LoopbackError) in
@@ -78,7 +116,8 @@ enum StandardBodies {
   }
 
   private static func bytes(_ request: ServerRequest, _ connection: ServerConnection) throws {
-    let count = max(0, request.number("n") ?? 1024)
+    let count = try request.number("n", in: ServerRequest.sizes) ?? 1024
+    let cut = try request.number("cut", in: ServerRequest.sizes)
     let tag = "\"\(request.query("etag") ?? "pattern-\(count)")\""
     var fields: ServerFields = ["Content-Type": "application/octet-stream", "ETag": tag, "Accept-Ranges": "bytes"]
     if request.fields.first("If-None-Match") == tag { return try connection.respond(304, fields: fields) }
@@ -92,7 +131,6 @@ enum StandardBodies {
       status = 206
       fields.append("Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(count)")
     }
-    let cut = request.number("cut")
     let untilClose = request.query("close") != nil
     try connection.begin(status, fields: fields, framing: untilClose ? .untilClose : .length(range.count))
     if request.method != "HEAD" {
@@ -133,8 +171,8 @@ enum StandardBodies {
   private static func compressed(
     _ request: ServerRequest, _ connection: ServerConnection, _ format: Compression, _ coding: String
   ) throws {
-    let count = max(0, request.number("n") ?? 1024)
-    let members = max(1, request.number("members") ?? 1)
+    let count = try request.number("n", in: ServerRequest.sizes) ?? 1024
+    let members = try request.number("members", in: 1...1_000) ?? 1
     let zeros = request.query("zeros") == nil ? nil : [UInt8](repeating: 0, count: 256 * 1024)
     try connection.begin(fields: ["Content-Encoding": coding, "Vary": "Accept-Encoding"], framing: .chunked)
     let size = (count + members - 1) / members

@@ -118,6 +118,20 @@ import Testing
     }
   }
 
+  /// No number of a request ends the process, or the connection.
+  @Test(arguments: [
+    "/gzip?n=9223372036854775807", "/gzip?n=9&members=9223372036854775807", "/gzip?members=0", "/deflate?n=-1",
+    "/slow?after=-1", "/slow?n=-1", "/slow?n=9223372036854775807", "/bytes?n=-1", "/bytes?n=99999999999999999999",
+    "/bytes?n=x", "/bytes?cut=-1", "/chunked?n=-1", "/chunked?size=0", "/drip?n=-1", "/status?code=-1",
+    "/status?code=100", "/redirect?status=1000", "/redirect?n=-1",
+  ])
+  func refusesNumbersOutOfTheirRange(_ target: String) throws {
+    try withClient { client, _ in
+      #expect(try client.get(target).status == 400)
+      #expect(try client.get("/hello").status == 200)
+    }
+  }
+
   @Test(arguments: Compression.allCases)
   func encodesInOneGo(_ format: Compression) throws {
     for count in [0, 1, 100_000] {
