@@ -247,6 +247,9 @@ public struct SessionError: Error, Sendable {
 extension SessionError: CustomStringConvertible {
   /// `code (phase): message [url]`.
   public var description: String {
-    "\(code) (\(phase)): \(message)" + (failingURL.map { " [\(SecretText.redacted(url: $0))]" } ?? "")
+    "\(code) (\(phase)): \(message)" + (failingURL.map { " [\(Self.shown(url: $0))]" } ?? "")
   }
+
+  /// A URL as a message may have it: without userinfo, and without the values of parameters that are known to carry credentials.
+  package static func shown(url: String) -> String { SecretText.redacted(url: url) }
 }

@@ -28,7 +28,8 @@ public struct SeenRequest: Sendable, Equatable {
   }
 }
 
-/// Why a transport of this module has no answer; the `underlying` error of a `SessionError` with the code `.noAnswer`.
+/// Why a transport of this module has no answer; the `underlying` error of a `SessionError` with the code `.noAnswer`. Its URLs are as they were asked for,
+/// with the secrets that the error's message leaves out.
 public enum NoAnswer: Error, Equatable, Sendable {
   /// `CannedTransport`: no route matches; these are there.
   case noRoute(method: String, url: String, routes: [String])
@@ -169,8 +170,9 @@ public final class CannedTransport: Transport {
   }
 
   private static func noRoute(_ request: TransportRequest, _ routes: [String]) -> SessionError {
-    ExchangePlayer.error(
-      .noAnswer, .send, "no route answers \(request.method) \(request.urlString); there are: \(routes)", request,
+    let line = "\(request.method) \(SessionError.shown(url: request.urlString))"
+    return ExchangePlayer.error(
+      .noAnswer, .send, "no route answers \(line); there are: \(routes.map { SessionError.shown(url: $0) })", request,
       underlying: NoAnswer.noRoute(method: request.method, url: request.urlString, routes: routes))
   }
 

@@ -220,9 +220,11 @@ public final class ReplayTransport: Transport {
       switch error {
       case .differs(_, _, let difference):
         "the request is not the one that was recorded with its method and URL: \(difference)"
-      case .outOfOrder(let expected, let actual): "the next recorded request is \(expected), not \(actual)"
+      case .outOfOrder(let expected, let actual):
+        "the next recorded request is \(SessionError.shown(url: expected)), not \(SessionError.shown(url: actual))"
       case .unplayable(let reason): "the recorded response cannot be played: \(reason)"
-      default: "\(request.method) \(request.urlString) was not recorded, or was played already"
+      default:
+        "\(request.method) \(SessionError.shown(url: request.urlString)) was not recorded, or was played already"
       }
     return ExchangePlayer.error(.noAnswer, .send, message, request, underlying: error)
   }
