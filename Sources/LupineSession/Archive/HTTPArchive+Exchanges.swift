@@ -77,7 +77,7 @@ extension HTTPArchive.Entry {
 
 extension HTTPArchive {
   /// Adds the exchanges of a task: one entry for each request that was sent, as its metrics have them. Of redirects the heads are known,
-  /// of retries only that they were; the body is the last response's.
+  /// of retries only that they were; the body is the last response's. What a transport does not say is taken from the request and the task.
   ///
   /// - Parameters:
   ///   - request: as the task was given it; of its body only bytes in memory are kept.
@@ -119,15 +119,20 @@ extension HTTPArchive {
     for (index, transaction) in transactions.enumerated() {
       let isLast = index == transactions.count - 1
       let response = isLast ? ending.response : nil
-      let head = SentHead(isLast ? ending.requestHead : redirects[index]?.requestHead ?? [])
-      var archived = Request(method: transaction.method, url: transaction.urlString)
+      let redirect = redirects[index]
+      let head = SentHead(isLast ? ending.requestHead : redirect?.requestHead ?? [])
+      let url = redirect?.urlString ?? (isLast ? ending.url : nil) ?? request.urlString
+      var archived = Request(
+        method: transaction.method.isEmpty ? request.method.rawValue : transaction.method,
+        url: transaction.urlString.isEmpty ? url : transaction.urlString)
       archived.fields = (head?.fields ?? []).map { Field($0.name, $0.value) }
       if case .bytes(let bytes) = request.body, transaction.requestBodyBytes > 0 { archived.body = bytes }
-      entries.append(
-        Entry(
-          archived, response?.head ?? redirects[index]?.head, response?.informational ?? [],
-          response?.trailers ?? FieldSection(), isLast ? ending.body : nil, isLast ? ending.error : nil, transaction,
-          secrets))
+      var entry = Entry(
+        archived, response?.head ?? redirect?.head, response?.informational ?? [],
+        response?.trailers ?? FieldSection(), isLast ? ending.body : nil, isLast ? ending.error : nil, transaction,
+        secrets)
+      if transaction.fetchStart == 0 { entry.startedAt = ending.metrics.startDate }
+      entries.append(entry)
     }
   }
 
@@ -141,6 +146,9 @@ extension HTTPArchive {
     var requestHead: [UInt8]
     var redirects: [LupineSession.Response.Redirect]
 
+    /// Of the last exchange, as far as it is known.
+    var url: String? { response?.urlString ?? error?.failingURL }
+
     /// The redirect that each transaction was answered with. From the last one on: of a task that was sent again only those of its last attempt
     /// are known.
     func redirects(of transactions: [TransactionMetrics]) -> [LupineSession.Response.Redirect?] {
@@ -148,15 +156,22 @@ extension HTTPArchive {
       var found = [LupineSession.Response.Redirect?](repeating: nil, count: transactions.count)
       let last = transactions.count - 1
       for index in transactions.indices.reversed() where index < last || response == nil {
-        let transaction = transactions[index]
-        // What a cache holds has a status of its own, whatever that of the exchange was.
-        let mayBeStored = index < last && transaction.fetchType != .networkLoad
-        guard let redirect = rest.last, redirect.urlString == transaction.urlString,
-          mayBeStored || redirect.head.status == transaction.statusCode
-        else { continue }
+        guard let redirect = rest.last, Self.isAnswer(redirect, to: transactions[index], isLast: index == last) else {
+          continue
+        }
         found[index] = rest.removeLast()
       }
       return found
+    }
+
+    /// What a cache holds has a status of its own, whatever that of the exchange was, and some transports say nothing.
+    private static func isAnswer(
+      _ redirect: LupineSession.Response.Redirect, to transaction: TransactionMetrics, isLast: Bool
+    ) -> Bool {
+      let isSamePlace = redirect.urlString == transaction.urlString
+      let isSame = isSamePlace && redirect.head.status == transaction.statusCode
+      if isLast { return isSame }
+      return isSame || isSamePlace && transaction.fetchType != .networkLoad || transaction.urlString.isEmpty
     }
   }
 

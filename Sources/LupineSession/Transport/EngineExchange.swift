@@ -91,8 +91,11 @@ final class RefusedExchange: TransportExchange {
   func setPaused(_ state: PauseState) {}
   func discardBody() {}
 
-  func tell(_ receiver: any TransportReceiver, _ error: SessionError, _ request: borrowing TransportRequest) {
-    let metrics = TransactionMetrics(TransferMetrics(), url: request.url, method: request.method)
-    receiver.end(error, metrics: metrics, of: self)
+  func tell(
+    _ receiver: any TransportReceiver, _ error: SessionError, _ request: borrowing TransportRequest, createdAt: Instant
+  ) {
+    var record = TransferMetrics()
+    record.createdAt = createdAt
+    receiver.end(error, metrics: TransactionMetrics(record, url: request.url, method: request.method), of: self)
   }
 }

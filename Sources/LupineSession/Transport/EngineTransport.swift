@@ -178,7 +178,7 @@ final class EngineTransport: Transport {
       return exchange
     } catch {
       let exchange = RefusedExchange()
-      exchange.tell(receiver, error, request)
+      exchange.tell(receiver, error, request, createdAt: createdAt)
       return exchange
     }
   }

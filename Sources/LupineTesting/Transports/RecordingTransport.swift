@@ -50,6 +50,8 @@ private final class RecordingReceiver: TransportReceiver {
   private let receiver: any TransportReceiver
   private let recorder: ArchiveRecorder
   private let index: Int
+  /// For a transport that tells no times.
+  private let start = TransactionMetrics.Times.now
   private let state = Locked(State())
 
   init(_ request: TransportRequest, _ receiver: any TransportReceiver, _ recorder: ArchiveRecorder, _ index: Int) {
@@ -159,6 +161,7 @@ private final class RecordingReceiver: TransportReceiver {
     // An answer that came early leaves a part, or nothing, which says nothing about the body.
     if request.body.hasStream, !isWhole { entry.request.bodyBytes = nil }
     if requestBody == nil { recorder.returnRoom(state.requestBody.count) }
+    if metrics.fetchStart == 0 { entry.startedAt = metrics.date(of: start) }
     if state.isCut || state.isRequestCut { entry.comment = HTTPArchive.Entry.cutBodyComment }
     recorder.record(entry, at: index, body: request.body)
     receiver.end(failure, metrics: metrics, of: exchange)

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LupineSession
 import LupineTesting
+import LupineWire
 import Testing
 
 /// What an archive of a task has of the redirects that were followed.
@@ -112,6 +113,51 @@ import Testing
       var archive = HTTPArchive()
       archive.append(request, response: try #require(task.response))
       #expect(lines(archive) == ["302 - unknown", "503 - unknown", "302 /next sent", "200 - sent"])
+    }
+  }
+
+  /// Redirects, and answers, without a word about what it did.
+  private final class Wordless: Transport {
+    private final class Exchange: TransportExchange {
+      func cancel() {}
+      func setPaused(_ state: PauseState) {}
+      func discardBody() {}
+    }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      let exchange = Exchange()
+      let status = request.path == "/start" ? 302 : 200
+      if let head = try? ResponseHead(status: status, fields: [("Location", "/end")]) {
+        receiver.receive(head: head, framing: .none, of: exchange)
+      }
+      receiver.end(nil, metrics: TransactionMetrics(), of: exchange)
+      return exchange
+    }
+  }
+
+  /// Exchanges without times began with their task, or when they were recorded, and not when the machine did.
+  @Test func whatATransportDoesNotSayIsKnownOtherwise() async throws {
+    let recording = RecordingTransport(Wordless())
+    let request = try Request("http://a.example/start")
+    let (_, response) = try await Session(over: recording).data(for: request)
+    var archive = HTTPArchive()
+    archive.append(request, response: response)
+    for archive in [archive, await recording.archive()] {
+      #expect(archive.entries.map(\.request.method) == ["GET", "GET"])
+      #expect(archive.entries.map(\.request.url) == ["http://a.example/start", "http://a.example/end"])
+      #expect(archive.entries.map { $0.response?.status } == [302, 200])
+      #expect(archive.entries.allSatisfy { abs($0.startedAt.timeIntervalSinceNow) < 60 })
+    }
+  }
+
+  /// Nor did a request that cannot be sent.
+  @Test func refusedRequestsHaveATime() async throws {
+    try await withSession { session in
+      let request = try Request("http://127.0.0.1:1/", method: .post, body: .file(path: "/nowhere/at/all"))
+      let error = try await failure { try await session.data(for: request) }
+      #expect(error.code == .fileFailed)
+      let metrics = try #require(error.metrics)
+      #expect(metrics.transactions.map { $0.fetchStart >= metrics.start } == [true])
     }
   }
 }
