@@ -148,6 +148,26 @@ import Testing
     }
   }
 
+  /// So does one that nobody waits for any longer, because nothing moves or because the task was cancelled.
+  @Test(arguments: [false, true]) func handshakesThatAreGivenUpSayHowFarTheyCame(_ isCancelled: Bool) async throws {
+    try await withScript([[.waitForClose]]) { session, server in
+      var request = try Request("https://127.0.0.1:\(server.port)/")
+      request.timeoutInterval = isCancelled ? .seconds(60) : .milliseconds(200)
+      let task = Task { [request] in try await session.data(for: request) }
+      if isCancelled {
+        #expect(await eventually { !server.bytesReceived(connection: 1).isEmpty })
+        task.cancel()
+      }
+      let error = try await failure { try await task.value }
+      #expect(error.code == (isCancelled ? .cancelled : .timedOut))
+      let metrics = try #require(error.metrics?.transactions.last)
+      #expect(metrics.phases.map(\.name).suffix(3) == ["connect", "tls", "total"])
+      #expect(metrics.secureConnectionStart != nil && metrics.secureConnectionEnd == nil)
+      #expect(metrics.remoteAddress == "127.0.0.1:\(server.port)")
+      #expect(metrics.requestStart == nil && metrics.tlsVersion == nil)
+    }
+  }
+
   private func metrics(_ change: (inout TransactionMetrics.Times) -> Void) -> TransactionMetrics {
     var times = TransactionMetrics.Times()
     times.fetchStart = 100

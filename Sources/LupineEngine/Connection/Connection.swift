@@ -214,8 +214,8 @@ final class Connection: ReadinessHandler, TimerHandler {
 
   /// What is known of the connection now.
   var currentInformation: ConnectionInformation {
-    // Of a proxy's TLS nothing is said of the origin.
-    let origin = key.identity.tls == nil ? nil : tls
+    // Of a proxy's TLS nothing is said of the origin, and during a handshake nothing is agreed.
+    let origin = key.identity.tls == nil || state == .handshaking ? nil : tls
     let agreed = origin?.info
     return ConnectionInformation(
       remoteAddress: remoteAddress?.description,

@@ -45,10 +45,24 @@ extension EnginePool {
     var latest: (phase: TransferPhase, movedAt: Instant)?
     for case let connection? in connections.value where connection.key == key {
       guard let phase = connection.openingPhase else { continue }
-      let begunAt = machine.value.openingBegan(connection.identifier)
-      let movedAt = max(begunAt, connection.openingMovedAt, connection.lastCiphertextAt)
+      let movedAt = movedAt(connection)
       if latest.map({ $0.movedAt < movedAt }) ?? true { latest = (phase, movedAt) }
     }
     return latest
+  }
+
+  /// Has a transfer that is about to give up keep how far the opening came that it waits for, also where it is a person who decides about trust.
+  func noteOpening(_ transfer: Transfer, _ token: PoolMachine<PoolKey, Transfer>.WaiterToken) {
+    guard machine.value.waitsForOpening(token) else { return }
+    let key = transfer.request.key
+    let openings = connections.value.compactMap { $0 }.filter {
+      ($0.state == .opening || $0.state == .handshaking) && $0.key == key
+    }
+    transfer.connection = openings.max { movedAt($0) < movedAt($1) }?.currentInformation
+  }
+
+  /// When the opening of a connection last came further.
+  private func movedAt(_ connection: Connection) -> Instant {
+    max(machine.value.openingBegan(connection.identifier), connection.openingMovedAt, connection.lastCiphertextAt)
   }
 }

@@ -128,6 +128,7 @@ package final class EnginePool {
     case .new:
       end(transfer, error, .poolWait)
     case .waiting(let token):
+      noteOpening(transfer, token)
       giveUp(token)
       end(transfer, error, .poolWait)
     case .parked:
@@ -313,6 +314,7 @@ package final class EnginePool {
       }
       phase = opening?.phase ?? .poolWait
     }
+    noteOpening(transfer, token)
     giveUp(token)
     end(transfer, .deadline(phase), phase)
   }
