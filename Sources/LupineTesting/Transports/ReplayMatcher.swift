@@ -8,6 +8,34 @@ enum ReplayDifference: Equatable {
   case rest(String)
 }
 
+/// Method and URL of a request, taken apart.
+struct ReplayLine: Sendable {
+  /// What has to be equal in any case.
+  struct Place: Hashable, Sendable {
+    let method: String
+    /// The URL up to its query.
+    let location: String
+  }
+
+  let place: Place
+  /// The parameters; sorted where their order means nothing.
+  let query: [String]
+}
+
+/// An exchange on record, as requests are compared with it.
+struct RecordedRequest: Sendable {
+  let request: HTTPArchive.Request
+  let line: ReplayLine
+}
+
+/// A request that wants an exchange.
+struct AskedRequest: Sendable {
+  let request: TransportRequest
+  let line: ReplayLine
+  /// Empty where bodies are not compared.
+  var body: [UInt8] = []
+}
+
 /// Says whether a request is one that was recorded.
 struct ReplayMatcher: Sendable {
   let isStrict: Bool
@@ -31,12 +59,32 @@ struct ReplayMatcher: Sendable {
   /// What a session adds from its storages, which need not hold what they held when the request was recorded.
   private static let stored: Set<String> = ["cookie", "authorization", "if-none-match", "if-modified-since"]
 
+  func recorded(_ request: HTTPArchive.Request) -> RecordedRequest {
+    RecordedRequest(request: request, line: line(request.method, request.url))
+  }
+
+  func asked(_ request: TransportRequest) -> AskedRequest {
+    AskedRequest(request: request, line: line(request.method, request.urlString))
+  }
+
+  private func line(_ method: String, _ url: String) -> ReplayLine {
+    let text = url.prefix { $0 != "#" }
+    let mark = text.firstIndex(of: "?") ?? text.endIndex
+    let query = text[mark...].dropFirst().split(separator: "&").map(String.init)
+    return ReplayLine(
+      place: ReplayLine.Place(method: method, location: String(text[..<mark])),
+      query: isStrict ? query : query.sorted())
+  }
+
   /// Nil: it is the one that was recorded.
-  func difference(_ recorded: HTTPArchive.Request, _ request: TransportRequest, _ body: [UInt8]) -> ReplayDifference? {
-    guard recorded.method == request.method, matches(recorded.url, request.urlString) else { return .line }
+  func difference(_ recorded: RecordedRequest, _ asked: AskedRequest) -> ReplayDifference? {
+    guard recorded.line.place == asked.line.place, matches(query: recorded.line.query, asked.line.query) else {
+      return .line
+    }
     guard isStrict else { return nil }
-    return difference(ofBody: recorded, body)
-      ?? difference(of: recorded.fields.map { ($0.name, $0.value) }, request.fields.map { ($0.name, $0.value) })
+    return difference(ofBody: recorded.request, asked.body)
+      ?? difference(
+        of: recorded.request.fields.map { ($0.name, $0.value) }, asked.request.fields.map { ($0.name, $0.value) })
   }
 
   private func difference(ofBody recorded: HTTPArchive.Request, _ body: [UInt8]) -> ReplayDifference? {
@@ -50,24 +98,15 @@ struct ReplayMatcher: Sendable {
     return .rest("its body of \(body.count) bytes is not the recorded one of \(expected.count), from byte \(same) on")
   }
 
-  private func matches(_ recorded: String, _ actual: String) -> Bool {
-    let (recorded, actual) = (Self.split(recorded), Self.split(actual))
-    guard recorded.location == actual.location, recorded.query.count == actual.query.count else { return false }
-    let (left, right) =
-      isStrict ? (recorded.query, actual.query) : (recorded.query.sorted(), actual.query.sorted())
-    return zip(left, right).allSatisfy { recorded, actual in
+  private func matches(query recorded: [String], _ actual: [String]) -> Bool {
+    guard recorded.count == actual.count else { return false }
+    return zip(recorded, actual).allSatisfy { recorded, actual in
       if recorded == actual { return true }
       guard let equals = recorded.firstIndex(of: "="),
         Self.marks.contains(String(recorded[recorded.index(after: equals)...]))
       else { return false }
       return actual.hasPrefix(recorded[...equals])
     }
-  }
-
-  private static func split(_ url: String) -> (location: Substring, query: [String]) {
-    let text = url.prefix { $0 != "#" }
-    guard let mark = text.firstIndex(of: "?") else { return (text, []) }
-    return (text[..<mark], text[text.index(after: mark)...].split(separator: "&").map(String.init))
   }
 
   private func difference(of recorded: [(String, String)], _ actual: [(String, String)]) -> ReplayDifference? {

@@ -28,9 +28,7 @@ public final class ReplayTransport: Transport {
   }
 
   private struct State {
-    var isPlayed: [Bool]
-    /// Entries before this one were all played.
-    var next = 0
+    var index: ReplayIndex
     /// Requests that are matched by their bodies as well.
     var turns = ReplayTurns<Arrival>()
   }
@@ -38,10 +36,11 @@ public final class ReplayTransport: Transport {
   /// A request whose body was read.
   private struct Arrival {
     let player: ExchangePlayer
-    let body: [UInt8]
+    let asked: AskedRequest
   }
 
   private let entries: [HTTPArchive.Entry]
+  private let recorded: [RecordedRequest]
   private let matcher: ReplayMatcher
   private let order: Order
   private let repeats: Bool
@@ -63,17 +62,20 @@ public final class ReplayTransport: Transport {
   ) {
     // The session asked once for what the network tried twice.
     entries = archive.entries.filter { $0.comment != HTTPArchive.Entry.repeatedAttemptComment }
-    matcher = ReplayMatcher(isStrict: matching == .strict)
+    let matcher = ReplayMatcher(isStrict: matching == .strict)
+    let recorded = entries.map { matcher.recorded($0.request) }
+    self.matcher = matcher
+    self.recorded = recorded
     self.order = order
     self.repeats = repeats
     self.playsTimings = playsTimings
     thread = TransportThread(clock: clock)
-    state = Locked(State(isPlayed: entries.map { _ in false }))
+    state = Locked(State(index: ReplayIndex(recorded.map(\.line.place))))
   }
 
   /// "METHOD URL" of what was not played yet.
   public var remaining: [String] {
-    let isPlayed = state.withLock { $0.isPlayed }
+    let isPlayed = state.withLock { $0.index.isPlayed }
     return zip(entries, isPlayed).filter { !$1 }.map { "\($0.0.request.method) \($0.0.request.url)" }
   }
 
@@ -89,7 +91,8 @@ public final class ReplayTransport: Transport {
   /// What is played is known before the body is read.
   private func matchByLine(_ player: ExchangePlayer) {
     let request = player.request
-    let found = state.withLock { find(request, [], &$0) }
+    let asked = matcher.asked(request)
+    let found = state.withLock { find(asked, &$0.index) }
     if case .none = request.body { return play(found, player) }
     let task = Task.detached { [self] in
       if await read(player) != nil { play(found, player) }
@@ -101,11 +104,15 @@ public final class ReplayTransport: Transport {
   private func matchByBody(_ player: ExchangePlayer) {
     let request = player.request
     let line = order == .recorded ? "" : "\(request.method) \(request.urlString)"
+    let asked = matcher.asked(request)
     let turn = state.withLock { $0.turns.enter(line) }
     func arrive(_ body: [UInt8]) {
       // From now on it waits for others, which have limits of their own; if such a one is paused, its total time still counts.
       player.limitIdleTime(false)
-      changeTurns { $0.arrive(turn, Arrival(player: player, body: body)) }
+      var whole = asked
+      whole.body = body
+      let arrival = Arrival(player: player, asked: whole)
+      changeTurns { $0.arrive(turn, arrival) }
     }
     if case .none = request.body {
       player.onEnd { [self] in changeTurns { $0.leave(turn) } }
@@ -143,7 +150,7 @@ public final class ReplayTransport: Transport {
       change(&state.turns)
       var found: [(ExchangePlayer, Result<Int, NoAnswer>)] = []
       while let arrival = state.turns.next() {
-        found.append((arrival.player, find(arrival.player.request, arrival.body, &state)))
+        found.append((arrival.player, find(arrival.asked, &state.index)))
       }
       return found
     }
@@ -169,40 +176,47 @@ public final class ReplayTransport: Transport {
   // MARK: Matching
 
   /// The entry that answers a request; it counts as played.
-  private func find(_ request: TransportRequest, _ body: [UInt8], _ state: inout State) -> Result<Int, NoAnswer> {
-    while state.next < entries.count, state.isPlayed[state.next] { state.next += 1 }
+  private func find(_ asked: AskedRequest, _ index: inout ReplayIndex) -> Result<Int, NoAnswer> {
+    let request = asked.request
     switch order {
     case .recorded:
-      guard state.next < entries.count else { break }
-      let entry = entries[state.next]
-      if let difference = matcher.difference(entry.request, request, body) {
-        return .failure(Self.answer(to: difference, entry.request, request))
+      guard let next = index.next() else { break }
+      if let difference = matcher.difference(recorded[next], asked) {
+        return .failure(Self.answer(to: difference, entries[next].request, request))
       }
-      state.isPlayed[state.next] = true
-      return .success(state.next)
+      index.play(next)
+      return .success(next)
     case .any:
       var nearest: String?
       // One that had what the session's storages add goes before one that only may have.
       for matcher in matcher.isStrict ? [matcher.exact, matcher] : [matcher] {
-        var last: Int?
-        for index in entries.indices where !state.isPlayed[index] || repeats {
-          switch matcher.difference(entries[index].request, request, body) {
-          case .line: continue
-          case .rest(let what):
-            nearest = what
-            continue
-          case nil: last = index
-          }
-          if !state.isPlayed[index] { break }
-        }
-        guard let last else { continue }
-        state.isPlayed[last] = true
-        return .success(last)
+        guard let entry = first(asked, by: matcher, &index, &nearest) else { continue }
+        index.play(entry)
+        return .success(entry)
       }
       guard let nearest else { break }
       return .failure(.differs(method: request.method, url: request.urlString, difference: nearest))
     }
     return .failure(.notRecorded(method: request.method, url: request.urlString))
+  }
+
+  /// The first entry that matches and was not played; else, if it may be played again, the last one.
+  ///
+  /// - Parameter nearest: in what one differs that has the same method and URL.
+  private func first(
+    _ asked: AskedRequest, by matcher: ReplayMatcher, _ index: inout ReplayIndex, _ nearest: inout String?
+  ) -> Int? {
+    func matches(_ entry: Int) -> Bool {
+      switch matcher.difference(recorded[entry], asked) {
+      case nil: return true
+      case .rest(let what): nearest = what
+      case .line: break
+      }
+      return false
+    }
+    let (place, isPlayed) = (asked.line.place, index.isPlayed)
+    if let entry = index.remaining(of: place).first(where: { !isPlayed[$0] && matches($0) }) { return entry }
+    return repeats ? index.entries(of: place).last { isPlayed[$0] && matches($0) } : nil
   }
 
   private static func answer(

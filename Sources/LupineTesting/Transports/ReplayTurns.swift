@@ -1,13 +1,34 @@
 /// Whose turn it is to be matched: requests that may want the same exchange take turns in the order in which they began, whenever what they
 /// are matched by is known.
 struct ReplayTurns<Arrival: Sendable>: Sendable {
-  private struct Turn {
-    let number: Int
+  private struct Turn: Sendable {
     let line: String
     var arrival: Arrival?
   }
 
-  private var turns: [Turn] = []
+  /// Numbers in the order in which they were given; turns that are over may be among them.
+  private struct Line: Sendable {
+    private var numbers: [Int] = []
+    /// Those before it are gone.
+    private var start = 0
+
+    var first: Int? { start < numbers.count ? numbers[start] : nil }
+
+    mutating func append(_ number: Int) { numbers.append(number) }
+
+    mutating func removeFirst() {
+      start += 1
+      guard start * 2 > numbers.count else { return }
+      numbers.removeFirst(start)
+      start = 0
+    }
+  }
+
+  /// By their numbers, until they are over.
+  private var turns: [Int: Turn] = [:]
+  private var lines: [String: Line] = [:]
+  /// Lines in which somebody may have nobody before him any more.
+  private var changed: [String] = []
   private var count = 0
 
   /// A request begins; the number names its turn.
@@ -15,29 +36,44 @@ struct ReplayTurns<Arrival: Sendable>: Sendable {
   /// - Parameter line: only requests with the same one wait for each other.
   mutating func enter(_ line: String) -> Int {
     count += 1
-    turns.append(Turn(number: count, line: line))
+    turns[count] = Turn(line: line)
+    lines[line, default: Line()].append(count)
     return count
   }
 
   /// All is known of a request, unless its turn is over.
   mutating func arrive(_ number: Int, _ arrival: Arrival) {
-    guard let index = turns.firstIndex(where: { $0.number == number }) else { return }
-    turns[index].arrival = arrival
+    guard let line = turns[number]?.line else { return }
+    turns[number]?.arrival = arrival
+    changed.append(line)
   }
 
   /// Nobody waits for a request any more.
   mutating func leave(_ number: Int) {
-    turns.removeAll { $0.number == number }
+    if let turn = turns.removeValue(forKey: number) { changed.append(turn.line) }
   }
 
-  /// The first that has arrived and has nobody before it; its turn is over.
+  /// One that has arrived and has nobody before it; its turn is over.
   mutating func next() -> Arrival? {
-    var held: Set<String> = []
-    for (index, turn) in turns.enumerated() where held.insert(turn.line).inserted {
-      guard let arrival = turn.arrival else { continue }
-      turns.remove(at: index)
+    while let line = changed.last {
+      if let arrival = takeFirst(of: line) { return arrival }
+      changed.removeLast()
+    }
+    return nil
+  }
+
+  private mutating func takeFirst(of line: String) -> Arrival? {
+    while let number = lines[line]?.first {
+      guard let turn = turns[number] else {
+        lines[line]?.removeFirst()
+        continue
+      }
+      guard let arrival = turn.arrival else { return nil }
+      turns[number] = nil
+      lines[line]?.removeFirst()
       return arrival
     }
+    lines[line] = nil
     return nil
   }
 }

@@ -121,4 +121,39 @@ import Testing
     #expect(turns.next() == "second")
     #expect(turns.next() == nil)
   }
+
+  /// Requests are compared with what was recorded for their method and URL alone, from the first on that was not played.
+  @Test func entriesAreFoundByTheirPlace() {
+    let places = (0..<1_000).map { ReplayLine.Place(method: "GET", location: "\($0 % 10)") }
+    var index = ReplayIndex(places)
+    #expect(index.next() == 0)
+    for entry in Array(0..<500) + [513] { index.play(entry) }
+    #expect(index.next() == 500)
+    let rest = index.remaining(of: places[3])
+    #expect(Array(rest) == Array(stride(from: 503, to: 1_000, by: 10)))
+    index.play(503)
+    #expect(index.remaining(of: places[3]).first == 523)
+    #expect(index.entries(of: places[3]).count == 100)
+    #expect(index.remaining(of: ReplayLine.Place(method: "POST", location: "3")).isEmpty)
+  }
+
+  /// The work for each request does not grow with the archive, in whichever order they come; else all of them take longer than the suite may.
+  @Test func largeArchivesArePlayedInAnyOrder() async throws {
+    let count = 20_000
+    var turns = ReplayTurns<Int>()
+    let numbers = (0..<count).map { turns.enter("GET http://a.example/\($0)") }
+    let taken = numbers.reversed().map { number -> Int in
+      turns.arrive(number, number)
+      return turns.next() ?? 0
+    }
+    #expect(taken == Array(numbers.reversed()))
+    let lines = (0..<count).map { (method: "GET", url: "http://a.example/\($0)?x=1") }
+    let replay = ReplayTransport(archive(lines))
+    let session = try Session(over: replay)
+    for number in (0..<count).reversed() {
+      let (body, _) = try await session.data(from: "http://a.example/\(number)?x=1")
+      guard body == Data("\(number)".utf8) else { return #expect(Bool(false), "\(number)") }
+    }
+    #expect(replay.remaining.isEmpty)
+  }
 }
