@@ -97,10 +97,26 @@ public final class ArchiveRecorder: Sendable {
     case .file, .segments: break
     }
     let task = Task.detached { [self] in
-      // A file that is gone or too long has no place in the archive; its length is there.
-      guard let bytes = try? await body.collect(upTo: limits.bodyBytes), takeRoom(bytes.count) else { return }
-      state.withLock { $0.entries[index]?.request.body = bytes }
+      var kept: [UInt8]?
+      do throws(SessionError) {
+        let bytes = try await body.collect(upTo: limits.bodyBytes)
+        if takeRoom(bytes.count) { kept = bytes }
+      } catch {
+        // What is gone is no longer than what is kept: its length is there.
+        guard error.code == .bodyTooLarge else { return }
+      }
+      keep(kept, at: index)
     }
     state.withLock { $0.files[index] = task }
+  }
+
+  /// - Parameter body: nil: there was no room for it.
+  private func keep(_ body: [UInt8]?, at index: Int) {
+    state.withLock { state in
+      guard var entry = state.entries[index] else { return }
+      entry.request.body = body
+      if body == nil { entry.comment = entry.comment ?? HTTPArchive.Entry.cutBodyComment }
+      state.entries[index] = entry
+    }
   }
 }

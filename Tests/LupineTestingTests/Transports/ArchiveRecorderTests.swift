@@ -63,6 +63,29 @@ import Testing
     #expect(entries.map { $0.comment == HTTPArchive.Entry.cutBodyComment } == [true, false, true, false])
   }
 
+  /// A file that is too long, or finds no room, is said to be left out; one that is gone is only not there.
+  @Test func filesPastTheLimitsAreSaidToBeLeftOut() async throws {
+    let folder = FileManager.default.temporaryDirectory.path + "/lupine-files-\(UUID().uuidString)"
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    var limits = ArchiveRecorder.Limits()
+    (limits.bodyBytes, limits.totalBodyBytes) = (100, 150)
+    let recorder = ArchiveRecorder(limits: limits)
+    func record(_ count: Int?) async throws {
+      let path = "\(folder)/\(count ?? 0)"
+      if let count { try Data(count: count).write(to: URL(filePath: path)) }
+      let request = HTTPArchive.Request(method: "PUT", url: "http://a.example/")
+      let entry = HTTPArchive.Entry(startedAt: Date(), request: request, response: nil)
+      recorder.record(entry, at: try #require(recorder.reserve()), body: .file(path: path))
+      _ = await recorder.archive()
+    }
+    for count in [101, 100, 60, nil] { try await record(count) }
+    let entries = await recorder.archive().entries
+    #expect(entries.map { $0.request.body?.count } == [nil, 100, nil, nil])
+    let cut = HTTPArchive.Entry.cutBodyComment
+    #expect(entries.map(\.comment) == [cut, nil, cut, nil])
+  }
+
   /// What was left out takes no room from those that come after it.
   @Test func requestBodiesShareTheRoom() async throws {
     let entries = try await replay([
