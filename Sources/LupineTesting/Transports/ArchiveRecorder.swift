@@ -20,6 +20,9 @@ public final class ArchiveRecorder: Sendable {
   private struct State {
     /// In the order in which the exchanges began; nil: under way.
     var entries: [HTTPArchive.Entry?] = []
+    /// What came before the last attempt of an exchange, by its place.
+    var attempts: [Int: [HTTPArchive.Entry]] = [:]
+    var attemptCount = 0
     var bodyBytes = 0
     var dropped = 0
     /// What reads files, by the places of their entries.
@@ -36,8 +39,8 @@ public final class ArchiveRecorder: Sendable {
     self.sensitiveFields = sensitiveFields
   }
 
-  /// What has ended so far, in the order in which it began. Waits for files that were request bodies to be read, also of exchanges that end
-  /// meanwhile.
+  /// What has ended so far, in the order in which it began, the attempts of an exchange one after the other. Waits for files that were request
+  /// bodies to be read, also of exchanges that end meanwhile.
   public func archive() async -> HTTPArchive {
     // A task is forgotten by whoever has waited for it: others may wait for it as well, and more may come.
     while let (index, file) = state.withLock({ $0.files.first }) {
@@ -46,7 +49,9 @@ public final class ArchiveRecorder: Sendable {
     }
     return state.withLock { state in
       var archive = HTTPArchive()
-      archive.entries = state.entries.compactMap { $0 }
+      for (index, entry) in state.entries.enumerated() {
+        if let entry { archive.entries += (state.attempts[index] ?? []) + [entry] }
+      }
       if state.dropped > 0 { archive.comment = "\(state.dropped) more exchanges were not kept" }
       return archive
     }
@@ -59,7 +64,7 @@ public final class ArchiveRecorder: Sendable {
   /// A place for an exchange that begins; nil: there is none left.
   func reserve() -> Int? {
     state.withLock { state in
-      guard state.entries.count < limits.entries else {
+      guard state.entries.count + state.attemptCount < limits.entries else {
         state.dropped += 1
         return nil
       }
@@ -82,14 +87,31 @@ public final class ArchiveRecorder: Sendable {
     state.withLock { $0.bodyBytes -= count }
   }
 
+  /// Keeps attempts of an exchange, oldest first, as far as there are places left.
+  func record(attempts: [HTTPArchive.Entry], of index: Int) {
+    let places = state.withLock { state in
+      let places = min(attempts.count, max(0, limits.entries - state.entries.count - state.attemptCount))
+      state.attemptCount += places
+      state.dropped += attempts.count - places
+      return places
+    }
+    let kept = attempts.prefix(places).map { fitting($0) }
+    state.withLock { $0.attempts[index] = kept }
+  }
+
+  /// The entry, without the body of its request if there is no room for that.
+  private func fitting(_ entry: HTTPArchive.Entry) -> HTTPArchive.Entry {
+    guard let body = entry.request.body, body.count > limits.bodyBytes || !takeRoom(body.count) else { return entry }
+    var entry = entry
+    entry.request.body = nil
+    entry.comment = entry.comment ?? HTTPArchive.Entry.cutBodyComment
+    return entry
+  }
+
   /// Keeps an exchange. A body that is a file is read meanwhile.
   func record(_ entry: HTTPArchive.Entry, at index: Int, body: LupineSession.Request.Body) {
-    var entry = entry
     // Streams took their room as they passed.
-    if !body.hasStream, let kept = entry.request.body, kept.count > limits.bodyBytes || !takeRoom(kept.count) {
-      entry.request.body = nil
-      entry.comment = entry.comment ?? HTTPArchive.Entry.cutBodyComment
-    }
+    let entry = body.hasStream ? entry : fitting(entry)
     state.withLock { $0.entries[index] = entry }
     switch body {
     case .none, .bytes, .stream: return

@@ -140,14 +140,7 @@ private final class RecordingReceiver: TransportReceiver {
       state.hasEnded = true
       return state
     }
-    for attempt in metrics.earlierAttempts {
-      guard let place = recorder.reserve() else { break }
-      var entry = HTTPArchive.Entry(
-        request, requestHead: exchange.requestHead, response: nil, metrics: attempt,
-        sensitiveFields: recorder.sensitiveFields)
-      entry.comment = HTTPArchive.Entry.repeatedAttemptComment
-      recorder.record(entry, at: place, body: .none)
-    }
+    recordAttempts(metrics.earlierAttempts, exchange)
     var requestBody: [UInt8]?
     let isWhole = state.hasWholeRequest || request.body.knownLength == Int64(state.requestBody.count)
     if request.body.hasStream, !state.isRequestCut, isWhole { requestBody = state.requestBody }
@@ -165,6 +158,18 @@ private final class RecordingReceiver: TransportReceiver {
     if state.isCut || state.isRequestCut { entry.comment = HTTPArchive.Entry.cutBodyComment }
     recorder.record(entry, at: index, body: request.body)
     receiver.end(failure, metrics: metrics, of: exchange)
+  }
+
+  private func recordAttempts(_ attempts: [TransactionMetrics], _ exchange: any TransportExchange) {
+    guard !attempts.isEmpty else { return }
+    let entries = attempts.map { attempt -> HTTPArchive.Entry in
+      var entry = HTTPArchive.Entry(
+        request, requestHead: exchange.requestHead, response: nil, metrics: attempt,
+        sensitiveFields: recorder.sensitiveFields)
+      entry.comment = HTTPArchive.Entry.repeatedAttemptComment
+      return entry
+    }
+    recorder.record(attempts: entries, of: index)
   }
 }
 

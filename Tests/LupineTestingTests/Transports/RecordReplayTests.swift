@@ -118,6 +118,26 @@ import Testing
     }
   }
 
+  /// An attempt stands before the one that took its place, and not behind all that began since.
+  @Test func attemptsStandWhereTheyBegan() async throws {
+    func reply(_ text: String) -> ScriptStep {
+      .send(ScriptBytes("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n" + text))
+    }
+    let server = try ScriptedServer([
+      [.readHead, reply("1"), .readHead, .close],
+      [.readHead, reply("2"), .readHead, reply("3"), .waitForClose],
+    ])
+    defer { server.shutdown() }
+    let recording = RecordingTransport(try NetworkTransport())
+    let session = try Session(over: recording)
+    for number in 1...3 { #expect(try await session.text(server.url("/\(number)")).0 == "\(number)") }
+    session.invalidateAndCancel()
+    let entries = await recording.archive().entries
+    #expect(entries.map(\.request.url) == [1, 2, 2, 3].map { server.url("/\($0)") })
+    #expect(entries.map { $0.response?.status } == [200, nil, 200, 200])
+    #expect(entries.map { $0.comment != nil } == [false, true, false, false])
+  }
+
   /// Whether it is safe to send again is said as it was, also by files that do not say it.
   @Test func failuresSayWhetherAnythingHadLeft() async throws {
     let cases: [(String, Bool?, Bool)] = [("connect", nil, false), ("receive", nil, true), ("connect", true, true)]
