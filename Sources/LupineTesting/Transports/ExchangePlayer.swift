@@ -234,11 +234,12 @@ final class ExchangePlayer: TransportExchange {
       note(head, isFinal: true)
       receiver.receive(head: head, framing: framing, of: self)
     case .body(let bytes):
-      let isWanted = state.withLock { state in
+      let isWanted = state.withLock { state -> Bool in
+        // What has no body on the wire has none here, whatever is to be played.
+        guard hasBody, state.status != 204, state.status != 304 else { return false }
         state.counts.responseBodyBytes += Int64(bytes.count)
-        let isWanted = !state.isDiscarding && hasBody && state.status != 204 && state.status != 304
-        if isWanted { state.counts.responseDecodedBytes += Int64(bytes.count) }
-        return isWanted
+        if !state.isDiscarding { state.counts.responseDecodedBytes += Int64(bytes.count) }
+        return !state.isDiscarding
       }
       if isWanted, !bytes.isEmpty { receiver.receive(body: bytes.span, of: self) }
     case .trailers(let trailers):
@@ -257,7 +258,8 @@ final class ExchangePlayer: TransportExchange {
 
   private func note(_ head: ResponseHead, isFinal: Bool) {
     let now = thread.now
-    let bytes = (0..<head.fields.count).reduce(15 + head.reason.utf8.count + 4) { sum, index in
+    // "HTTP/1.1 200 ", the reason, the end of that line, and the empty line.
+    let bytes = (0..<head.fields.count).reduce(13 + head.reason.utf8.count + 2 + 2) { sum, index in
       sum + head.fields.nameBytes(at: index).count + head.fields.valueBytes(at: index).count + 4
     }
     state.withLock { state in

@@ -214,6 +214,22 @@ import Testing
     }
   }
 
+  /// Bytes are counted as they would be on the wire: heads to the end of the empty line, and no body where there is none.
+  @Test(
+    arguments: [(.get, 200, 3), (.head, 200, 0), (.get, 204, 0), (.get, 304, 0)] as [(HTTPRequest.Method, Int, Int64)])
+  func countsAreThoseOfTheWire(_ method: HTTPRequest.Method, _ status: Int, _ bodyBytes: Int64) async throws {
+    var reply = CannedReply(status: status, fields: ["X-A": "b"], body: [1, 2, 3])
+    reply.reason = "Fine"
+    reply.informational = [(status: 103, fields: ["Link": "</a>"])]
+    let session = try Session(over: CannedTransport([.init(nil, "*", reply)]))
+    let (_, response) = try await session.data(for: Request("http://a.example/", method: method))
+    let metrics = try #require(response.metrics.transactions.first)
+    let length = status == 200 ? "Content-Length: 3\r\n" : ""
+    let heads = "HTTP/1.1 103 \r\nLink: </a>\r\n\r\nHTTP/1.1 \(status) Fine\r\nX-A: b\r\n\(length)\r\n"
+    #expect(metrics.responseHeaderBytes == Int64(heads.utf8.count))
+    #expect(metrics.responseBodyBytes == bodyBytes && metrics.responseDecodedBytes == bodyBytes)
+  }
+
   /// A reply that is to be complete has the body that it announces; one to HEAD has none, and one that fails need not.
   @Test func announcedLengthsAreThoseOfBodies() async throws {
     let short = CannedReply(fields: ["Content-Length": "100"], body: Array("Hello, world!".utf8))
