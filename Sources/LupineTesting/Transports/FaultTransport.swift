@@ -133,10 +133,12 @@ public final class FaultTransport: Transport {
     }
     if script.delay > .zero {
       let at = begun.addingReportingOverflow(script.delay.nanoseconds)
-      _ = thread.submit(at: at.overflow ? .max : at.partialValue) {
+      let timer = thread.submit(at: at.overflow ? .max : at.partialValue) {
         player.limitIdleTime(false)
         begin()
       }
+      // It holds the player, which holds the thread, and a clock that a test has may stand still for ever.
+      player.onEnd { [thread] in thread.cancel(timer) }
     } else {
       begin()
     }

@@ -70,9 +70,11 @@ final class TransportThread: Sendable {
 
   /// Work that has begun, or is about to, is not stopped.
   func cancel(_ timer: Timer) {
-    state.withLock { state in
+    // Let go of outside the lock: it may hold the last reference to whatever.
+    _ = state.withLock { state -> (@Sendable () -> Void)? in
       let place = state.place(timer)
-      if place < state.timers.count, state.timers[place].timer == timer { state.timers.remove(at: place) }
+      guard place < state.timers.count, state.timers[place].timer == timer else { return nil }
+      return state.timers.remove(at: place).work
     }
   }
 

@@ -118,6 +118,31 @@ import Testing
     #expect(wrapped.requests.count == seen)
   }
 
+  /// A delay that nobody waits for any longer keeps no thread, though its clock stands still.
+  @Test func delaysThatAreGivenUpAreForgotten() async {
+    await #expect(processExitsWith: .success) {
+      try await Self.giveUpADelay()  // starts what the process keeps
+      let before = DescriptorCensus.now(threadsNamed: "lupine")
+      try await Self.giveUpADelay()
+      guard before.isRestored(withinSeconds: 60) else { throw Leak(left: before.newcomers()) }
+    }
+  }
+
+  private struct Leak: Error {
+    let left: [String]
+  }
+
+  private static func giveUpADelay() async throws {
+    let faults = FaultTransport(CannedTransport(), clock: .manual(ManualClock())) { _, _ in [.delay(.seconds(120))] }
+    let transport = CountingTransport(faults)
+    let session = try Session(over: transport)
+    let task = Task { try await session.data(from: "http://a.example/") }
+    guard await eventually({ transport.count == 1 }) else { throw Leak(left: ["a task that does not begin"]) }
+    task.cancel()
+    guard try await failure({ try await task.value }).code == .cancelled else { throw Leak(left: ["a task"]) }
+    session.invalidateAndCancel()
+  }
+
   /// Each delay is shorter than the idle time; all of them are longer.
   @Test func slowFaultsWithinTheIdleTimeAreOnlySlow() async throws {
     let clock = ManualClock()
