@@ -15,76 +15,12 @@ public final class ResponseCache: Sendable {
   /// Larger bodies are passed on, and not kept.
   public let maximumEntrySize: Int
 
-  /// A disk operation that has not come to pass: what holds instead of the file.
-  private struct Pending {
-    /// Nil: the file is being removed.
-    var record: CacheRecord?
-    var ticket: UInt64
-  }
-
-  private struct State {
-    var memory: MemoryStore
-    var pending: [String: Pending] = [:]
-    var pendingBytes = 0
-    var nextTicket: UInt64 = 1
-    /// `removeAll` on its way to the disk.
-    var clears = 0
-    /// Raised by each removal: what was asked for before is not stored after it.
-    var epoch: UInt64 = 0
-    var removals: [(key: String, epoch: UInt64)] = []
-    /// How many responses were asked for.
-    var asked: UInt64 = 0
-    /// Removals before this are forgotten.
-    var horizon: UInt64 = 0
-
-    func isRemoved(_ first: String, since epoch: UInt64) -> Bool {
-      guard epoch != self.epoch else { return false }
-      return epoch < horizon || removals.contains { $0.epoch > epoch && $0.key == first }
-    }
-
-    mutating func noteRemoval(_ first: String) {
-      epoch += 1
-      removals.append((first, epoch))
-      if removals.count > ResponseCache.rememberedRemovals { horizon = removals.removeFirst().epoch }
-    }
-
-    /// Notes an operation of the disk; the ticket names it.
-    mutating func note(_ key: String, _ record: CacheRecord?) -> UInt64 {
-      let ticket = nextTicket
-      nextTicket += 1
-      let former = pending.updateValue(Pending(record: record, ticket: ticket), forKey: key)
-      pendingBytes += (record?.cost ?? 0) - (former?.record?.cost ?? 0)
-      return ticket
-    }
-
-    mutating func settle(_ key: String, _ ticket: UInt64) {
-      guard let operation = pending[key], operation.ticket == ticket else { return }
-      pending[key] = nil
-      pendingBytes -= operation.record?.cost ?? 0
-    }
-
-    /// What is known of a key without the disk; nil if nothing is.
-    mutating func step(_ key: String) -> Step? {
-      if let record = memory.record(for: key) { return .record(record) }
-      return pending[key].map { $0.record.map { .record($0) } ?? .missing }
-    }
-
-    /// The generation of what varies by these names, if it is known.
-    mutating func generation(_ first: String, _ names: [String]) -> UInt64? {
-      guard case .variants(_, names, let generation)? = memory.record(for: first) ?? pending[first]?.record else {
-        return nil
-      }
-      return generation
-    }
-  }
-
-  private static let rememberedRemovals = 256
   /// Bytes that wait for the disk; more are not written.
   private static let pendingLimit = 64 << 20
   /// Bytes of the largest file that is read at once: to copy more takes longer than to ask a thread for it.
   private static let atOnceLimit: Int64 = 256 << 10
 
-  private let state: LockedStorage<State>
+  private let state: LockedStorage<CacheState>
   private let disk: DiskStore?
   private let readers: FileThreads?
   private let writer: FileThreads?
@@ -151,7 +87,7 @@ public final class ResponseCache: Sendable {
     self.readers = readers
     self.writer = writer
     self.now = now
-    state = LockedStorage(State(memory: MemoryStore(capacity: memoryCapacity)))
+    state = LockedStorage(CacheState(memoryCapacity: memoryCapacity))
   }
 
   /// In memory, with a clock of the caller's.
@@ -211,12 +147,6 @@ public final class ResponseCache: Sendable {
     case onDisk(key: String)
   }
 
-  private enum Step {
-    case record(CacheRecord)
-    case missing
-    case onDisk
-  }
-
   /// What is known without waiting for a disk.
   func find(_ query: Query) -> Finding {
     guard disk != nil, !query.isInMemoryOnly else { return known(query, query.first) }
@@ -240,14 +170,14 @@ public final class ResponseCache: Sendable {
 
   /// What is known without the disk, from this key on.
   private func known(_ query: Query, _ key: String) -> Finding {
-    let step = state.withLock { state -> Step in
+    let step = state.withLock { state -> CacheState.Step in
       if let step = state.step(key) { return step }
       return disk == nil || query.isInMemoryOnly || state.clears > 0 ? .missing : .onDisk
     }
     return finding(step, query, key)
   }
 
-  private func finding(_ step: Step, _ query: Query, _ key: String) -> Finding {
+  private func finding(_ step: CacheState.Step, _ query: Query, _ key: String) -> Finding {
     switch step {
     case .record(.response(let response)): return response.answers(query.request) ? .found(response) : .missing
     case .record(.variants(_, let names, let generation)):
@@ -270,7 +200,7 @@ public final class ResponseCache: Sendable {
       case .missing: return .missing
       case .record(let found): record = found
       }
-      let step = state.withLock { state -> Step in
+      let step = state.withLock { state -> CacheState.Step in
         guard state.clears == 0, !state.isRemoved(query.first, since: epoch) else { return .missing }
         // What came meanwhile is newer than the file.
         if let step = state.step(key) { return step }
@@ -293,12 +223,7 @@ public final class ResponseCache: Sendable {
   }
 
   /// What a response that is asked for now has to name when it is stored.
-  var stamp: Stamp {
-    state.withLock { state in
-      state.asked += 1
-      return Stamp(epoch: state.epoch, order: state.asked)
-    }
-  }
+  var stamp: Stamp { state.withLock { $0.stamp() } }
 
   /// The generation of the responses of a URL that vary by these names: a new one unless such are stored, so that what was stored before a
   /// removal is not found after it.
@@ -335,8 +260,7 @@ public final class ResponseCache: Sendable {
   /// Forgets what is stored under a first key, all that varies included: no request leads to it any more.
   func remove(first: String) {
     let ticket = state.withLock { state -> UInt64? in
-      state.noteRemoval(first)
-      state.memory.remove(first)
+      state.remove(first)
       return disk == nil ? nil : state.note(first, nil)
     }
     if let ticket { settle(first, ticket) { $0.remove(first) } }
@@ -345,11 +269,7 @@ public final class ResponseCache: Sendable {
   /// Forgets everything.
   public func removeAll() {
     state.withLock { state in
-      state.memory.removeAll()
-      state.pending = [:]
-      state.pendingBytes = 0
-      state.epoch += 1
-      state.horizon = state.epoch
+      state.removeAll()
       if disk != nil { state.clears += 1 }
     }
     guard let disk, let writer else { return }
