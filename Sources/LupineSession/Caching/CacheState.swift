@@ -10,22 +10,13 @@ struct CacheState {
     case onDisk
   }
 
-  /// A disk operation that has not come to pass: what holds instead of the file.
-  private struct Pending {
-    /// Nil: the file is being removed.
-    var record: CacheRecord?
-    var ticket: UInt64
-  }
-
   /// Removals that are remembered by their keys.
   private static let rememberedRemovals = 256
+  /// Bytes that wait for the disk; more are not written.
+  static let pendingLimit = 64 << 20
 
   var memory: MemoryStore
-  private var pending: [String: Pending] = [:]
-  private(set) var pendingBytes = 0
-  private var nextTicket: UInt64 = 1
-  /// `removeAll` on its way to the disk.
-  var clears = 0
+  var pending = PendingChanges(limit: Self.pendingLimit)
   /// Raised by each removal: what was asked for before is not stored after it.
   private(set) var epoch: UInt64 = 0
   private var removals: [(key: String, epoch: UInt64)] = []
@@ -74,26 +65,7 @@ struct CacheState {
 
   mutating func removeAll() {
     memory.removeAll()
-    pending = [:]
-    pendingBytes = 0
     epoch += 1
     horizon = epoch
-  }
-
-  // MARK: On the way to the disk
-
-  /// Notes an operation of the disk; the ticket names it.
-  mutating func note(_ key: String, _ record: CacheRecord?) -> UInt64 {
-    let ticket = nextTicket
-    nextTicket += 1
-    let former = pending.updateValue(Pending(record: record, ticket: ticket), forKey: key)
-    pendingBytes += (record?.cost ?? 0) - (former?.record?.cost ?? 0)
-    return ticket
-  }
-
-  mutating func settle(_ key: String, _ ticket: UInt64) {
-    guard let operation = pending[key], operation.ticket == ticket else { return }
-    pending[key] = nil
-    pendingBytes -= operation.record?.cost ?? 0
   }
 }

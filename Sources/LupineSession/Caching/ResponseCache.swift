@@ -15,8 +15,6 @@ public final class ResponseCache: Sendable {
   /// Larger bodies are passed on, and not kept.
   public let maximumEntrySize: Int
 
-  /// Bytes that wait for the disk; more are not written.
-  private static let pendingLimit = 64 << 20
   /// Bytes of the largest file that is read at once: to copy more takes longer than to ask a thread for it.
   private static let atOnceLimit: Int64 = 256 << 10
 
@@ -110,9 +108,11 @@ public final class ResponseCache: Sendable {
 
   /// Waits until everything that was stored or removed so far is in the files. Returns at once without a directory.
   public func flush() async {
-    guard let writer else { return }
+    guard let disk, let writer else { return }
     await withCheckedContinuation { continuation in
-      writer.run { () throws(IOError) in
+      // Of what was noted the job may be another thread's, which has not given it to the writer.
+      writer.run { [self] () throws(IOError) in
+        work(on: disk, steps: .max)
       } completion: { _ in
         continuation.resume()
       }
@@ -172,7 +172,7 @@ public final class ResponseCache: Sendable {
   private func known(_ query: Query, _ key: String) -> Finding {
     let step = state.withLock { state -> CacheState.Step in
       if let step = state.step(key) { return step }
-      return disk == nil || query.isInMemoryOnly || state.clears > 0 ? .missing : .onDisk
+      return disk == nil || query.isInMemoryOnly || state.pending.isRemovingAll ? .missing : .onDisk
     }
     return finding(step, query, key)
   }
@@ -201,7 +201,7 @@ public final class ResponseCache: Sendable {
       case .record(let found): record = found
       }
       let step = state.withLock { state -> CacheState.Step in
-        guard state.clears == 0, !state.isRemoved(query.first, since: epoch) else { return .missing }
+        guard !state.pending.isRemovingAll, !state.isRemoved(query.first, since: epoch) else { return .missing }
         // What came meanwhile is newer than the file.
         if let step = state.step(key) { return step }
         state.memory.insert(record)
@@ -243,49 +243,62 @@ public final class ResponseCache: Sendable {
   ///
   /// - Parameter query: what `remove` knows it by.
   func insert(_ record: CacheRecord, for query: Query, inMemoryOnly: Bool, since stamp: Stamp) {
-    let noted = state.withLock { state -> (ticket: UInt64, isKept: Bool)? in
+    let isDue = state.withLock { state -> Bool in
       guard !state.isRemoved(query.first, since: stamp.epoch), state.memory.order(of: record.key) <= stamp.order
-      else { return nil }
+      else { return false }
       state.memory.insert(record, order: stamp.order)
-      guard disk != nil, !query.isInMemoryOnly else { return nil }
-      let isKept = !inMemoryOnly && state.pendingBytes + record.cost <= Self.pendingLimit
-      return (state.note(record.key, isKept ? record : nil), isKept)
+      guard disk != nil, !query.isInMemoryOnly else { return false }
+      return state.pending.note(inMemoryOnly ? .remove : .write(record), for: record.key)
     }
-    guard let noted else { return }
-    settle(record.key, noted.ticket) { disk in
-      if noted.isKept { disk.write(record) } else { disk.remove(record.key) }
-    }
+    if isDue { wakeWriter() }
   }
 
   /// Forgets what is stored under a first key, all that varies included: no request leads to it any more.
   func remove(first: String) {
-    let ticket = state.withLock { state -> UInt64? in
+    let isDue = state.withLock { state -> Bool in
       state.remove(first)
-      return disk == nil ? nil : state.note(first, nil)
+      guard disk != nil else { return false }
+      return state.pending.note(.remove, for: first)
     }
-    if let ticket { settle(first, ticket) { $0.remove(first) } }
+    if isDue { wakeWriter() }
   }
 
   /// Forgets everything.
   public func removeAll() {
     state.withLock { state in
       state.removeAll()
-      if disk != nil { state.clears += 1 }
+      if disk != nil { state.pending.noteRemovalOfAll() }
     }
+    wakeWriter()
+  }
+
+  // MARK: Files
+
+  /// Has the writer run a job for what was noted.
+  private func wakeWriter() {
     guard let disk, let writer else { return }
-    writer.run { () throws(IOError) in
-      disk.removeAll()
-    } completion: { [self] _ in
-      state.withLock { $0.clears -= 1 }
+    writer.run { [self] () throws(IOError) in
+      work(on: disk, steps: 1)
+    } completion: { _ in
+      // Without a thread for it, a later job does it; until then it holds instead of the files.
     }
   }
 
-  private func settle(_ key: String, _ ticket: UInt64, _ work: @escaping @Sendable (DiskStore) -> Void) {
-    guard let disk, let writer else { return }
-    writer.run { () throws(IOError) in
-      work(disk)
-    } completion: { [self] _ in
-      state.withLock { $0.settle(key, ticket) }
+  /// Does what is due by now, at most so many steps of it, on the writer's only thread.
+  private func work(on disk: DiskStore, steps: Int) {
+    // What is noted meanwhile has jobs of its own: whoever waits for this one does not wait for ever.
+    var left = min(steps, state.withLock { $0.pending.count })
+    while left > 0, let step = state.withLock({ $0.pending.next() }) {
+      left -= 1
+      switch step {
+      case .removeAll: disk.removeAll()
+      case .change(let turn):
+        switch turn.change {
+        case .write(let record): disk.write(record)
+        case .remove: disk.remove(turn.key)
+        }
+      }
+      state.withLock { $0.pending.settle(step) }
     }
   }
 }

@@ -1,6 +1,8 @@
 import FoundationEssentials
+import Glibc
 import LupineRules
 import LupineSession
+import LupineTesting
 import LupineWire
 
 /// A directory with a cache, removed at the end.
@@ -40,4 +42,19 @@ enum CacheFolder {
     else { return "\(number): a field is missing" }
     return Array(found.data) == body(number, version, size: size) ? nil : "\(number): wrong bytes"
   }
+}
+
+/// The files of a cache, locked as another process might lock them: who writes there waits until they are released.
+final class HeldCache {
+  private let descriptor: Int32
+
+  init(_ path: String) throws {
+    descriptor = unsafe open(path + "/v1/lock", O_RDWR | O_CLOEXEC)
+    guard descriptor >= 0 else { throw LoopbackError.system(call: "open", code: errno) }
+    guard flock(descriptor, LOCK_EX) == 0 else { throw LoopbackError.system(call: "flock", code: errno) }
+  }
+
+  deinit { close(descriptor) }
+
+  func release() { _ = flock(descriptor, LOCK_UN) }
 }

@@ -1,0 +1,105 @@
+import LupineRules
+import LupineWire
+import Testing
+
+@testable import LupineSession
+
+/// What is to become of files, whatever the order in which it is noted and done.
+@Suite struct PendingChangesTests {
+  private func record(_ key: String, size: Int) throws -> CacheRecord {
+    let head = try ResponseHead(status: 200, fields: [("Cache-Control", "max-age=10")])
+    let body = [UInt8](repeating: 0, count: size)
+    return .response(
+      try #require(
+        StoredResponse(key: key, head: head, body: body, requestTime: 1, responseTime: 1, authorization: nil)))
+  }
+
+  private func write(_ key: String, size: Int) throws -> PendingChanges.Change { .write(try record(key, size: size)) }
+
+  /// A write as its key and the size of its body.
+  private func described(_ step: PendingChanges.Step?) -> String {
+    switch step {
+    case nil: return "nothing"
+    case .removeAll(let count)?: return "remove all for \(count)"
+    case .change(let turn)?:
+      guard case .write(.response(let response)) = turn.change else { return "remove \(turn.key)" }
+      return "write \(turn.key) \(response.body.count)"
+    }
+  }
+
+  /// What is done until nothing is left.
+  private func finish(_ changes: inout PendingChanges) -> [String] {
+    var done: [String] = []
+    while let step = changes.next() {
+      done.append(described(step))
+      changes.settle(step)
+    }
+    return done
+  }
+
+  @Test func theLastIsDone() throws {
+    var changes = PendingChanges(limit: 1 << 20)
+    let jobs = [
+      changes.note(try write("a", size: 1), for: "a"), changes.note(try write("b", size: 2), for: "b"),
+      changes.note(try write("a", size: 3), for: "a"), changes.note(.remove, for: "b"),
+    ]
+    #expect(jobs == [true, true, false, false] && changes.count == 2)
+    let done = finish(&changes)
+    #expect(done == ["write a 3", "remove b"])
+    #expect(changes.bytes == 0 && changes["a"] == nil && changes["b"] == nil)
+  }
+
+  /// What is noted while the former is being written holds from then on, and is done after it.
+  @Test func notedWhileItIsWritten() throws {
+    var changes = PendingChanges(limit: 1 << 20)
+    _ = changes.note(try write("a", size: 1), for: "a")
+    let former = try #require(changes.next())
+    let needsJob = changes.note(try write("a", size: 2), for: "a")
+    let cost = try record("a", size: 1).cost + record("a", size: 2).cost
+    #expect(needsJob && changes.bytes == cost)
+    changes.settle(former)
+    #expect(changes["a"] != nil)
+    let done = finish(&changes)
+    #expect(done == ["write a 2"])
+    #expect(changes.bytes == 0 && changes["a"] == nil)
+  }
+
+  /// All files go first, what is being written too; what is noted later is done.
+  @Test func allFilesGoBeforeWhatIsNotedLater() throws {
+    var changes = PendingChanges(limit: 1 << 20)
+    for key in ["a", "b"] { _ = changes.note(try write(key, size: 1), for: key) }
+    let former = try #require(changes.next())
+    changes.noteRemovalOfAll()
+    #expect(changes.isRemovingAll && changes["a"] == nil && changes["b"] == nil)
+    _ = changes.note(try write("a", size: 2), for: "a")
+    changes.settle(former)
+    #expect(changes.count == 2 && changes["a"] != nil)
+    let done = finish(&changes)
+    #expect(done == ["remove all for 1", "write a 2"])
+    #expect(changes.bytes == 0 && !changes.isRemovingAll)
+  }
+
+  /// Asked for again while the files go, they go again.
+  @Test func allFilesGoTwice() {
+    var changes = PendingChanges(limit: 0)
+    changes.noteRemovalOfAll()
+    changes.noteRemovalOfAll()
+    let first = changes.next()
+    changes.noteRemovalOfAll()
+    if let first { changes.settle(first) }
+    #expect(described(first) == "remove all for 2" && changes.isRemovingAll)
+    let done = finish(&changes)
+    #expect(done == ["remove all for 1"])
+  }
+
+  /// What there is no room for removes the file, whose answer is none any more; what takes the place of another has its room.
+  @Test func thereIsALimit() throws {
+    let cost = try record("a", size: 1000).cost
+    var changes = PendingChanges(limit: 2 * cost)
+    for key in ["a", "b", "c"] { _ = changes.note(try write(key, size: 1000), for: key) }
+    _ = changes.note(try write("a", size: 1000), for: "a")
+    #expect(changes.bytes == 2 * cost)
+    let done = finish(&changes)
+    #expect(done == ["write a 1000", "write b 1000", "remove c"])
+  }
+}
