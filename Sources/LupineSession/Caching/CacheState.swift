@@ -10,6 +10,15 @@ struct CacheState {
     case onDisk
   }
 
+  /// What becomes of a record besides being kept in memory.
+  enum Filing {
+    /// Nothing: there are no files, or none for whoever asks.
+    case none
+    /// It must not be written down, and what an older file says is no answer any more.
+    case forbidden
+    case written
+  }
+
   /// Removals that are remembered by their keys.
   private static let rememberedRemovals = 256
   /// Bytes that wait for the disk; more are not written.
@@ -41,12 +50,76 @@ struct CacheState {
     return pending[key].map { $0.record.map { .record($0) } ?? .missing }
   }
 
-  /// The generation of what varies by these names, if it is known.
-  mutating func generation(_ first: String, _ names: [String]) -> UInt64? {
+  /// A file has it.
+  mutating func take(_ record: CacheRecord) { memory.insert(record, isFiled: true) }
+
+  // MARK: Storing
+
+  /// Keeps a record, unless its URL was removed since it was asked for, or memory has what was asked for later.
+  ///
+  /// - Parameter first: what `remove` knows it by.
+  /// - Returns: whether the writer has to run a job.
+  mutating func insert(
+    _ record: CacheRecord, first: String, _ filing: Filing, since stamp: ResponseCache.Stamp
+  ) -> Bool {
+    guard !isRemoved(first, since: stamp.epoch), memory.order(of: record.key) <= stamp.order else { return false }
+    memory.insert(record, order: stamp.order, isFiled: filing == .written)
+    switch filing {
+    case .none: return false
+    case .forbidden: return pending.note(.remove, for: record.key)
+    case .written: return pending.note(.write(record), for: record.key)
+    }
+  }
+
+  /// The generation of the responses of a URL that vary by these names: a new one unless such are stored, so that what was stored before a
+  /// removal is not found after it; and whether the writer has to run a job.
+  ///
+  /// - Returns: nil: what is there was asked for later.
+  mutating func generation(
+    _ names: [String], first: String, _ filing: Filing, since stamp: ResponseCache.Stamp
+  ) -> (number: UInt64, needsJob: Bool)? {
+    if let known = knownGeneration(first, names) {
+      let record = CacheRecord.variants(key: first, names: names, generation: known)
+      return (known, renew(record, filing, since: stamp))
+    }
+    guard memory.order(of: first) <= stamp.order else { return nil }
+    let number = UInt64.random(in: 1...UInt64.max)
+    let record = CacheRecord.variants(key: first, names: names, generation: number)
+    return (number, insert(record, first: first, filing, since: stamp))
+  }
+
+  private mutating func knownGeneration(_ first: String, _ names: [String]) -> UInt64? {
     guard case .variants(_, names, let generation)? = memory.record(for: first) ?? pending[first]?.record else {
       return nil
     }
     return generation
+  }
+
+  /// Names under which more is stored are written once, and then only looked for: whoever has removed them, in another process, must not find there
+  /// again what they lead to.
+  private mutating func renew(_ record: CacheRecord, _ filing: Filing, since stamp: ResponseCache.Stamp) -> Bool {
+    let first = record.key
+    guard !isRemoved(first, since: stamp.epoch), memory.order(of: first) <= stamp.order else { return false }
+    let (isFiled, isPending) = (memory.isFiled(first), pending[first]?.record != nil)
+    memory.insert(record, order: stamp.order, isFiled: isFiled || isPending || filing == .written)
+    guard filing == .written, !isPending else { return false }
+    return pending.note(isFiled ? .confirm(record) : .write(record), for: first)
+  }
+
+  /// A step of what is to become of the files is done.
+  ///
+  /// - Parameter isThere: whether the record has its file.
+  mutating func settle(_ step: PendingChanges.Step, isThere: Bool) {
+    pending.settle(step)
+    guard !isThere, case .change(let turn) = step,
+      case .variants(let first, let names, let generation)? = turn.change.record,
+      knownGeneration(first, names) == generation
+    else { return }
+    switch turn.change {
+    // Somebody else has made its URL forgotten. What is here may be from before that.
+    case .confirm: remove(first)
+    case .write, .remove: memory.setFiled(first, false)
+    }
   }
 
   // MARK: Removing

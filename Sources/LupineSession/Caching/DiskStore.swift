@@ -59,6 +59,14 @@ final class DiskStore: Sendable {
     return CacheRecord(decoding: bytes, key: key)
   }
 
+  /// Whether the file of these names is there, and has the same generation.
+  func holds(_ names: CacheRecord) -> Bool {
+    guard case .variants(let key, let list, let generation) = names,
+      case .variants(_, list, generation)? = read(key)
+    else { return false }
+    return true
+  }
+
   enum Reading {
     case record(CacheRecord)
     case missing
@@ -93,7 +101,6 @@ final class DiskStore: Sendable {
   }
 
   /// Whether the record is there now.
-  @discardableResult
   func write(_ record: CacheRecord) -> Bool {
     guard let name = Self.name(record.key), let bytes = record.encoded, Int64(bytes.count) <= capacity else {
       remove(record.key)

@@ -9,6 +9,7 @@ struct MemoryStore {
     var record: CacheRecord
     var cost: Int
     var order: UInt64
+    var isFiled: Bool
     var newer: Int?
     var older: Int?
   }
@@ -38,13 +39,20 @@ struct MemoryStore {
   /// The order that the record was inserted with; 0: none, or there is none.
   func order(of key: String) -> UInt64 { places[key].flatMap { slots[$0]?.order } ?? 0 }
 
+  /// Whether a file was given the record, so that others may have it from there.
+  func isFiled(_ key: String) -> Bool { places[key].flatMap { slots[$0]?.isFiled } ?? false }
+
+  mutating func setFiled(_ key: String, _ isFiled: Bool) {
+    if let place = places[key] { slots[place]?.isFiled = isFiled }
+  }
+
   /// Takes the place of what has the same key; a record larger than everything together is not kept.
-  mutating func insert(_ record: CacheRecord, order: UInt64 = 0) {
+  mutating func insert(_ record: CacheRecord, order: UInt64 = 0, isFiled: Bool = false) {
     remove(record.key)
     let cost = record.cost
     guard cost <= capacity else { return }
     while usage > capacity - cost, let oldest, let last = slots[oldest] { remove(last.record.key) }
-    let slot = Slot(record: record, cost: cost, order: order)
+    let slot = Slot(record: record, cost: cost, order: order, isFiled: isFiled)
     let place: Int
     if let reused = free.popLast() {
       place = reused

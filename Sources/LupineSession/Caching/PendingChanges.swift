@@ -17,9 +17,16 @@ internal import LupineRules
 struct PendingChanges {
   enum Change: Sendable {
     case write(CacheRecord)
+    /// It is looked whether the file is still there.
+    case confirm(CacheRecord)
     case remove
 
-    var record: CacheRecord? { if case .write(let record) = self { record } else { nil } }
+    var record: CacheRecord? {
+      switch self {
+      case .write(let record), .confirm(let record): record
+      case .remove: nil
+      }
+    }
     fileprivate var cost: Int { record?.cost ?? 0 }
   }
 

@@ -110,20 +110,16 @@ extension ResponseCache {
       let (inMemoryOnly, varying) = storing(head, size: body.count, query, isMarkedSensitive: isMarkedSensitive)
     else { return false }
     let names = CacheKey.names(varying, isDecoded: query.isDecoded)
-    guard let generation = names.isEmpty ? 0 : generation(first: query.first, names: names, since: stamp) else {
-      return false
-    }
+    guard
+      let generation = names.isEmpty
+        ? 0 : generation(names, for: query, inMemoryOnly: inMemoryOnly, since: stamp)
+    else { return false }
     let response = StoredResponse(
       key: names.isEmpty ? query.first : query.second(names, generation), head: head, body: body,
       requestTime: requestTime, responseTime: responseTime,
       // What may be written down is for whoever is asking.
       authorization: inMemoryOnly ? query.request.authorization : nil)
     guard let response else { return false }
-    if !names.isEmpty {
-      insert(
-        .variants(key: query.first, names: names, generation: generation), for: query,
-        inMemoryOnly: inMemoryOnly, since: stamp)
-    }
     insert(.response(response), for: query, inMemoryOnly: inMemoryOnly, since: stamp)
     return true
   }

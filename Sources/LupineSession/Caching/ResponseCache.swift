@@ -204,7 +204,7 @@ public final class ResponseCache: Sendable {
         guard !state.pending.isRemovingAll, !state.isRemoved(query.first, since: epoch) else { return .missing }
         // What came meanwhile is newer than the file.
         if let step = state.step(key) { return step }
-        state.memory.insert(record)
+        state.take(record)
         return .record(record)
       }
       finding = self.finding(step, query, key)
@@ -225,42 +225,37 @@ public final class ResponseCache: Sendable {
   /// What a response that is asked for now has to name when it is stored.
   var stamp: Stamp { state.withLock { $0.stamp() } }
 
-  /// The generation of the responses of a URL that vary by these names: a new one unless such are stored, so that what was stored before a
-  /// removal is not found after it.
-  ///
-  /// - Returns: nil: what is there was asked for later.
-  func generation(first: String, names: [String], since stamp: Stamp) -> UInt64? {
-    state.withLock { state in
-      if let known = state.generation(first, names) { return known }
-      guard state.memory.order(of: first) <= stamp.order else { return nil }
-      let generation = UInt64.random(in: 1...UInt64.max)
-      state.memory.insert(.variants(key: first, names: names, generation: generation), order: stamp.order)
-      return generation
-    }
+  /// The generation of the responses of a URL that vary by these names; nil: what is there was asked for later.
+  func generation(_ names: [String], for query: Query, inMemoryOnly: Bool, since stamp: Stamp) -> UInt64? {
+    let filing = filing(for: query, inMemoryOnly: inMemoryOnly)
+    let generation = state.withLock { $0.generation(names, first: query.first, filing, since: stamp) }
+    guard let generation else { return nil }
+    if generation.needsJob { wakeWriter() }
+    return generation.number
   }
 
   /// Keeps a record, unless its URL was removed since it was asked for, or memory has what was asked for later.
   ///
   /// - Parameter query: what `remove` knows it by.
   func insert(_ record: CacheRecord, for query: Query, inMemoryOnly: Bool, since stamp: Stamp) {
-    let isDue = state.withLock { state -> Bool in
-      guard !state.isRemoved(query.first, since: stamp.epoch), state.memory.order(of: record.key) <= stamp.order
-      else { return false }
-      state.memory.insert(record, order: stamp.order)
-      guard disk != nil, !query.isInMemoryOnly else { return false }
-      return state.pending.note(inMemoryOnly ? .remove : .write(record), for: record.key)
-    }
-    if isDue { wakeWriter() }
+    let filing = filing(for: query, inMemoryOnly: inMemoryOnly)
+    let needsJob = state.withLock { $0.insert(record, first: query.first, filing, since: stamp) }
+    if needsJob { wakeWriter() }
+  }
+
+  private func filing(for query: Query, inMemoryOnly: Bool) -> CacheState.Filing {
+    guard disk != nil, !query.isInMemoryOnly else { return .none }
+    return inMemoryOnly ? .forbidden : .written
   }
 
   /// Forgets what is stored under a first key, all that varies included: no request leads to it any more.
   func remove(first: String) {
-    let isDue = state.withLock { state -> Bool in
+    let needsJob = state.withLock { state -> Bool in
       state.remove(first)
       guard disk != nil else { return false }
       return state.pending.note(.remove, for: first)
     }
-    if isDue { wakeWriter() }
+    if needsJob { wakeWriter() }
   }
 
   /// Forgets everything.
@@ -290,15 +285,22 @@ public final class ResponseCache: Sendable {
     var left = min(steps, state.withLock { $0.pending.count })
     while left > 0, let step = state.withLock({ $0.pending.next() }) {
       left -= 1
-      switch step {
-      case .removeAll: disk.removeAll()
-      case .change(let turn):
-        switch turn.change {
-        case .write(let record): disk.write(record)
-        case .remove: disk.remove(turn.key)
-        }
-      }
-      state.withLock { $0.pending.settle(step) }
+      let isThere = take(step, on: disk)
+      state.withLock { $0.settle(step, isThere: isThere) }
     }
+  }
+
+  /// Whether a record has its file then.
+  private func take(_ step: PendingChanges.Step, on disk: DiskStore) -> Bool {
+    switch step {
+    case .removeAll: disk.removeAll()
+    case .change(let turn):
+      switch turn.change {
+      case .write(let record): return disk.write(record)
+      case .confirm(let record): return disk.holds(record)
+      case .remove: disk.remove(turn.key)
+      }
+    }
+    return false
   }
 }
