@@ -26,6 +26,7 @@ struct CacheState {
 
   var memory: MemoryStore
   var pending = PendingChanges(limit: Self.pendingLimit)
+  private var insertions = InsertionOrders()
   /// Raised by each removal: what was asked for before is not stored after it.
   private(set) var epoch: UInt64 = 0
   private var removals: [(key: String, epoch: UInt64)] = []
@@ -55,15 +56,23 @@ struct CacheState {
 
   // MARK: Storing
 
-  /// Keeps a record, unless its URL was removed since it was asked for, or memory has what was asked for later.
+  /// The order of what was stored last under a key, as far as it is remembered: that in memory is, and the latest of others; 0: none is.
+  private func order(of key: String) -> UInt64 { max(memory.order(of: key), insertions.order(of: key)) }
+
+  private mutating func keep(_ record: CacheRecord, order: UInt64, isFiled: Bool) {
+    memory.insert(record, order: order, isFiled: isFiled)
+    insertions.note(record.key, order)
+  }
+
+  /// Keeps a record, unless its URL was removed since it was asked for, or what was asked for later is there.
   ///
   /// - Parameter first: what `remove` knows it by.
   /// - Returns: whether the writer has to run a job.
   mutating func insert(
     _ record: CacheRecord, first: String, _ filing: Filing, since stamp: ResponseCache.Stamp
   ) -> Bool {
-    guard !isRemoved(first, since: stamp.epoch), memory.order(of: record.key) <= stamp.order else { return false }
-    memory.insert(record, order: stamp.order, isFiled: filing == .written)
+    guard !isRemoved(first, since: stamp.epoch), order(of: record.key) <= stamp.order else { return false }
+    keep(record, order: stamp.order, isFiled: filing == .written)
     switch filing {
     case .none: return false
     case .forbidden: return pending.note(.remove, for: record.key)
@@ -82,7 +91,7 @@ struct CacheState {
       let record = CacheRecord.variants(key: first, names: names, generation: known)
       return (known, renew(record, filing, since: stamp))
     }
-    guard memory.order(of: first) <= stamp.order else { return nil }
+    guard order(of: first) <= stamp.order else { return nil }
     let number = UInt64.random(in: 1...UInt64.max)
     let record = CacheRecord.variants(key: first, names: names, generation: number)
     return (number, insert(record, first: first, filing, since: stamp))
@@ -99,9 +108,9 @@ struct CacheState {
   /// again what they lead to.
   private mutating func renew(_ record: CacheRecord, _ filing: Filing, since stamp: ResponseCache.Stamp) -> Bool {
     let first = record.key
-    guard !isRemoved(first, since: stamp.epoch), memory.order(of: first) <= stamp.order else { return false }
+    guard !isRemoved(first, since: stamp.epoch), order(of: first) <= stamp.order else { return false }
     let (isFiled, isPending) = (memory.isFiled(first), pending[first]?.record != nil)
-    memory.insert(record, order: stamp.order, isFiled: isFiled || isPending || filing == .written)
+    keep(record, order: stamp.order, isFiled: isFiled || isPending || filing == .written)
     guard filing == .written, !isPending else { return false }
     return pending.note(isFiled ? .confirm(record) : .write(record), for: first)
   }

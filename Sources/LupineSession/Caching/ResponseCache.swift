@@ -234,7 +234,7 @@ public final class ResponseCache: Sendable {
     return generation.number
   }
 
-  /// Keeps a record, unless its URL was removed since it was asked for, or memory has what was asked for later.
+  /// Keeps a record, unless its URL was removed since it was asked for, or what was asked for later is there.
   ///
   /// - Parameter query: what `remove` knows it by.
   func insert(_ record: CacheRecord, for query: Query, inMemoryOnly: Bool, since stamp: Stamp) {

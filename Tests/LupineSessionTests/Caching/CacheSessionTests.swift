@@ -352,19 +352,26 @@ import Testing
     }
   }
 
-  /// Without merging as well: what was asked for first and is allowed last does not take the place of what came in between.
-  @Test func aLateWordStoresNothingOlder() async throws {
-    try await withCache(handler: Self.numbered()) { session, server, _ in
+  /// Without merging as well: what was asked for first and is allowed last does not take the place of what came in between, be that in memory or in a
+  /// file alone.
+  @Test(arguments: [false, true]) func aLateWordStoresNothingOlder(_ isInFiles: Bool) async throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    let cache = isInFiles ? try ResponseCache(memoryCapacity: 0, directory: path) : ResponseCache()
+    try await withCache(cache, handler: Self.numbered()) { session, server, _ in
       let delegate = Undecided()
       let first = session.dataTask(with: try Request(server.url("/a")))
       first.delegate = delegate
       first.resume()
       #expect(await eventually { delegate.answers.withLock { $0.count } == 1 })
       try await session.expect("2", from: server.url("/a"))
+      await cache.flush()
       for answer in delegate.answers.withLock({ $0 }) { answer() }
       try await session.expect("2", from: server.url("/a"))
       #expect(server.requestCount == 2)
     }
+    await cache.flush()
+    try CacheFolder.remove(path)
   }
 
   @Test func theDelegateDecidesWhatIsStored() async throws {
