@@ -1,7 +1,7 @@
 /// What responses are stored under.
 ///
 /// The first key of a request leads to the response, or to the names of the request fields that responses of the URL vary by; with their values
-/// it becomes the second key, under which the response is. Keys are compared as a whole.
+/// it becomes the second key, under which the response is. Keys are compared as a whole, byte by byte.
 package enum CacheKey {
   /// - Parameters:
   ///   - partition: what else decides what a URL stands for, as other names for hosts do. Empty for most sessions.

@@ -98,7 +98,9 @@ package enum CacheRecord: Sendable {
     guard keyLength + headLength <= bytes.count - Self.headerLength else { return nil }
     let headStart = Self.headerLength + keyLength
     let bodyStart = headStart + headLength
-    guard let key = Self.text(bytes[Self.headerLength..<headStart]), wanted == nil || wanted == key else { return nil }
+    guard let key = Self.text(bytes[Self.headerLength..<headStart]),
+      wanted.map({ $0.utf8.elementsEqual(key.utf8) }) ?? true
+    else { return nil }
     switch UInt32(littleEndian: span.load(at: 40, as: UInt32.self)) {
     case 0:
       let headBytes = Array(bytes[headStart..<bodyStart])

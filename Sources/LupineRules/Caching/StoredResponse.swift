@@ -50,7 +50,11 @@ package final class StoredResponse: Sendable {
 
   /// Whether it may answer whoever is asking; see `StorageRule.isBound`.
   package func answers(_ request: CacheRequest) -> Bool {
-    authorization == request.authorization || terms.isShareable
+    switch (authorization, request.authorization) {
+    case (nil, nil): true
+    case (let own?, let other?) where own.isSame(as: other): true
+    default: terms.isShareable
+    }
   }
 
   /// What it takes, roughly: bytes.

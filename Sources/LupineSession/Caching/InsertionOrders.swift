@@ -6,14 +6,15 @@ internal import LupineBase
 struct InsertionOrders {
   static let limit = 512
 
-  private var orders: [String: UInt64] = [:]
-  private var latest = RingBuffer<(key: String, order: UInt64)>()
+  private var orders: [RecordKey: UInt64] = [:]
+  private var latest = RingBuffer<(key: RecordKey, order: UInt64)>()
 
   /// 0: it is not remembered.
-  func order(of key: String) -> UInt64 { orders[key] ?? 0 }
+  func order(of key: String) -> UInt64 { orders[RecordKey(key)] ?? 0 }
 
   /// - Parameter order: never less than what is remembered of the key.
   mutating func note(_ key: String, _ order: UInt64) {
+    let key = RecordKey(key)
     orders[key] = order
     latest.append((key, order))
     guard latest.count > Self.limit, let oldest = latest.popFirst() else { return }

@@ -16,7 +16,7 @@ struct MemoryStore {
 
   let capacity: Int
   private(set) var usage = 0
-  private var places: [String: Int] = [:]
+  private var places: [RecordKey: Int] = [:]
   private var slots: [Slot?] = []
   private var free: [Int] = []
   private var newest: Int?
@@ -28,7 +28,7 @@ struct MemoryStore {
 
   /// The record, which counts as used now.
   mutating func record(for key: String) -> CacheRecord? {
-    guard let place = places[key] else { return nil }
+    guard let place = places[RecordKey(key)] else { return nil }
     if newest != place {
       unlink(place)
       link(place)
@@ -37,13 +37,13 @@ struct MemoryStore {
   }
 
   /// The order that the record was inserted with; 0: none, or there is none.
-  func order(of key: String) -> UInt64 { places[key].flatMap { slots[$0]?.order } ?? 0 }
+  func order(of key: String) -> UInt64 { places[RecordKey(key)].flatMap { slots[$0]?.order } ?? 0 }
 
   /// Whether a file was given the record, so that others may have it from there.
-  func isFiled(_ key: String) -> Bool { places[key].flatMap { slots[$0]?.isFiled } ?? false }
+  func isFiled(_ key: String) -> Bool { places[RecordKey(key)].flatMap { slots[$0]?.isFiled } ?? false }
 
   mutating func setFiled(_ key: String, _ isFiled: Bool) {
-    if let place = places[key] { slots[place]?.isFiled = isFiled }
+    if let place = places[RecordKey(key)] { slots[place]?.isFiled = isFiled }
   }
 
   /// Takes the place of what has the same key; a record larger than everything together is not kept.
@@ -61,13 +61,13 @@ struct MemoryStore {
       place = slots.count
       slots.append(slot)
     }
-    places[record.key] = place
+    places[RecordKey(record.key)] = place
     usage += cost
     link(place)
   }
 
   mutating func remove(_ key: String) {
-    guard let place = places.removeValue(forKey: key) else { return }
+    guard let place = places.removeValue(forKey: RecordKey(key)) else { return }
     unlink(place)
     usage -= slots[place]?.cost ?? 0
     slots[place] = nil

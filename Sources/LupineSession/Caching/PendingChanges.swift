@@ -52,8 +52,8 @@ struct PendingChanges {
   /// Bytes of records that wait at most.
   let limit: Int
   private(set) var bytes = 0
-  private var entries: [String: Entry] = [:]
-  private var line = RingBuffer<String>()
+  private var entries: [RecordKey: Entry] = [:]
+  private var line = RingBuffer<RecordKey>()
   private var nextTicket: UInt64 = 1
   private var removals = 0
 
@@ -66,12 +66,13 @@ struct PendingChanges {
   var count: Int { line.count + (removals > 0 ? 1 : 0) }
 
   /// What holds instead of the file of a key; nil: the file itself does.
-  subscript(key: String) -> Change? { entries[key]?.change }
+  subscript(key: String) -> Change? { entries[RecordKey(key)]?.change }
 
   /// Notes what is to become of a file. A record that there is no room for removes it, as that is no answer any more.
   ///
   /// - Returns: whether the writer has to run a job for it: otherwise there is one on its way.
   mutating func note(_ change: Change, for key: String) -> Bool {
+    let key = RecordKey(key)
     let former = entries[key].flatMap { $0.isTaken ? nil : $0.change }
     let others = bytes - (former?.cost ?? 0)
     let change = others + change.cost <= limit ? change : .remove
@@ -96,7 +97,7 @@ struct PendingChanges {
     if removals > 0 { return .removeAll(removals) }
     guard let key = line.popFirst(), let entry = entries[key] else { return nil }
     entries[key]?.isTaken = true
-    return .change(Turn(key: key, change: entry.change, ticket: entry.ticket))
+    return .change(Turn(key: key.text, change: entry.change, ticket: entry.ticket))
   }
 
   mutating func settle(_ step: Step) {
@@ -104,7 +105,8 @@ struct PendingChanges {
     case .removeAll(let count): removals -= count
     case .change(let turn):
       bytes -= turn.change.cost
-      if entries[turn.key]?.ticket == turn.ticket { entries[turn.key] = nil }
+      let key = RecordKey(turn.key)
+      if entries[key]?.ticket == turn.ticket { entries[key] = nil }
     }
   }
 }

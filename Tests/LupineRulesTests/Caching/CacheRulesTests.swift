@@ -126,6 +126,24 @@ import Testing
     #expect(kept.isDenied(byHead: another) && !kept.isConfirmed(by: another))
   }
 
+  /// So are credentials, and keys.
+  @Test func credentialsAndKeysAreBytes() throws {
+    let head = try ResponseHead(status: 200, fields: [("Cache-Control", "max-age=10")])
+    let (own, other) = ("Basic \u{E9}", "Basic e\u{301}")
+    let kept = try #require(
+      StoredResponse(key: own, head: head, body: [], requestTime: 5, responseTime: 6, authorization: own))
+    func isAnswered(_ authorization: String?) -> Bool {
+      var request = CacheRequest(method: "GET")
+      request.authorization = authorization
+      return kept.answers(request)
+    }
+    #expect(isAnswered(own) && !isAnswered(other) && !isAnswered(nil))
+    let plain = try #require(
+      StoredResponse(key: own, head: head, body: [], requestTime: 5, responseTime: 6, authorization: nil))
+    let bytes = try #require(CacheRecord.response(plain).encoded)
+    #expect(CacheRecord(decoding: bytes, key: own) != nil && CacheRecord(decoding: bytes, key: other) == nil)
+  }
+
   @Test func namesReadBack() throws {
     let record = CacheRecord.variants(key: "k", names: ["a", "b"], generation: .max)
     let bytes = try #require(record.encoded)

@@ -141,6 +141,31 @@ import Testing
     }
   }
 
+  /// What differs in bytes is somebody else's, though it is the same text: in memory, on its way to a file, and there.
+  @Test(arguments: ["memory", "pending", "file"]) func whatVariesByAValueIsForItsBytes(_ place: String) async throws {
+    try await withFolder { path in
+      let cache = try ResponseCache(memoryCapacity: place == "memory" ? 1 << 20 : 0, directory: path)
+      let held = place == "pending" ? try HeldCache(path) : nil
+      let name = try #require(HTTPField.Name("X-User"))
+      let requests = try ["\u{E9}", "e\u{301}"].map { user in
+        var request = try CacheFolder.request(0)
+        request.fields[name] = user
+        return request
+      }
+      #expect(requests[0].fields[name] == requests[1].fields[name])
+      let fields = [(name: "Cache-Control", value: "max-age=1000000"), (name: "Vary", value: "X-User")]
+      let answer = CachedResponse(
+        response: Response(head: try ResponseHead(status: 200, fields: fields), url: requests[0].parsedURL),
+        data: Data("own".utf8))
+      #expect(cache.store(answer, for: requests[0]))
+      if place == "file" { await cache.flush() }
+      #expect(await cache.cachedResponse(for: requests[0])?.data == answer.data)
+      #expect(await cache.cachedResponse(for: requests[1]) == nil)
+      held?.release()
+      await cache.flush()
+    }
+  }
+
   @Test func onlyTheOwnerMayRead() async throws {
     try await withFolder { path in
       let cache = try ResponseCache(directory: path)
