@@ -101,8 +101,9 @@ extension CacheExchange {
     for name in ["location", "content-location"] {
       references += head.fields.values(named: name).map { Array($0.utf8) }
     }
+    let partitions = owner.partitions(forgetting: request.url, askedForAt: place)
     for url in InvalidationRule.targets(request.url, status: head.status, references: references) {
-      owner.cache.remove(url: url, partition: place.partition)
+      for partition in partitions { owner.cache.remove(url: url, partition: partition) }
     }
   }
 

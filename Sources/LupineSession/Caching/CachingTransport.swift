@@ -118,6 +118,13 @@ final class CachingTransport: Transport {
   /// Whether it may still be stored what was asked for there.
   func isCurrent(_ place: Place, for url: ParsedURL) -> Bool { place.domain != 0 && place == self.place(for: url) }
 
+  /// Where an answer to an unsafe method that was asked for there makes `url` forgotten: there, and where is looked by now. While who decides
+  /// changes, it is not known where will be looked next, but of what is there already that is where nobody is asked.
+  func partitions(forgetting url: ParsedURL, askedForAt place: Place) -> Set<String> {
+    let current = self.place(for: url)
+    return current.domain == 0 ? [place.partition, partition] : [place.partition, current.partition]
+  }
+
   /// What is stored by the word of whoever decided so far is not used any more.
   func renewDomain() { state.withLock { $0.domain = Self.newDomain() } }
 

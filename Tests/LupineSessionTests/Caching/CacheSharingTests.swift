@@ -122,6 +122,60 @@ import Testing
     try CacheFolder.remove(path)
   }
 
+  /// Numbers what it is asked for; a PUT is told of, and answered when the test says so.
+  private func changing(_ isAsked: Latch, _ goOn: Latch) -> LoopbackServer.Handler {
+    let count = Locked(0)
+    return { request, connection in
+      guard request.method != "PUT" else {
+        isAsked.release()
+        _ = goOn.wait(seconds: 60)
+        return try connection.respond(fields: ["Cache-Control": "no-store"], text: "put")
+      }
+      let number = count.withLock { count in
+        count += 1
+        return count
+      }
+      try connection.respond(fields: Self.fresh, text: "\(number)")
+    }
+  }
+
+  /// What is stored when a PUT is answered is forgotten, though it is stored elsewhere than the PUT was asked for, since `flush()`.
+  @Test func aPutForgetsWhatIsStoredSinceAFlush() async throws {
+    let (isAsked, goOn) = try (Latch(), Latch())
+    let server = try LoopbackServer(tls: try TestIdentity.server(), handler: changing(isAsked, goOn))
+    defer { server.shutdown() }
+    var configuration = SessionConfiguration.ephemeral
+    configuration.responseCache = ResponseCache()
+    let session = try Session(configuration, delegate: Decider(.trustServer))
+    defer { session.invalidateAndCancel() }
+    let put = Task { try await session.text(Request(server.url(), method: .put)).0 }
+    #expect(await eventually { isAsked.isReleased })
+    session.flush()
+    for _ in 0..<2 { try await session.expect("1", from: server.url()) }
+    goOn.release()
+    #expect(try await put.value == "put")
+    try await session.expect("2", from: server.url())
+  }
+
+  /// So is what a session finds again once it is settled who decides, though the PUT was asked for and answered before that.
+  @Test func aPutForgetsWhatIsFoundAfterAChangeOfTrust() async throws {
+    let (isAsked, goOn) = try (Latch(), Latch())
+    goOn.release()
+    let server = try LoopbackServer(handler: changing(isAsked, goOn))
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port], configure: { $0.responseCache = ResponseCache() }) { session in
+      for _ in 0..<2 { try await session.expect("1", from: server.url()) }
+      let put = try Request(server.url(), method: .put)
+      let isOver = try Latch()
+      session.changeTrust {
+        session.data(for: put) { _ in isOver.release() }
+        _ = isOver.wait(seconds: 60)
+      }
+      #expect(isAsked.isReleased && isOver.isReleased)
+      try await session.expect("2", from: server.url())
+    }
+  }
+
   /// A network that the caller has made trusts as its own configuration says: not as the session's.
   @Test func aNetworkOfTheCallersHasItsOwnRules() async throws {
     let server = try LoopbackServer(tls: try TestIdentity.server()) { _, connection in
