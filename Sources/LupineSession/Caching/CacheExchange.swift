@@ -267,11 +267,9 @@ final class CacheExchange: TransportExchange, TransportReceiver {
 
   private func outgoing(_ extra: [(name: String, value: String)]) -> TransportRequest {
     var request = extra.isEmpty ? settled.value : settled.value.adding(extra)
-    // Time that was spent waiting for somebody else counts.
-    if state.withLock({ $0.isMerged }) {
-      let spent = EventLoop.monotonicNow().nanoseconds(since: startedAt)
-      request.totalNanoseconds = max(0, request.totalNanoseconds - spent)
-    }
+    // Time that has passed so far counts: for a file, for somebody else, for an answer that spoke of something else.
+    let spent = EventLoop.monotonicNow().nanoseconds(since: startedAt)
+    request.totalNanoseconds = max(0, request.totalNanoseconds - spent)
     return request
   }
 

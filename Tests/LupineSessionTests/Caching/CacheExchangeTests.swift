@@ -1,8 +1,10 @@
+import Dispatch
 import FoundationEssentials
 import HTTPTypes
 import LupineBase
 import LupineSession
 import LupineTesting
+import LupineWire
 import Testing
 
 /// What a cache must leave as it is without one: cookies, times, cancellation, what is sent and what is said of it; and what it may take.
@@ -209,6 +211,64 @@ import Testing
   }
 
   // MARK: The end
+
+  /// Notes how much time each request is given. Asked whether something still holds, it speaks of something else, when the test says so.
+  private final class NotingTransport: Transport {
+    private final class Exchange: TransportExchange {
+      func cancel() {}
+      func setPaused(_ state: PauseState) {}
+      func discardBody() {}
+    }
+
+    private let queue = DispatchQueue(label: "test.transport")
+    private let found: ResponseHead
+    private let other: ResponseHead
+    let times = Locked<[Duration]>([])
+    let answer = Locked<(@Sendable () -> Void)?>(nil)
+
+    init() throws {
+      found = try ResponseHead(
+        status: 200, fields: [("Cache-Control", "no-cache"), ("ETag", "\"1\""), ("Content-Length", "1")])
+      other = try ResponseHead(status: 304, fields: [("ETag", "\"2\"")])
+    }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      let exchange = Exchange()
+      times.withLock { $0.append(request.totalTimeout) }
+      let isQuestion = request.fields.contains { $0.name == "If-None-Match" }
+      let head = isQuestion ? other : found
+      let reply: @Sendable () -> Void = { [queue] in
+        queue.async {
+          receiver.receive(head: head, framing: isQuestion ? .none : .length(1), of: exchange)
+          if !isQuestion { receiver.receive(body: Array("x".utf8).span, of: exchange) }
+          receiver.end(nil, metrics: TransactionMetrics(), of: exchange)
+        }
+      }
+      if isQuestion { answer.withLock { $0 = reply } } else { reply() }
+      return exchange
+    }
+  }
+
+  /// A 304 that speaks of something else has taken its time: what is asked for next has as much less.
+  @Test func theSecondQuestionHasWhatIsLeftOfTheTime() async throws {
+    let transport = try NotingTransport()
+    try await withSession(configure: {
+      $0.responseCache = ResponseCache()
+      $0.transport = transport
+    }) { session in
+      try await session.expect("x", from: "http://a.example/")
+      let second = Task { try await session.text("http://a.example/").0 }
+      #expect(await eventually { transport.answer.withLock { $0 != nil } })
+      let start = ContinuousClock.now
+      let passed = Duration.milliseconds(50)
+      _ = await eventually { ContinuousClock.now - start > passed }
+      transport.answer.withLock { $0 }?()
+      #expect(try await second.value == "x")
+      let times = transport.times.withLock { $0 }
+      try #require(times.count == 3)
+      #expect(times[2] <= times[1] - passed)
+    }
+  }
 
   /// A transport whose `start` takes its time.
   private final class SlowTransport: Transport {
