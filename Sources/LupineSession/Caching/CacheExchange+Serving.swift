@@ -87,7 +87,7 @@ extension CacheExchange {
       }
       if state.isCancelled || state.isOutOfTime {
         let metrics = state.serving?.metrics ?? metrics(nil).after(state.earlier)
-        return end(state.isCancelled ? cancellation : outOfTime, metrics, &state)
+        return end(state.isCancelled ? cancellation : outOfTime("the stored response was taken"), metrics, &state)
       }
       guard let serving = state.serving, !state.pause.isPaused else {
         state.isPumping = false
@@ -116,8 +116,7 @@ extension CacheExchange {
 
   /// The end of the time for the whole task.
   private var deadline: AnswerTimer? {
-    let end = startedAt.advanced(byNanoseconds: request.totalNanoseconds)
-    return AnswerTimer(after: max(0, end.nanoseconds(since: EventLoop.monotonicNow()))) { [weak self] in
+    AnswerTimer(after: nanosecondsLeft) { [weak self] in
       guard let self else { return }
       state.withLock { state in
         if !state.isOver, state.serving != nil { state.isOutOfTime = true }
@@ -126,9 +125,10 @@ extension CacheExchange {
     }
   }
 
-  private var outOfTime: SessionError {
+  /// - Parameter event: what did not come to pass.
+  func outOfTime(_ event: String) -> SessionError {
     SessionError(
-      .timedOut, phase: .total, message: "the time for the task was over before the stored response was taken",
+      .timedOut, phase: .total, message: "the time for the task was over before \(event)",
       failingURL: request.url.requestString)
   }
 }

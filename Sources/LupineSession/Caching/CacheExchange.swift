@@ -48,7 +48,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     var isCancelled = false
     /// The time for the whole task is over while what is stored is handed over.
     var isOutOfTime = false
-    /// Runs once the receiver has paused: the transport, which has deadlines, is not there any more.
+    /// Runs while a disk is waited for, and once the receiver has paused: the transport, which has deadlines, is not there.
     var deadline: AnswerTimer?
     var isDiscarding = false
     var isWaiting = false
@@ -133,7 +133,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
         use(stored)
       }
     case .onDisk(let key):
-      state.withLock { $0.isWaiting = true }
+      waitForDisk()
       owner.cache.find(query, onDisk: key) { [self] stored in
         // Each thread that has to be woken costs more than the file.
         if let stored, request.composition.run.takesAnswersAtOnce {
@@ -157,9 +157,24 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   /// Whether it falls to the caller to go on.
   private func stopWaiting() -> Bool {
     state.withLock { state in
-      defer { state.isWaiting = false }
-      return state.isWaiting && !state.isOver
+      guard state.isWaiting else { return false }
+      state.isWaiting = false
+      state.deadline = nil
+      return !state.isOver
     }
+  }
+
+  /// A disk, or a server behind it, may take any time: not more of it than the task has, as no transport is there to keep that.
+  private func waitForDisk() {
+    state.withLock { state in
+      state.isWaiting = true
+      state.deadline = AnswerTimer(after: nanosecondsLeft) { [weak self] in self?.giveUpDisk() }
+    }
+  }
+
+  private func giveUpDisk() {
+    guard stopWaiting() else { return }
+    owner.schedule { [self] in begin(Serving(failure: outOfTime("a file was read"), metrics: metrics(nil))) }
   }
 
   private func use(_ stored: StoredResponse) {
@@ -268,9 +283,13 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   private func outgoing(_ extra: [(name: String, value: String)]) -> TransportRequest {
     var request = extra.isEmpty ? settled.value : settled.value.adding(extra)
     // Time that has passed so far counts: for a file, for somebody else, for an answer that spoke of something else.
-    let spent = EventLoop.monotonicNow().nanoseconds(since: startedAt)
-    request.totalNanoseconds = max(0, request.totalNanoseconds - spent)
+    request.totalNanoseconds = nanosecondsLeft
     return request
+  }
+
+  /// What is left of the time for the whole task.
+  var nanosecondsLeft: Int64 {
+    max(0, request.totalNanoseconds - EventLoop.monotonicNow().nanoseconds(since: startedAt))
   }
 
   // MARK: Commands, from any thread

@@ -9,7 +9,7 @@ import Testing
 
 @testable import LupineSession
 
-/// What is written and removed at the same time, and by a disk that does not come to it.
+/// What is written and removed at the same time, and what is asked of a disk that does not come to it.
 @Suite(.timeLimit(.minutes(5))) struct CacheWritingTests {
   /// What is stored and forgotten by two threads at once is in memory and in a file, or in neither.
   @Test func whatIsForgottenDoesNotComeBack() async throws {
@@ -33,6 +33,39 @@ import Testing
     try CacheFolder.remove(path)
   }
 
+  private func query(_ number: Int) throws -> ResponseCache.Query {
+    let url = try CacheFolder.request(number).parsedURL
+    return ResponseCache.Query(
+      first: CacheKey.first(partition: "", isDecoded: true, url: url), isDecoded: true,
+      request: CacheRequest(method: "GET"), fields: { [] })
+  }
+
+  /// A task waits for a file no longer than it may take at all.
+  @Test func aLookAtAFileHasTheTimeOfTheTask() async throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    let cache = try ResponseCache(0, 1 << 20, 1 << 20, path, readsAtOnce: false) { 1_000_000_000 }
+    let goOn = try Latch()
+    defer { goOn.release() }
+    // Both threads that read files are busy.
+    let query = try query(0)
+    for _ in 0..<2 { cache.find(query, onDisk: query.first) { _ in _ = goOn.wait(seconds: 60) } }
+    try await withSession(configure: { $0.responseCache = cache }) { session in
+      var request = try CacheFolder.request(1)
+      request.totalTimeout = .milliseconds(60)
+      let failure = Locked<SessionError?>(nil)
+      session.data(for: request) { result in
+        if case .failure(let error) = result { failure.withLock { $0 = error } }
+      }
+      #expect(await eventually(seconds: 30) { failure.withLock { $0 != nil } })
+      let error = failure.withLock { $0 }
+      #expect(error?.code == .timedOut && error?.phase == .total)
+    }
+    goOn.release()
+    await cache.flush()
+    try CacheFolder.remove(path)
+  }
+
   private struct Witness {
     weak var response: StoredResponse?
   }
@@ -48,10 +81,7 @@ import Testing
     var largest = 0
     let held = try HeldCache(path)
     for number in 0..<200 {
-      let url = try CacheFolder.request(isForgotten ? number : 0).parsedURL
-      let query = ResponseCache.Query(
-        first: CacheKey.first(partition: "", isDecoded: true, url: url), isDecoded: true,
-        request: CacheRequest(method: "GET"), fields: { [] })
+      let query = try query(isForgotten ? number : 0)
       let response = try #require(
         StoredResponse(
           key: query.first, head: head, body: [UInt8](repeating: UInt8(number), count: 1 << 20),
