@@ -89,4 +89,65 @@ import Testing
       try await session.expect("a=1", from: server.url("/from"))
     }
   }
+
+  /// What the cache asks about, and answers a question about with a cookie that no task sees.
+  private static func kept(_ status: Int) -> ServerRoute {
+    ServerRoute(nil, "/kept") { request, connection in
+      let isQuestion = request.fields.first("If-None-Match") != nil
+      var fields: ServerFields = ["Cache-Control": "max-age=0, stale-if-error=1000", "ETag": "\"1\""]
+      if isQuestion { fields.append("Set-Cookie", "a=1; Path=/") }
+      try connection.respond(isQuestion ? status : 200, fields: fields, text: isQuestion ? "" : "kept")
+    }
+  }
+
+  private func withHiddenCookie(
+    _ status: Int, _ isThere: Latch, _ isAsked: Locked<Int>,
+    _ body: (Session, LoopbackServer, CookieStorage) async throws -> Void
+  ) async throws {
+    let jar = slowJar(isThere, isAsked)
+    try await withServer(Self.routes + [Self.kept(status)]) {
+      $0.cookieStorage = jar
+      $0.responseCache = ResponseCache()
+    } _: { session, server in
+      try await session.expect("kept", from: server.url("/kept"))
+      #expect(isAsked.withLock { $0 } == 0)
+      try await body(session, server, jar)
+    }
+  }
+
+  /// Behind a cache as well others go on while the list is being read, and the cookie is kept before the stored answer is seen.
+  @Test(arguments: [304, 503]) func suffixesForAHiddenHeadAreReadElsewhere(_ status: Int) async throws {
+    let (isThere, isAsked) = (try Latch(), Locked(0))
+    try await withHiddenCookie(status, isThere, isAsked) { session, server, jar in
+      let answer = Locked<(text: String?, cookies: Int)?>(nil)
+      session.data(for: try Request(server.url("/kept"))) { result in
+        let text = (try? result.get().0).map { String(decoding: $0, as: UTF8.self) }
+        answer.withLock { $0 = (text, jar.count) }
+      }
+      #expect(await eventually { isAsked.withLock { $0 } == 1 })
+      try await session.expect("none", from: server.url("/to"))
+      #expect(jar.isEmpty && answer.withLock { $0 == nil })
+      isThere.release()
+      #expect(await eventually { answer.withLock { $0 != nil } })
+      let (text, cookies) = try #require(answer.withLock { $0 })
+      #expect(text == "kept" && cookies == 1)
+    }
+  }
+
+  /// Neither holds the list up a task that is cancelled, or has no time left; the cookie is kept all the same.
+  @Test(arguments: [SessionError.Code.cancelled, .timedOut])
+  func endedWhileSuffixesForAHiddenHeadAreRead(_ code: SessionError.Code) async throws {
+    let (isThere, isAsked) = (try Latch(), Locked(0))
+    try await withHiddenCookie(304, isThere, isAsked) { session, server, jar in
+      var request = try Request(server.url("/kept"))
+      if code == .timedOut { request.totalTimeout = .seconds(1) }
+      let task = Task { [request] in try await session.text(request).0 }
+      #expect(await eventually { isAsked.withLock { $0 } == 1 })
+      if code == .cancelled { task.cancel() }
+      try await expectFailure(code) { try await task.value }
+      #expect(!isThere.isReleased && jar.isEmpty)
+      isThere.release()
+      #expect(await eventually { jar.count == 1 })
+    }
+  }
 }

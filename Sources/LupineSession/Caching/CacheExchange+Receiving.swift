@@ -51,7 +51,32 @@ extension CacheExchange {
   /// Nobody else hears of this head.
   private func keepCookies(_ head: ResponseHead) {
     guard head.fields.has(.setCookie) else { return }
+    guard let suffixes = request.composition.run.unreadSuffixes else { return takeCookies(head) }
+    state.withLock { $0.isReadingSuffixes = true }
+    suffixes.read { [self] in
+      takeCookies(head)
+      let held = state.withLock { state in
+        state.isReadingSuffixes = false
+        return state.heldEnd.take()
+      }
+      guard let held, stopWaiting() else { return }
+      finish(state.withLock { $0.atEnd }, held.failure, held.metrics)
+    }
+  }
+
+  private func takeCookies(_ head: ResponseHead) {
     request.composition.run.keepCookies(head.fields, from: request.url, of: request.composition.request)
+  }
+
+  /// What follows a head that nobody else hears of comes when its cookies are kept.
+  private func waitsForCookies(_ failure: SessionError?, _ metrics: TransactionMetrics) -> Bool {
+    let waits = state.withLock { state in
+      guard state.isReadingSuffixes, isHidden(state.outcome) else { return false }
+      state.heldEnd = (failure, metrics)
+      return true
+    }
+    if waits { waitForDisk() }
+    return waits
   }
 
   private func outcome(_ head: ResponseHead, _ stored: StoredResponse?, _ now: Int64) -> Outcome {
@@ -142,18 +167,23 @@ extension CacheExchange {
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
     let sentHead = exchange.requestHead
     let isKept = exchange.keepsBody
-    let ended = state.withLock { state in
+    let (ended, earlier) = state.withLock { state in
       state.inner = nil
       state.isStarting = false
       state.sentHead = sentHead
       state.keptBody = isKept
       state.ended += 1
-      return (
-        outcome: state.outcome, stored: state.stored, head: state.head, isCancelled: state.isCancelled,
-        earlier: state.earlier
-      )
+      return (state.atEnd, state.earlier)
     }
-    let metrics = metrics.after(ended.earlier)
+    let metrics = metrics.after(earlier)
+    if !ended.isCancelled, waitsForCookies(failure, metrics) { return }
+    finish(ended, failure, metrics)
+  }
+
+  /// What there is when an exchange has ended.
+  fileprivate typealias Ended = (outcome: Outcome, stored: StoredResponse?, head: ResponseHead?, isCancelled: Bool)
+
+  private func finish(_ ended: Ended, _ failure: SessionError?, _ metrics: TransactionMetrics) {
     if !ended.isCancelled, let stored = ended.stored {
       switch ended.outcome {
       case .confirmed(let head): return confirmed(stored, head, metrics)
@@ -261,5 +291,11 @@ extension CacheExchange {
       return state.leads
     }
     if leads { owner.land(query.first) }
+  }
+}
+
+extension CacheExchange.State {
+  fileprivate var atEnd: CacheExchange.Ended {
+    (outcome: outcome, stored: stored, head: head, isCancelled: isCancelled)
   }
 }

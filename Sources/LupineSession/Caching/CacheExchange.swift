@@ -13,7 +13,8 @@ internal import Synchronization
 ///
 ///     looking    -> serving | loading | waiting   a file may know
 ///     waiting    -> looking                       somebody else fetches the same
-///     loading    -> serving | loading | over      the transport is under way; again if a 304 spoke of something else
+///     loading    -> serving | loading | over      the transport is under way; again if a 304 spoke of something else. Its end may wait for
+///                                                 cookies to be kept
 ///     serving    -> over                          what is stored is handed to the receiver, or an error
 ///
 /// Invariants: `receiver.end` is called exactly once; the receiver is called by one thread at a time: by the transport while loading, else by
@@ -76,6 +77,10 @@ final class CacheExchange: TransportExchange, TransportReceiver {
     var stored: StoredResponse?
     /// What GET has brought, and a HEAD that was sent is compared with.
     var compared: StoredResponse?
+    /// The list of public suffixes is being read for a cookie of a head that nobody else hears of.
+    var isReadingSuffixes = false
+    /// The end, held until that cookie is kept.
+    var heldEnd: (failure: SessionError?, metrics: TransactionMetrics)?
     var isMerged = false
     var leads = false
   }
@@ -155,7 +160,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   }
 
   /// Whether it falls to the caller to go on.
-  private func stopWaiting() -> Bool {
+  func stopWaiting() -> Bool {
     state.withLock { state in
       guard state.isWaiting else { return false }
       state.isWaiting = false
@@ -165,7 +170,7 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   }
 
   /// A disk, or a server behind it, may take any time: not more of it than the task has, as no transport is there to keep that.
-  private func waitForDisk() {
+  func waitForDisk() {
     state.withLock { state in
       state.isWaiting = true
       state.deadline = AnswerTimer(after: nanosecondsLeft) { [weak self] in self?.giveUpDisk() }

@@ -5,18 +5,39 @@ internal import LupineIO
 internal import LupineRules
 internal import LupineWire
 
+/// A list of public suffixes that the first cookie needs, and that is not there yet: the engine's thread does not wait for it.
+struct UnreadSuffixes {
+  fileprivate let jar: CookieStorage
+  fileprivate let threads: FileThreads
+  fileprivate let loop: EventLoop
+
+  /// Reads it elsewhere, then calls `completion` on the engine's thread.
+  func read(_ completion: @escaping @Sendable () -> Void) {
+    let jar = jar
+    threads.run(on: loop) { () throws(IOError) in
+      jar.readSuffixes()
+    } completion: { _ in
+      completion()
+    }
+  }
+}
+
 extension TaskRun {
-  /// The first cookie has the list of public suffixes read, and the engine's thread does not wait for it: true if the head is dealt with when
-  /// that is there.
-  func readsSuffixes(before head: ResponseHead, of exchange: any TransportExchange) -> Bool {
+  /// Nil: the list is at hand, nobody needs it, or this is another thread, which may wait.
+  var unreadSuffixes: UnreadSuffixes? {
     guard let jar = session.configuration.cookieStorage, !jar.hasSuffixes,
       let engine = session.transport as? EngineTransport, engine.loop.isCurrent,
       let threads = try? Engine.processSmallFiles.get()
-    else { return false }
+    else { return nil }
+    return UnreadSuffixes(jar: jar, threads: threads, loop: engine.loop)
+  }
+
+  /// The first cookie has the list of public suffixes read, and the engine's thread does not wait for it: true if the head is dealt with when
+  /// that is there.
+  func readsSuffixes(before head: ResponseHead, of exchange: any TransportExchange) -> Bool {
+    guard let suffixes = unreadSuffixes else { return false }
     guard let number = closeGate(for: exchange) else { return true }
-    threads.run(on: engine.loop) { () throws(IOError) in
-      jar.readSuffixes()
-    } completion: { [self] _ in
+    suffixes.read { [self] in
       decide(number) {
         keepCookies(head.fields, from: currentURL)
         received(head, exchange)
