@@ -145,8 +145,10 @@ final class DiskStore: Sendable {
     guard let name = Self.name(key) else { return }
     try? locked { () throws(IOError) in
       guard let size = try directory.attributes(of: name)?.size else { return }
+      // While the file is there: where it has to be counted, the file is counted with the others.
+      let usage = try recordedUsage()
       try directory.remove(name)
-      try record(max(0, recordedUsage() - size))
+      try record(max(0, usage - size))
     }
   }
 

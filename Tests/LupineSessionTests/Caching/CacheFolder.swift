@@ -17,6 +17,18 @@ enum CacheFolder {
       .map { path + "/v1/" + $0 }
   }
 
+  /// The bytes of its records.
+  static func size(_ path: String) throws -> Int { try files(path).reduce(0) { $0 + TextFile.bytes($1).count } }
+
+  /// Writes what its lock counts.
+  static func setCount(_ bytes: [UInt8], _ path: String) throws {
+    let descriptor = unsafe open(path + "/v1/lock", O_WRONLY | O_TRUNC | O_CLOEXEC)
+    guard descriptor >= 0 else { throw LoopbackError.system(call: "open", code: errno) }
+    defer { close(descriptor) }
+    let count = unsafe bytes.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+    guard count == bytes.count else { throw LoopbackError.system(call: "write", code: errno) }
+  }
+
   /// A body that says what it must be, as it stands in memory.
   static func body(_ number: Int, _ version: Int, size: Int) -> [UInt8] {
     let text = Array("\(number) \(version) ".utf8)

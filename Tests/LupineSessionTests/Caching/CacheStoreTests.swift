@@ -226,7 +226,7 @@ import Testing
       for round in 0..<20 {
         for number in 0..<10 { try CacheFolder.store(round * 10 + number, size: 5000, in: caches[number % 2]) }
         for cache in caches { await cache.flush() }
-        let sum = try CacheFolder.files(path).reduce(0) { $0 + TextFile.bytes($1).count }
+        let sum = try CacheFolder.size(path)
         largest.withLock { $0 = max($0, sum) }
         #expect(caches[0].currentDiskUsage == sum)
       }
@@ -234,6 +234,20 @@ import Testing
       #expect(largest.withLock { $0 } > limit / 2)
       // What was stored last is there.
       #expect(await caches[0].cachedResponse(for: try CacheFolder.request(199)) != nil)
+    }
+  }
+
+  /// Where the count is lost, and files are counted anew, the one that is removed is taken off once.
+  @Test func whatIsRemovedIsSubtractedOnce() async throws {
+    try await withFolder { path in
+      let cache = try ResponseCache(memoryCapacity: 0, directory: path)
+      for number in 0..<3 { try CacheFolder.store(number, size: 5000, in: cache) }
+      await cache.flush()
+      try CacheFolder.setCount([], path)
+      cache.remove(for: try CacheFolder.request(0))
+      await cache.flush()
+      let sum = try CacheFolder.size(path)
+      #expect(sum > 10_000 && cache.currentDiskUsage == sum)
     }
   }
 
