@@ -36,6 +36,11 @@ final class DiskStore: Sendable {
     try Directory.make(path)
     directory = try Directory.openPrivate(at: path.hasSuffix("/") ? path + "v1" : path + "/v1")
     lock = try directory.openLock("lock")
+    // A count that is too low would be believed for ever, and nobody but who makes room removes what others have left half.
+    writer.run { [self] () throws(IOError) in
+      try locked { () throws(IOError) in try record(evict(to: capacity)) }
+    } completion: { _ in
+    }
   }
 
   /// The name of a record's file; nil if OpenSSL has no SHA-256.

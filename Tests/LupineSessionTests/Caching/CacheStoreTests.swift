@@ -237,6 +237,34 @@ import Testing
     }
   }
 
+  /// The count that is there when a cache is opened is not believed: what is too much goes.
+  @Test func filesAreCountedWhenACacheIsOpened() async throws {
+    try await withFolder { path in
+      var cache = try ResponseCache(memoryCapacity: 0, directory: path)
+      for number in 0..<50 { try CacheFolder.store(number, size: 5000, in: cache) }
+      await cache.flush()
+      try CacheFolder.setCount([UInt8](repeating: 0, count: 8), path)
+      cache = try ResponseCache(memoryCapacity: 0, diskCapacity: 100_000, directory: path)
+      await cache.flush()
+      let sum = try CacheFolder.size(path)
+      #expect(sum > 50_000 && sum <= 100_000 && cache.currentDiskUsage == sum)
+    }
+  }
+
+  /// What a process has left half goes when a cache is opened; what may still be written stays.
+  @Test func filesThatWereLeftHalfGoWhenACacheIsOpened() async throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    try await ResponseCache(directory: path).flush()
+    let old = try scratch.write([1], to: "cache/v1/part-old")
+    _ = try scratch.write([1], to: "cache/v1/part-new")
+    let times = [timespec](repeating: timespec(tv_sec: 1_000_000_000, tv_nsec: 0), count: 2)
+    try #require(unsafe utimensat(AT_FDCWD, old, times, 0) == 0)
+    try await ResponseCache(directory: path).flush()
+    #expect(try FileManager.default.contentsOfDirectory(atPath: path + "/v1").sorted() == ["lock", "part-new"])
+    try CacheFolder.remove(path)
+  }
+
   /// Where the count is lost, and files are counted anew, the one that is removed is taken off once.
   @Test func whatIsRemovedIsSubtractedOnce() async throws {
     try await withFolder { path in
