@@ -53,7 +53,8 @@ import Testing
   @Test func notedWhileItIsWritten() throws {
     var changes = PendingChanges(limit: 1 << 20)
     _ = changes.note(try write("a", size: 1), for: "a")
-    let former = try #require(changes.next())
+    let next = changes.next()
+    let former = try #require(next)
     let needsJob = changes.note(try write("a", size: 2), for: "a")
     let cost = try record("a", size: 1).cost + record("a", size: 2).cost
     #expect(needsJob && changes.bytes == cost)
@@ -68,7 +69,8 @@ import Testing
   @Test func allFilesGoBeforeWhatIsNotedLater() throws {
     var changes = PendingChanges(limit: 1 << 20)
     for key in ["a", "b"] { _ = changes.note(try write(key, size: 1), for: key) }
-    let former = try #require(changes.next())
+    let next = changes.next()
+    let former = try #require(next)
     changes.noteRemovalOfAll()
     #expect(changes.isRemovingAll && changes["a"] == nil && changes["b"] == nil)
     _ = changes.note(try write("a", size: 2), for: "a")
