@@ -41,8 +41,11 @@ package struct MediaType: Hashable, Sendable {
     }
   }
 
-  /// The value of the `charset` parameter, lower-cased; nil if it is no token, as the names of all are (RFC 2978 section 2.3).
-  package var charset: String? { list["charset"]?.utf8.smallToken }
+  /// The value of the `charset` parameter, lower-cased. Of a longer one the beginning: no name has more than 40 bytes (RFC 2978 section 2.3), and
+  /// others compare what this gives.
+  package var charset: String? {
+    list["charset"].map { String(decoding: $0.utf8.prefix(64), as: UTF8.self).lowercased() }
+  }
 
   /// The parameters in order; names are lower-cased.
   package var parameters: [(name: String, value: String)] { list.parameters.map { ($0.name, $0.value) } }

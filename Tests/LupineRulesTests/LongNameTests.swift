@@ -51,7 +51,8 @@ import Testing
     }
     expectQuick("character sets") {
       #expect(ExtendedValue.decode("u\(text)''a") == nil)
-      #expect(MediaType("text/plain; charset=u\(text)")?.charset == nil)
+      let charset = MediaType("text/plain; charset=u\(text)")?.charset
+      #expect(charset?.utf8.count ?? .max < 70 && charset != "utf-8")
     }
     expectQuick("secrets") {
       #expect(SecretText.redacted(url: "/?s\(text)=1&sig=2") == "/?s\(text)=1&sig=REDACTED")

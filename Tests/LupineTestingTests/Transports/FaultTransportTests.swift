@@ -59,11 +59,19 @@ import Testing
     let transport = FaultTransport(canned()) { _, _ in
       [.delay(.milliseconds(1)), .slowBody(pieceBytes: 30, delay: .microseconds(100))]
     }
-    let (bytes, _) = try await Session(over: transport).bytes(for: Request("http://a.example/"))
-    var sizes: [Int] = []
-    for try await chunk in bytes.chunks { sizes.append(chunk.count) }
-    #expect(sizes.reduce(0, +) == 1_000)
-    #expect(sizes.allSatisfy { $0 <= 30 })
+    let session = try Session(over: transport)
+    let request = try Request("http://a.example/")
+    let sizes = Locked<[Int]>([])
+    try await withCheckedThrowingContinuation { continuation in
+      session.receive(request) { bytes in
+        let count = bytes.count
+        sizes.withLock { $0.append(count) }
+      } completion: { result in
+        continuation.resume(with: result.map { _ in })
+      }
+    }
+    #expect(sizes.withLock { $0.reduce(0, +) } == 1_000)
+    #expect(sizes.withLock { $0.allSatisfy { $0 <= 30 } })
   }
 
   @Test func stallEndsWithADeadlineOfTheManualClock() async throws {
