@@ -8,8 +8,8 @@ struct Attempts {
   var policy: RetryPolicy?
   /// Whether somebody wants to read why.
   var isVerbose = false
-  /// Whether what a repeated attempt was answered with is read to its end all the same.
-  var drainsWhole = false
+  /// Whether an archive has every attempt, and what it was answered with.
+  var isRecorded = false
   /// What was noted of the attempt that failed.
   var transcript: Transcript?
 
@@ -29,9 +29,8 @@ struct Attempts {
         let answer = try await session.bytes(for: request)
         guard let wait = self.delay(FailedAttempt(request, response: answer.1), attempt) else { return answer }
         delay = wait
-        // Letting go of the body ends its request. What fails here is of no interest any more.
-        if drainsWhole { _ = try? await answer.0.drain(whole: true) }
         tell("\(answer.1.statusCode)", attempt, delay)
+        if isRecorded { await answer.0.drain(for: max(delay, .seconds(1))) }
       } catch let error as SessionError where error.code != .cancelled {
         guard let wait = self.delay(FailedAttempt(request, error: error), attempt) else { throw error }
         delay = wait

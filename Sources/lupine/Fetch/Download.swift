@@ -35,8 +35,7 @@ struct Download {
     var partial = continues ? try findPartial() : nil
     var answer = try await ask(partial?.offer)
     if let offer = partial?.offer, case .askAgain = decide(answer.response, offer) {
-      // Letting go of the body ends its request.
-      if drainsWhole { _ = try await answer.body.drain(whole: true) }
+      if attempts.isRecorded { await answer.body.drain(for: .seconds(1)) }
       partial = nil
       answer = try await ask(nil)
     }

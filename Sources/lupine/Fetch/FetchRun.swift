@@ -91,7 +91,7 @@ struct FetchRun {
 
   private var attempts: Attempts {
     Attempts(
-      policy: Attempts.policy(retries: output.retry), isVerbose: output.verbose, drainsWhole: output.wantsWholeBody,
+      policy: Attempts.policy(retries: output.retry), isVerbose: output.verbose, isRecorded: output.har != nil,
       transcript: transcript)
   }
 
@@ -168,6 +168,16 @@ extension ResponseBytes {
       return finalResponse?.metrics
     } catch let error as SessionError where error.code != .cancelled {
       return error.metrics
+    }
+  }
+
+  /// Reads a body that only an archive is about, for so long: letting go of it ends its request, and a server may take any time for it.
+  func drain(for time: Duration) async {
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { _ = try? await drain(whole: true) }
+      group.addTask { try? await Task.sleep(for: time) }
+      await group.next()
+      group.cancelAll()
     }
   }
 }

@@ -77,6 +77,28 @@ import Testing
     }
   }
 
+  /// Nobody waits for the body of an answer after which a request is sent again, but for what an archive has of it within the pause.
+  @Test(arguments: [["-w", "%{http_code}"], ["-v"], ["--har", "out.har"]])
+  func nothingIsWaitedForBeforeSendingAgain(_ options: [String]) async throws {
+    let isFirst = LockedFlag()
+    let go = try Latch()
+    let server = try LoopbackServer { _, connection in
+      guard isFirst.take() else { return try connection.respond(text: "whole") }
+      try connection.begin(503, fields: ["Retry-After": "0"], framing: .length(100))
+      try connection.write([1, 2, 3])
+      _ = try connection.stall(until: go)
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let began = ContinuousClock.now
+    let outcome = try await Tool.run(options + ["--retry", "1", server.url("/")], in: folder)
+    go.release()
+    #expect(
+      outcome.status == 0 && String(decoding: outcome.output, as: UTF8.self).contains("whole"), "\(outcome.error)")
+    // Half of the time after which nothing moving is a failure.
+    #expect(ContinuousClock.now - began < .seconds(30))
+  }
+
   @Test func batchWritesAllItsExchanges() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
