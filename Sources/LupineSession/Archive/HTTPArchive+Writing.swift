@@ -264,14 +264,14 @@ enum ArchiveCookies {
   }
 
   static func request(_ fields: [HTTPArchive.Field]) -> [Cookie] {
-    fields.filter { $0.name.lowercased() == "cookie" }.flatMap { field in
-      field.value.split(separator: ";").map { Cookie($0) }
+    fields.filter { $0.name.isSame(ignoringCase: "cookie") }.flatMap { field in
+      field.value.utf8.split(separator: UInt8(ascii: ";")).map { Cookie(Substring($0)) }
     }
   }
 
   /// One for each line: browsers' archives join the values of several fields with line feeds.
   static func response(_ fields: [HTTPArchive.Field]) -> [Cookie] {
-    fields.filter { $0.name.lowercased() == "set-cookie" }.flatMap { field in
+    fields.filter { $0.name.isSame(ignoringCase: "set-cookie") }.flatMap { field in
       field.value.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map {
         response(Substring($0))
       }
@@ -279,11 +279,11 @@ enum ArchiveCookies {
   }
 
   private static func response(_ line: Substring) -> Cookie {
-    let parts = line.split(separator: ";", omittingEmptySubsequences: false)
-    var cookie = Cookie(parts[0])
+    let parts = line.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)
+    var cookie = Cookie(Substring(parts[0]))
     for part in parts.dropFirst() {
-      let (name, value) = split(part)
-      switch name.lowercased() {
+      let (name, value) = split(Substring(part))
+      switch name.utf8.smallToken {
       case "path": cookie.path = value
       case "domain": cookie.domain = value
       case "httponly": cookie.isHTTPOnly = true
@@ -295,8 +295,8 @@ enum ArchiveCookies {
   }
 
   private static func split(_ text: Substring) -> (name: String, value: String) {
-    let trimmed = text.drop { $0 == " " }
-    guard let equals = trimmed.firstIndex(of: "=") else { return (String(trimmed), "") }
-    return (String(trimmed[..<equals]), String(trimmed[trimmed.index(after: equals)...]))
+    let trimmed = text.utf8.drop { $0 == UInt8(ascii: " ") }
+    let pair = trimmed.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+    return (String(Substring(pair.first ?? trimmed)), pair.count > 1 ? String(Substring(pair[1])) : "")
   }
 }

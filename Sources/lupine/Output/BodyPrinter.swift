@@ -54,7 +54,7 @@ struct BodyPrinter {
     var endsLine = true
     while let chunk = next {
       let shown = text.text(chunk)
-      if let last = shown.last { endsLine = last == "\n" }
+      if let last = shown.utf8.last { endsLine = last == UInt8(ascii: "\n") }
       try System.print(shown)
       next = try await stream.next()
     }

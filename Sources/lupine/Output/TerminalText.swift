@@ -34,18 +34,19 @@ struct TerminalTextStream {
     let keep = Self.incompleteTail(all)
     held = Array(all.suffix(keep))
     all.removeLast(keep)
-    return TerminalText.escaped(Self.unix(String(decoding: all, as: UTF8.self)), keepsLines: true)
+    return TerminalText.escaped(String(decoding: Self.unix(all), as: UTF8.self), keepsLines: true)
   }
 
   /// What was held back.
   mutating func finish() -> String {
     defer { held = [] }
-    return TerminalText.escaped(Self.unix(String(decoding: held, as: UTF8.self)), keepsLines: true)
+    return TerminalText.escaped(String(decoding: Self.unix(held), as: UTF8.self), keepsLines: true)
   }
 
-  /// CR LF is a line end everywhere; a CR alone would overwrite the line, and is escaped.
-  private static func unix(_ text: String) -> String {
-    text.contains("\r\n") ? String(text.map { $0 == "\r\n" ? "\n" : $0 }) : text
+  /// CR LF is a line end everywhere; a CR alone would overwrite the line, and is escaped. By bytes: a character may have any number of marks.
+  private static func unix(_ text: [UInt8]) -> [UInt8] {
+    guard text.contains(0x0D) else { return text }
+    return text.indices.filter { text[$0] != 0x0D || $0 + 1 == text.count || text[$0 + 1] != 0x0A }.map { text[$0] }
   }
 
   /// How many bytes at the end may belong to something that goes on.

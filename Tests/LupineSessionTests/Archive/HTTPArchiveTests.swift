@@ -98,6 +98,20 @@ import Testing
     #expect(cookies.map { $0["httpOnly"]?.boolean } == [nil, true])
   }
 
+  /// What a server sends takes no time that grows with the square of its length.
+  @Test func cookiesWithManyMarks() throws {
+    let marks = String(repeating: "\u{301}", count: 16_000) + String(repeating: "\u{323}", count: 16_000)
+    var archive = HTTPArchive()
+    var response = HTTPArchive.Response(status: 200)
+    response.fields = [.init("Set-Cookie", "a=b; p\(marks)=1; Path=/"), .init("Set-Cookie", "c\(marks)=d")]
+    var request = HTTPArchive.Request(method: "GET", url: "http://a.example/")
+    request.fields = [.init("Cookie", "e\(marks)=f; g=h")]
+    archive.entries = [.init(startedAt: Date(), request: request, response: response)]
+    var text = ""
+    let time = ContinuousClock().measure { text = String(decoding: archive.json(), as: UTF8.self) }
+    #expect(time < .seconds(1) && text.utf8.count > 100_000)
+  }
+
   /// A target that is marked as a secret is one wherever it stands; any other loses what URLs lose.
   @Test(arguments: [(true, "[redacted]"), (false, "http://b.example/?sig=REDACTED")])
   func redirectURLsAreAsSecretAsTheirFields(_ isSensitive: Bool, _ shown: String) throws {
