@@ -7,7 +7,7 @@ extension OutputFile {
     let file = try OutputFile(keeping: path)
     guard file.size != nil else { return file }
     try file.lockLeniently()
-    try file.truncate(to: 0)
+    if file.size != 0 { try file.truncate(to: 0) }
     return file
   }
 
@@ -28,13 +28,13 @@ extension OutputFile {
 }
 
 extension CommandFailure {
-  /// Another run has the lock of a file.
+  /// Another run, or another program, has the lock of a file.
   static func isBeingWritten(_ path: String) -> CommandFailure {
     CommandFailure(
       .failure,
       """
       another download is writing \(path)
-              Wait until it ends, or give this one another name with --output FILE.
+              Wait until it ends, or give this one another name with --output FILE. A lock of any other program counts as well.
       """)
   }
 }

@@ -206,6 +206,12 @@ private func status(named path: String) -> stat? {
   return unsafe lstat(path, &status) == 0 ? status : nil
 }
 
+private func ownerOfDirectory(of path: String) -> uid_t? {
+  var status = stat()
+  let name = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(path[...$0]) } ?? "."
+  return unsafe stat(name, &status) == 0 ? status.st_uid : nil
+}
+
 /// Opens a path; below 0 if that fails.
 private func opened(_ path: String, _ flags: Int32, mode: mode_t = 0) -> Int32 {
   unsafe open(path, flags | O_CLOEXEC, mode)
@@ -215,8 +221,12 @@ extension stat {
   /// Nil unless it is a regular file.
   fileprivate var size: Int64? { st_mode & S_IFMT == S_IFREG ? Int64(st_size) : nil }
   fileprivate var isDirectory: Bool { st_mode & S_IFMT == S_IFDIR }
-  /// A regular file of ours with one name: what else there is somebody may have put there, and what has two names belongs elsewhere as well.
-  fileprivate var isOursAlone: Bool { size != nil && st_uid == geteuid() && st_nlink == 1 }
+  /// A regular file with one name that is ours, or of whoever has its directory, who can put there anything at any time (some file systems give all
+  /// files to one user). What else there is somebody may have put there, and what has two names belongs elsewhere as well.
+  fileprivate func isOursAlone(at path: String) -> Bool {
+    guard size != nil, st_nlink == 1 else { return false }
+    return st_uid == geteuid() || st_uid == ownerOfDirectory(of: path)
+  }
 }
 
 /// A file that is read; closed with its last reference.
@@ -239,7 +249,7 @@ final class InputFile: Sendable {
   init?(oursAlone path: String) {
     self.path = path
     descriptor = opened(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
-    guard status(of: descriptor)?.isOursAlone == true else { return nil }
+    guard status(of: descriptor)?.isOursAlone(at: path) == true else { return nil }
   }
 
   deinit { close(descriptor) }
@@ -308,7 +318,9 @@ final class OutputFile: Sendable {
   /// Creates the file, or opens the one that is there and leaves in it what it has.
   init(keeping path: String) throws(System.Failure) {
     self.path = path
-    descriptor = opened(path, O_WRONLY | O_CREAT, mode: 0o644)
+    let kept = opened(path, O_WRONLY | O_CREAT, mode: 0o644)
+    // Stores that are no file systems of the usual kind let a file be written anew, and in no other way.
+    descriptor = kept >= 0 ? kept : opened(path, O_WRONLY | O_CREAT | O_TRUNC, mode: 0o644)
     if descriptor < 0 { throw System.Failure(operation: "cannot write \(path)", code: errno) }
   }
 
@@ -316,9 +328,8 @@ final class OutputFile: Sendable {
   init?(locking path: String) {
     guard FileSystem.size(path) != nil else { return nil }
     self.path = path
-    // Over the network a lock is for who may write; what may only be read is locked elsewhere.
-    let writable = opened(path, O_RDWR | O_NONBLOCK | O_NOCTTY)
-    descriptor = writable >= 0 ? writable : opened(path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
+    // Only to be read: a program that is open for writing could not be started meanwhile.
+    descriptor = opened(path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
     if descriptor < 0 { return nil }
   }
 
@@ -327,8 +338,8 @@ final class OutputFile: Sendable {
   /// The size of a regular file.
   var size: Int64? { status(of: descriptor)?.size }
 
-  /// Whether it is a regular file of ours with no other name.
-  var isOursAlone: Bool { status(of: descriptor)?.isOursAlone == true }
+  /// Whether it is a regular file of ours, or of whoever has its directory, with no other name.
+  var isOursAlone: Bool { status(of: descriptor)?.isOursAlone(at: path) == true }
 
   /// Locks the file against others who do the same, until it is closed. File systems without locks let everybody pass.
   ///
