@@ -15,8 +15,10 @@ extension ParsedURL {
     }
     let bytes = text.utf8.span
     try URLReader.appendEncoded(bytes, 0..<bytes.count, to: &target)
-    return ParsedURL(
+    let url = ParsedURL(
       origin: origin, userinfo: userinfo, target: String(decoding: target, as: UTF8.self), pathLength: pathLength,
       fragment: fragment)
+    if target.count > URLReader.maximumLength - 1024 { try URLReader.checkLength(of: url) }
+    return url
   }
 }

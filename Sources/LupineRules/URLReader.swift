@@ -69,8 +69,11 @@ package enum URLReader {
     let fragment = try readFragment(bytes, from: fragmentStart)
 
     if !removingDots, pathEnd > authorityEnd, let target = try plainText(bytes, authorityEnd..<fragmentStart) {
-      return ParsedURL(
+      let url = ParsedURL(
         origin: origin, userinfo: userinfo, target: target, pathLength: pathEnd - authorityEnd, fragment: fragment)
+      // The name of a host may be longer than it was written.
+      if bytes.count > maximumLength - 1024 { try checkLength(of: url) }
+      return url
     }
     var target: [UInt8] = []
     target.reserveCapacity(fragmentStart - authorityEnd + 1)
@@ -79,12 +82,15 @@ package enum URLReader {
     if target.isEmpty { target.append(UInt8(ascii: "/")) }
     let pathLength = target.count
     try appendEncoded(bytes, pathEnd..<fragmentStart, to: &target)
-    // What is kept can be read again, and resolved against.
-    try checkLength(target.count)
-    return ParsedURL(
+    let url = ParsedURL(
       origin: origin, userinfo: userinfo, target: String(decoding: target, as: UTF8.self), pathLength: pathLength,
       fragment: fragment)
+    try checkLength(of: url)
+    return url
   }
+
+  /// What is requested can be read again as it is written.
+  static func checkLength(of url: ParsedURL) throws(URLRefusal) { try checkLength(url.requestString.utf8.count) }
 
   private static func endOfAuthority(_ bytes: Span<UInt8>, from start: Int) -> Int {
     var index = start

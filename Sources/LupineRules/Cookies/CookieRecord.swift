@@ -38,15 +38,11 @@ package struct CookieRecord: Hashable, Sendable {
 
   /// Whether the two are one cookie, of which the newer one stays.
   func isSameCookie(_ other: CookieRecord) -> Bool {
-    hasSameName(as: other) && domain == other.domain && Self.isSame(path, other.path) && isHostOnly == other.isHostOnly
+    hasSameName(as: other) && domain == other.domain && path.isSame(as: other.path) && isHostOnly == other.isHostOnly
   }
 
-  func hasSameName(as other: CookieRecord) -> Bool { Self.isSame(name, other.name) }
-
-  /// Byte by byte (RFC 6265bis section 5.7): `==` takes two spellings of a letter for one, and takes long over many combining marks.
-  private static func isSame(_ left: String, _ right: String) -> Bool {
-    left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
-  }
+  /// Byte by byte (RFC 6265bis section 5.7).
+  func hasSameName(as other: CookieRecord) -> Bool { name.isSame(as: other.name) }
 
   /// As it stands in a `Cookie` field.
   package var pair: String {
