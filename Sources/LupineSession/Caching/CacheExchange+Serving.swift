@@ -86,7 +86,7 @@ extension CacheExchange {
         return nil
       }
       if state.isCancelled || state.isOutOfTime {
-        let metrics = state.serving?.metrics ?? metrics(nil).after(state.earlier)
+        let metrics = state.serving?.metrics ?? metricsSoFar(&state)
         return end(state.isCancelled ? cancellation : outOfTime("the stored response was taken"), metrics, &state)
       }
       guard let serving = state.serving, !state.pause.isPaused else {
@@ -105,6 +105,11 @@ extension CacheExchange {
       }
       return end(serving.failure, serving.metrics, &state)
     }
+  }
+
+  /// Of an exchange whose end is held, or of none after those that were.
+  func metricsSoFar(_ state: inout State) -> TransactionMetrics {
+    state.heldEnd.take()?.metrics ?? metrics(nil).after(state.earlier)
   }
 
   private func end(_ failure: SessionError?, _ metrics: TransactionMetrics, _ state: inout State) -> Step {

@@ -179,7 +179,9 @@ final class CacheExchange: TransportExchange, TransportReceiver {
 
   private func giveUpDisk() {
     guard stopWaiting() else { return }
-    owner.schedule { [self] in begin(Serving(failure: outOfTime("a file was read"), metrics: metrics(nil))) }
+    owner.schedule { [self] in
+      begin(Serving(failure: outOfTime("a file was read"), metrics: state.withLock { metricsSoFar(&$0) }))
+    }
   }
 
   private func use(_ stored: StoredResponse) {

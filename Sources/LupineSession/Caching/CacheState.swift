@@ -76,8 +76,15 @@ struct CacheState {
     switch filing {
     case .none: return false
     case .forbidden: return pending.note(.remove, for: record.key)
-    case .written: return pending.note(.write(record), for: record.key)
+    case .written: return note(.write(record), for: record.key)
     }
+  }
+
+  private mutating func note(_ change: PendingChanges.Change, for key: String) -> Bool {
+    let needsJob = pending.note(change, for: key)
+    // There was no room for it.
+    if case .remove? = pending[key] { memory.setFiled(key, false) }
+    return needsJob
   }
 
   /// The generation of the responses of a URL that vary by these names: a new one unless such are stored, so that what was stored before a
@@ -109,10 +116,12 @@ struct CacheState {
   private mutating func renew(_ record: CacheRecord, _ filing: Filing, since stamp: ResponseCache.Stamp) -> Bool {
     let first = record.key
     guard !isRemoved(first, since: stamp.epoch), order(of: first) <= stamp.order else { return false }
-    let (isFiled, isPending) = (memory.isFiled(first), pending[first]?.record != nil)
+    let (isFiled, change) = (memory.isFiled(first), pending[first])
+    let isPending = change?.record != nil
     keep(record, order: stamp.order, isFiled: isFiled || isPending || filing == .written)
     guard filing == .written, !isPending else { return false }
-    return pending.note(isFiled ? .confirm(record) : .write(record), for: first)
+    // A removal that waits is that of an older file.
+    return note(isFiled && change == nil ? .confirm(record) : .write(record), for: first)
   }
 
   /// A step of what is to become of the files is done.
@@ -125,9 +134,10 @@ struct CacheState {
       knownGeneration(first, names) == generation
     else { return }
     switch turn.change {
-    // Somebody else has made its URL forgotten. What is here may be from before that.
+    // Somebody else has made its URL forgotten, if it was not in the way of something else. What is here may be from before that.
     case .confirm: remove(first)
-    case .write, .remove: memory.setFiled(first, false)
+    case .write: memory.setFiled(first, false)
+    case .remove: break
     }
   }
 

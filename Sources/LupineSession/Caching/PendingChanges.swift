@@ -68,14 +68,17 @@ struct PendingChanges {
   /// What holds instead of the file of a key; nil: the file itself does.
   subscript(key: String) -> Change? { entries[RecordKey(key)]?.change }
 
-  /// Notes what is to become of a file. A record that there is no room for removes it, as that is no answer any more.
+  /// Notes what is to become of a file. A record that there is no room for removes it, as that is no answer any more; of one that is only to be looked
+  /// for nothing comes then.
   ///
   /// - Returns: whether the writer has to run a job for it: otherwise there is one on its way.
   mutating func note(_ change: Change, for key: String) -> Bool {
     let key = RecordKey(key)
     let former = entries[key].flatMap { $0.isTaken ? nil : $0.change }
     let others = bytes - (former?.cost ?? 0)
-    let change = others + change.cost <= limit ? change : .remove
+    let hasRoom = others + change.cost <= limit
+    if !hasRoom, case .confirm = change { return false }
+    let change = hasRoom ? change : .remove
     bytes = others + change.cost
     entries[key] = Entry(change: change, ticket: nextTicket)
     nextTicket += 1

@@ -67,13 +67,14 @@ extension ResponseCache {
   @discardableResult
   public func store(_ cached: CachedResponse, for request: Request, in session: Session? = nil) -> Bool {
     let query = query(request, session)
-    return store(
+    let storing = store(
       cached.response.head, [UInt8](cached.data), query, requestTime: now(), responseTime: now(), since: stamp,
       isMarkedSensitive: { name in
         request.sensitiveFields.union(session?.configuration.sensitiveFields ?? []).contains {
           $0.canonicalName == name
         }
       })
+    return storing == .stored
   }
 
   /// Forgets what is stored for the URL of a request.
@@ -100,28 +101,36 @@ extension ResponseCache {
     return (decision == .storeInMemory, varying)
   }
 
+  enum Storing {
+    case stored
+    /// The rules do not let it.
+    case refused
+    /// What was asked for later is there.
+    case outdated
+  }
+
   /// Stores a complete response, if the rules let it.
   @discardableResult
   func store(
     _ head: ResponseHead, _ body: [UInt8], _ query: Query, requestTime: Int64, responseTime: Int64,
     since stamp: Stamp, isMarkedSensitive: (String) -> Bool
-  ) -> Bool {
+  ) -> Storing {
     guard
       let (inMemoryOnly, varying) = storing(head, size: body.count, query, isMarkedSensitive: isMarkedSensitive)
-    else { return false }
+    else { return .refused }
     let names = CacheKey.names(varying, isDecoded: query.isDecoded)
     guard
       let generation = names.isEmpty
         ? 0 : generation(names, for: query, inMemoryOnly: inMemoryOnly, since: stamp)
-    else { return false }
+    else { return .outdated }
     let response = StoredResponse(
       key: names.isEmpty ? query.first : query.second(names, generation), head: head, body: body,
       requestTime: requestTime, responseTime: responseTime,
       // What may be written down is for whoever is asking.
       authorization: inMemoryOnly ? query.request.authorization : nil)
-    guard let response else { return false }
+    guard let response else { return .refused }
     insert(.response(response), for: query, inMemoryOnly: inMemoryOnly, since: stamp)
-    return true
+    return .stored
   }
 
   /// What is stored, with the fields of a 304; stored again, and stored no more if the fields forbid it. If the request does, what is stored stays as
@@ -136,10 +145,10 @@ extension ResponseCache {
     guard let updated else { return nil }
     // RFC 9111 section 5.2.1.5: `no-store` of a request is about its own answer, and says nothing of what is stored.
     guard query.request.mayBeStored else { return updated }
-    let isStored = store(
+    let storing = store(
       updated.head, updated.body, query, requestTime: requestTime, responseTime: responseTime, since: stamp,
       isMarkedSensitive: isMarkedSensitive)
-    if !isStored { remove(first: query.first) }
+    if storing == .refused { remove(first: query.first) }
     return updated
   }
 }
