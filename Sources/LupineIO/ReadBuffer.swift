@@ -40,8 +40,6 @@ package struct KeptRead: Sendable {
     unsafe bytes.withUnsafeBytes { unsafe buffer.memory.copyMemory(from: $0) }
   }
 
-  package var count: Int { range.count }
-
   package var bytes: Span<UInt8> {
     @_lifetime(borrow self)
     get {

@@ -51,7 +51,10 @@ struct BodyPieces {
   /// A piece is in the file. Its memory serves again, that of copies only while there is need of them.
   mutating func recycle(_ piece: Piece) {
     switch piece {
-    case .copied(let copy): copySpare = spares.isEmpty ? copy : nil
+    case .copied(let copy):
+      copySpare = copy
+      // There may be no more reads to keep.
+      if !waiting.contains(where: { if case .kept = $0.piece { true } else { false } }) { spares = [] }
     case .kept(let read):
       spares.append(read.buffer)
       copySpare = nil

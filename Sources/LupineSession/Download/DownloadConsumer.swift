@@ -75,7 +75,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
     var waiters = ResumeDataWaiters()
   }
 
-  /// What a job writes at least, but for the first and the last: worth the two switches of threads that it costs.
+  /// What there is for a job at least, but for the first and the last: worth the two switches of threads that it costs.
   static let pieceSize = 512 << 10
   /// With so much in memory the socket is stopped: a piece under way and half of the next.
   static let highWatermark = pieceSize * 3 / 2
