@@ -141,8 +141,8 @@ public final class Session: Sendable {
 
   // MARK: The end
 
-  /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`. Every task completes, with `.cancelled`;
-  /// then the delegate hears that the session is invalid, and is let go.
+  /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`. Every task completes, with `.cancelled`
+  /// unless it is a download whose file is complete and is being handed over; then the delegate hears that the session is invalid, and is let go.
   public func invalidateAndCancel() {
     invalidate(cancelling: true)
     // The pool first: otherwise each cancelled task would make room for one that waits.

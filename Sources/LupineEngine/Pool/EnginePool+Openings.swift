@@ -55,10 +55,13 @@ extension EnginePool {
   func noteOpening(_ transfer: Transfer, _ token: PoolMachine<PoolKey, Transfer>.WaiterToken) {
     guard machine.value.waitsForOpening(token) else { return }
     let key = transfer.request.key
-    let openings = connections.value.compactMap { $0 }.filter {
-      ($0.state == .opening || $0.state == .handshaking) && $0.key == key
+    var latest: (opening: Connection, movedAt: Instant)?
+    for case let connection? in connections.value
+    where (connection.state == .opening || connection.state == .handshaking) && connection.key == key {
+      let movedAt = movedAt(connection)
+      if latest.map({ $0.movedAt < movedAt }) ?? true { latest = (connection, movedAt) }
     }
-    transfer.connection = openings.max { movedAt($0) < movedAt($1) }?.currentInformation
+    transfer.connection = latest?.opening.currentInformation
   }
 
   /// When the opening of a connection last came further.
