@@ -127,13 +127,13 @@ import Testing
 
   @Test func aQueryThatIsTooLong() throws {
     var request = try Request("http://a/p")
-    let limit = 64 * 1024 - "/p?a=".utf8.count
+    let limit = 64 * 1024 - "http://a/p?a=".utf8.count
     let error = #expect(throws: SessionError.self) {
       try request.appendQuery([("a", String(repeating: "b", count: limit + 1))])
     }
     #expect(error?.code == .badURL && error?.message.contains("65536") == true && request.urlString == "http://a/p")
     try request.appendQuery([("a", String(repeating: "b", count: limit))])
-    #expect(request.parsedURL.target.utf8.count == 64 * 1024)
+    #expect(request.urlString.utf8.count == 64 * 1024)
   }
 
   // MARK: JSON
