@@ -171,11 +171,13 @@ extension Connection {
     }
     let now = context.now
     transfer.clock.lastActivityAt = now
-    // Where that of the clock is not known, neither is this one.
-    if transfer.record.firstByteAt == nil {
-      transfer.record.firstByteAt = now
-      transfer.receivedAnything = true
+    if transfer.clock.firstByteAt == nil || transfer.isBehindInterim {
       if transfer.clock.firstByteAt == nil { transfer.clock.firstByteAt = now }
+      if !transfer.receivedAnything || transfer.isBehindInterim {
+        transfer.receivedAnything = true
+        transfer.isBehindInterim = false
+        transfer.record.firstByteAt = now
+      }
     }
     var offset = 0
     let attempt = transfer.record.retries
@@ -200,16 +202,7 @@ extension Connection {
   ) throws -> Bool {
     switch event {
     case .needMore: return false
-    case .informational(let head):
-      // The response begins behind it, with bytes that came along if there are any.
-      transfer.record.firstByteAt = offset < bytes.count ? context.now : nil
-      // What is said while the request is under way is not the response that its last byte waits for. Before the body goes out, which may be at once.
-      if transfer.clock.sendEndedAt == nil { transfer.clock.firstByteAt = transfer.record.firstByteAt }
-      if exchange.informational(status: head.status) == .startBody {
-        transfer.clock.awaitingContinueSince = nil
-        startBody()
-      }
-      if head.status != 100 { transfer.informational(head) }
+    case .informational(let head): receive(informational: head, isLast: offset == bytes.count, transfer)
     case .head(let head, let framing):
       transfer.record.responseHeadBytes = transfer.record.responseBytes + Int64(offset)
       transfer.record.responseStatus = head.status
@@ -228,6 +221,22 @@ extension Connection {
       return false
     }
     return true
+  }
+
+  /// - Parameter isLast: nothing has come behind it. Apart, as few responses have one.
+  @inline(never)
+  private func receive(informational head: ResponseHead, isLast: Bool, _ transfer: Transfer) {
+    // The response begins behind it, with bytes that came along if there are any.
+    let firstByteAt = isLast ? nil : context.now
+    transfer.record.firstByteAt = firstByteAt
+    transfer.isBehindInterim = firstByteAt == nil
+    // What is said while the request is under way is not the response that its last byte waits for. Before the body goes out, which may be at once.
+    if transfer.clock.sendEndedAt == nil { transfer.clock.firstByteAt = firstByteAt }
+    if exchange.informational(status: head.status) == .startBody {
+      transfer.clock.awaitingContinueSince = nil
+      startBody()
+    }
+    if head.status != 100 { transfer.informational(head) }
   }
 
   private func receive(_ head: ResponseHead, _ framing: BodyFraming, _ transfer: Transfer) throws {
