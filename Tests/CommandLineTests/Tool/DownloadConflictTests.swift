@@ -95,41 +95,43 @@ import Testing
     }
   }
 
-  /// Nor cut or replace what is gone on with under its own name.
-  @Test(arguments: [["-d"], ["-dc"], []]) func leavesWhatIsContinued(_ options: [String]) async throws {
+  /// A run that goes on with `f` by its length, when the first part of the rest is there and the second waits for the latch.
+  private func withContinued(_ body: (Folder, Process, Latch, String) async throws -> Void) async throws {
     let latch = try Latch()
     let server = try serverOfRests(latch)
     defer { server.shutdown() }
     let folder = try Folder()
     try Data(PatternBody.bytes(100_000)).write(to: folder.url("f"))
-    let first = try start(["-dc", "-o", "f", server.url("/f")], in: folder)
+    let run = try start(["-dc", "-o", "f", server.url("/f")], in: folder)
     await wait(until: "f", has: 200_000, in: folder)
-    let second = try await Tool.run(options + ["-o", "f", server.url("/f")], in: folder)
-    #expect(second.status == 1 && second.error.contains("another download is writing f\n"), "\(second.error)")
-    #expect(try folder.bytes("f").count == 200_000 && !folder.exists("f.part"))
-    latch.release()
-    first.waitUntilExit()
-    #expect(first.terminationStatus == 0)
-    #expect(try folder.bytes("f") == PatternBody.bytes(Self.count))
+    try await body(folder, run, latch, server.url("/f"))
+  }
+
+  /// Nor cut or replace what is gone on with under its own name.
+  @Test(arguments: [["-d"], ["-dc"], []]) func leavesWhatIsContinued(_ options: [String]) async throws {
+    try await withContinued { folder, first, latch, url in
+      let second = try await Tool.run(options + ["-o", "f", url], in: folder)
+      #expect(second.status == 1 && second.error.contains("another download is writing f\n"), "\(second.error)")
+      #expect(try folder.bytes("f").count == 200_000 && !folder.exists("f.part"))
+      latch.release()
+      first.waitUntilExit()
+      #expect(first.terminationStatus == 0)
+      #expect(try folder.bytes("f") == PatternBody.bytes(Self.count))
+    }
   }
 
   /// What another program puts in the place of it is not what was written.
   @Test func tellsThatItsFileWasReplaced() async throws {
-    let latch = try Latch()
-    let server = try serverOfRests(latch)
-    defer { server.shutdown() }
-    let folder = try Folder()
-    try Data(PatternBody.bytes(100_000)).write(to: folder.url("f"))
-    let process = try start(["-dc", "-o", "f", server.url("/f")], in: folder)
-    await wait(until: "f", has: 200_000, in: folder)
-    try FileManager.default.removeItem(at: folder.url("f"))
-    try folder.write("mine", to: "f")
-    latch.release()
-    process.waitUntilExit()
-    let said = String(decoding: try folder.bytes("said"), as: UTF8.self)
-    #expect(process.terminationStatus == 1 && said.contains("what came is lost"), "\(said)")
-    #expect(!said.contains("goes on from there") && !said.contains("✓"), "\(said)")
-    #expect(try folder.bytes("f") == Array("mine".utf8))
+    try await withContinued { folder, process, latch, _ in
+      try FileManager.default.removeItem(at: folder.url("f"))
+      try folder.write("mine", to: "f")
+      latch.release()
+      process.waitUntilExit()
+      let said = String(decoding: try folder.bytes("said"), as: UTF8.self)
+      #expect(process.terminationStatus == 1 && said.contains("what came is lost"), "\(said)")
+      #expect(!said.contains("goes on from there") && !said.contains("✓"), "\(said)")
+      #expect(try folder.bytes("f") == Array("mine".utf8))
+    }
   }
 
   /// A file that another run has begun meanwhile under the final name.

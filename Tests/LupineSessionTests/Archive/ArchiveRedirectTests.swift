@@ -76,25 +76,6 @@ import Testing
     }
   }
 
-  /// Repeats whatever fails.
-  private final class Patient: RepeatingTaskDelegate {
-    let handledCallbacks: CallbackSet = .repetition
-
-    func session(
-      _ session: Session, task: SessionTask, prepare request: Request,
-      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
-    ) {
-      completionHandler(.success(request))
-    }
-
-    func session(
-      _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
-      completionHandler: @escaping @Sendable (Bool) -> Void
-    ) {
-      completionHandler(true)
-    }
-  }
-
   /// The redirects that a response has are those of the attempt that it ended.
   @Test func redirectsBelongToTheLastAttempt() async throws {
     let redirect = ScriptBytes("HTTP/1.1 302 Found\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n")
@@ -107,7 +88,7 @@ import Testing
     ]) { session, server in
       let request = try Request(server.url("/start"))
       let task = session.dataTask(with: request)
-      task.delegate = Patient()
+      task.delegate = RepetitionTests.Patient()
       task.resume()
       #expect(await eventually { task.state == .completed })
       var archive = HTTPArchive()

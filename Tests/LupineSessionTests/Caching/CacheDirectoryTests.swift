@@ -7,13 +7,6 @@ import Testing
 
 /// Caches on one directory, as several processes have them: each with a memory of its own.
 @Suite struct CacheDirectoryTests {
-  private func withDirectory(_ body: (String) async throws -> Void) async throws {
-    let scratch = try ScratchDirectory()
-    let path = scratch.path + "/cache"
-    try await body(path)
-    try CacheFolder.remove(path)
-  }
-
   private func request(_ name: String, _ value: String?) throws -> Request {
     var request = try CacheFolder.request(0)
     if let value { request.fields[try #require(HTTPField.Name(name))] = value }
@@ -35,7 +28,7 @@ import Testing
 
   /// Whoever made a URL forgotten does not find again what it had of it, though another process stores more of the same.
   @Test func whatAnotherProcessForgotStaysForgotten() async throws {
-    try await withDirectory { path in
+    try await CacheFolder.with { path in
       let (first, second) = try (ResponseCache(directory: path), ResponseCache(directory: path))
       let fields = [(name: "Cache-Control", value: "max-age=1000000"), (name: "Vary", value: "X-Lang")]
       let requests = try ["en", "de", "fr"].map { try request("X-Lang", $0) }
@@ -54,7 +47,7 @@ import Testing
 
   /// Where nobody forgets anything, all stay side by side: what one process stores and what another does.
   @Test func whatVariesIsOfAllProcesses() async throws {
-    try await withDirectory { path in
+    try await CacheFolder.with { path in
       let caches = try [ResponseCache(directory: path), ResponseCache(directory: path)]
       let fields = [(name: "Cache-Control", value: "max-age=1000000"), (name: "Vary", value: "X-Lang")]
       for number in 0..<6 {
@@ -70,7 +63,7 @@ import Testing
 
   /// What is for one user, and in memory alone, takes nothing away from what is for those without a cookie, and in a file; nor the reverse.
   @Test func whatIsForOneIsBesideWhatIsForAll() async throws {
-    try await withDirectory { path in
+    try await CacheFolder.with { path in
       let cache = try ResponseCache(directory: path)
       let fields = [(name: "Cache-Control", value: "private, max-age=1000000")]
       let (own, common) = try (request("Cookie", "a=1"), request("Cookie", nil))

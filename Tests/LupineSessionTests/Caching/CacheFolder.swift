@@ -1,12 +1,31 @@
 import FoundationEssentials
 import Glibc
 import LupineRules
-import LupineSession
 import LupineTesting
 import LupineWire
+import Testing
+
+@testable import LupineSession
 
 /// A directory with a cache, removed at the end.
 enum CacheFolder {
+  /// With the path of one, which goes afterwards.
+  static func with(_ body: (String) async throws -> Void) async throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    try await body(path)
+    try remove(path)
+  }
+
+  /// A response under a key, with a body of zeros.
+  static func record(_ key: String, size: Int) throws -> CacheRecord {
+    let head = try ResponseHead(status: 200, fields: [("Cache-Control", "max-age=10")])
+    let body = [UInt8](repeating: 0, count: size)
+    return .response(
+      try #require(
+        StoredResponse(key: key, head: head, body: body, requestTime: 1, responseTime: 1, authorization: nil)))
+  }
+
   static func remove(_ path: String) throws {
     if FileManager.default.fileExists(atPath: path) { try FileManager.default.removeItem(atPath: path) }
   }

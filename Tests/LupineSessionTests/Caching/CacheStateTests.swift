@@ -6,17 +6,11 @@ import Testing
 
 /// What a cache knows without its files.
 @Suite struct CacheStateTests {
-  private func response(_ key: String, size: Int) throws -> CacheRecord {
-    let head = try ResponseHead(status: 200, fields: [("Cache-Control", "max-age=10")])
-    let body = [UInt8](repeating: 0, count: size)
-    return .response(
-      try #require(
-        StoredResponse(key: key, head: head, body: body, requestTime: 1, responseTime: 1, authorization: nil)))
-  }
-
   /// One beside which nothing may wait.
   private var large: CacheRecord {
-    get throws { try response("large", size: CacheState.pendingLimit - response("large", size: 0).cost) }
+    get throws {
+      try CacheFolder.record("large", size: CacheState.pendingLimit - CacheFolder.record("large", size: 0).cost)
+    }
   }
 
   /// Does what is due.

@@ -12,13 +12,6 @@ import Testing
 
 /// The store by itself: limits, order, files, faults.
 @Suite struct CacheStoreTests {
-  private func withFolder(_ body: (String) async throws -> Void) async throws {
-    let scratch = try ScratchDirectory()
-    let path = scratch.path + "/cache"
-    try await body(path)
-    try CacheFolder.remove(path)
-  }
-
   private func present(_ numbers: Range<Int>, in cache: ResponseCache) async throws -> [Int] {
     var present: [Int] = []
     for number in numbers where await cache.cachedResponse(for: try CacheFolder.request(number)) != nil {
@@ -98,7 +91,7 @@ import Testing
   }
 
   @Test func filesOutliveTheCache() async throws {
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       var cache = try ResponseCache(directory: path)
       for number in 0..<20 { try CacheFolder.store(number, size: number * 100, in: cache) }
       await cache.flush()
@@ -120,7 +113,7 @@ import Testing
 
   /// What has come into memory while a file was read is not replaced with what the file has.
   @Test func aFileDoesNotReplaceWhatIsInMemory() async throws {
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       let cache = try ResponseCache(directory: path)
       try CacheFolder.store(0, 2, size: 100, in: cache)
       await cache.flush()
@@ -143,7 +136,7 @@ import Testing
 
   /// What differs in bytes is somebody else's, though it is the same text: in memory, on its way to a file, and there.
   @Test(arguments: ["memory", "pending", "file"]) func whatVariesByAValueIsForItsBytes(_ place: String) async throws {
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       let cache = try ResponseCache(memoryCapacity: place == "memory" ? 1 << 20 : 0, directory: path)
       let held = place == "pending" ? try HeldCache(path) : nil
       let name = try #require(HTTPField.Name("X-User"))
@@ -167,7 +160,7 @@ import Testing
   }
 
   @Test func onlyTheOwnerMayRead() async throws {
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       let cache = try ResponseCache(directory: path)
       try CacheFolder.store(0, size: 10, in: cache)
       await cache.flush()
@@ -187,7 +180,7 @@ import Testing
 
   /// Every byte of a file in turn, and every length: a miss, never another byte.
   @Test(arguments: [true, false]) func brokenFilesAreMisses(_ readsAtOnce: Bool) async throws {
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       let cache = try ResponseCache(4 << 20, 1 << 20, 1 << 20, path, readsAtOnce: readsAtOnce) { 1_000_000_000 }
       try CacheFolder.store(0, size: 50, in: cache)
       await cache.flush()
@@ -216,7 +209,7 @@ import Testing
   }
 
   @Test func filesStayBelowTheLimitUnderLoad() async throws {
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       let limit = 300_000
       let caches = [
         try ResponseCache(memoryCapacity: 0, diskCapacity: limit, directory: path),
@@ -239,7 +232,7 @@ import Testing
 
   /// The count that is there when a cache is opened is not believed: what is too much goes.
   @Test func filesAreCountedWhenACacheIsOpened() async throws {
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       var cache = try ResponseCache(memoryCapacity: 0, directory: path)
       for number in 0..<50 { try CacheFolder.store(number, size: 5000, in: cache) }
       await cache.flush()
@@ -267,7 +260,7 @@ import Testing
 
   /// Where the count is lost, and files are counted anew, the one that is removed is taken off once.
   @Test func whatIsRemovedIsSubtractedOnce() async throws {
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       let cache = try ResponseCache(memoryCapacity: 0, directory: path)
       for number in 0..<3 { try CacheFolder.store(number, size: 5000, in: cache) }
       await cache.flush()
@@ -281,7 +274,7 @@ import Testing
 
   /// 8 threads on one cache, and two processes with 4 threads each beside it: everything is there, and nothing else.
   @Test func threadsAndProcessesShareADirectory() async throws {
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       let cache = try ResponseCache(memoryCapacity: 1 << 20, directory: path)
       async let first: Void = Self.writeElsewhere(1000, path)
       async let second: Void = Self.writeElsewhere(2000, path)
@@ -304,7 +297,7 @@ import Testing
   /// Killed while it writes, the cache opens, and holds nothing but what was stored. `LUPINE_CACHE_KILLS` says how often, 20 by default.
   @Test func killsLeaveNoWrongByte() async throws {
     let kills = ProcessInfo.processInfo.environment["LUPINE_CACHE_KILLS"].flatMap { Int($0) } ?? 20
-    try await withFolder { path in
+    try await CacheFolder.with { path in
       var found = 0
       for round in 0..<kills {
         await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String, round = round as Int] in

@@ -6,15 +6,9 @@ import Testing
 
 /// What is to become of files, whatever the order in which it is noted and done.
 @Suite struct PendingChangesTests {
-  private func record(_ key: String, size: Int) throws -> CacheRecord {
-    let head = try ResponseHead(status: 200, fields: [("Cache-Control", "max-age=10")])
-    let body = [UInt8](repeating: 0, count: size)
-    return .response(
-      try #require(
-        StoredResponse(key: key, head: head, body: body, requestTime: 1, responseTime: 1, authorization: nil)))
+  private func write(_ key: String, size: Int) throws -> PendingChanges.Change {
+    .write(try CacheFolder.record(key, size: size))
   }
-
-  private func write(_ key: String, size: Int) throws -> PendingChanges.Change { .write(try record(key, size: size)) }
 
   /// A write as its key and the size of its body.
   private func described(_ step: PendingChanges.Step?) -> String {
@@ -56,7 +50,7 @@ import Testing
     let next = changes.next()
     let former = try #require(next)
     let needsJob = changes.note(try write("a", size: 2), for: "a")
-    let cost = try record("a", size: 1).cost + record("a", size: 2).cost
+    let cost = try CacheFolder.record("a", size: 1).cost + CacheFolder.record("a", size: 2).cost
     #expect(needsJob && changes.bytes == cost)
     changes.settle(former)
     #expect(changes["a"] != nil)
@@ -96,7 +90,7 @@ import Testing
 
   /// What there is no room for removes the file, whose answer is none any more; what takes the place of another has its room.
   @Test func thereIsALimit() throws {
-    let cost = try record("a", size: 1000).cost
+    let cost = try CacheFolder.record("a", size: 1000).cost
     var changes = PendingChanges(limit: 2 * cost)
     for key in ["a", "b", "c"] { _ = changes.note(try write(key, size: 1000), for: key) }
     _ = changes.note(try write("a", size: 1000), for: "a")

@@ -9,7 +9,7 @@ import Testing
 /// Tasks whose delegate has them sent again.
 @Suite(.timeLimit(.minutes(2))) struct RepetitionTests {
   /// Repeats whatever may be repeated.
-  private final class Patient: RepeatingTaskDelegate {
+  final class Patient: RepeatingTaskDelegate {
     let handledCallbacks: CallbackSet = [.repetition, .waitingForConnectivity]
     let waits = Locked(0)
     let repetitions = Locked(0)
