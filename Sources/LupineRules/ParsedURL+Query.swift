@@ -18,7 +18,7 @@ extension ParsedURL {
     let url = ParsedURL(
       origin: origin, userinfo: userinfo, target: String(decoding: target, as: UTF8.self), pathLength: pathLength,
       fragment: fragment)
-    if target.count > URLReader.maximumLength - 1024 { try URLReader.checkLength(of: url) }
+    try URLReader.checkLength(of: url)
     return url
   }
 }

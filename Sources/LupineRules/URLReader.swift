@@ -72,7 +72,7 @@ package enum URLReader {
       let url = ParsedURL(
         origin: origin, userinfo: userinfo, target: target, pathLength: pathEnd - authorityEnd, fragment: fragment)
       // The name of a host may be longer than it was written.
-      if bytes.count > maximumLength - 1024 { try checkLength(of: url) }
+      try checkLength(of: url)
       return url
     }
     var target: [UInt8] = []
@@ -90,7 +90,9 @@ package enum URLReader {
   }
 
   /// What is requested can be read again as it is written.
-  static func checkLength(of url: ParsedURL) throws(URLRefusal) { try checkLength(url.requestString.utf8.count) }
+  static func checkLength(of url: ParsedURL) throws(URLRefusal) {
+    try checkLength(url.scheme.text.utf8.count + 3 + url.authority.utf8.count + url.target.utf8.count)
+  }
 
   private static func endOfAuthority(_ bytes: Span<UInt8>, from start: Int) -> Int {
     var index = start

@@ -39,10 +39,9 @@ extension URLReader {
     }
     let pathLength = target.firstIndex(of: UInt8(ascii: "?")) ?? target.count
     try appendEncoded(reference, pathEnd..<fragmentStart, to: &target)
-    try checkLength(target.count)
     let url = base.replacing(
       target: String(decoding: target, as: UTF8.self), pathLength: pathLength, fragment: fragment)
-    if target.count > maximumLength - 1024 { try checkLength(of: url) }
+    try checkLength(of: url)
     return url
   }
 }
