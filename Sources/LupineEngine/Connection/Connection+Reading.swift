@@ -171,13 +171,11 @@ extension Connection {
     }
     let now = context.now
     transfer.clock.lastActivityAt = now
-    if transfer.clock.firstByteAt == nil || transfer.isBehindInterim {
+    // Where that of the clock is not known, neither is this one.
+    if transfer.record.firstByteAt == nil {
+      transfer.record.firstByteAt = now
+      transfer.receivedAnything = true
       if transfer.clock.firstByteAt == nil { transfer.clock.firstByteAt = now }
-      if !transfer.receivedAnything || transfer.isBehindInterim {
-        transfer.receivedAnything = true
-        transfer.isBehindInterim = false
-        transfer.record.firstByteAt = now
-      }
     }
     var offset = 0
     let attempt = transfer.record.retries
@@ -229,7 +227,6 @@ extension Connection {
     // The response begins behind it, with bytes that came along if there are any.
     let firstByteAt = isLast ? nil : context.now
     transfer.record.firstByteAt = firstByteAt
-    transfer.isBehindInterim = firstByteAt == nil
     // What is said while the request is under way is not the response that its last byte waits for. Before the body goes out, which may be at once.
     if transfer.clock.sendEndedAt == nil { transfer.clock.firstByteAt = firstByteAt }
     if exchange.informational(status: head.status) == .startBody {

@@ -50,8 +50,6 @@ open class Transfer {
   private final var otherHead: OtherHead?
   final var expectsContinue: Bool
   final var receivedAnything = false
-  /// Of the response nothing has come behind an interim one.
-  final var isBehindInterim = false
   /// A body, or a piece of one, that can be had once only has been asked for. It changes no more once a final head of 300 or above has
   /// come.
   package internal(set) final var isBodySpent = false

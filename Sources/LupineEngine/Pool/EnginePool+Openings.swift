@@ -40,13 +40,14 @@ extension EnginePool {
   /// The first retransmission of a SYN (RFC 6298): what has not moved for so long has lost something, or is with a server that is busy or hangs.
   private static var patience: Int64 { 1_000_000_000 }
 
-  /// What that one of the openings for `key` is doing that moved last, or began last.
-  func latestOpening(for key: PoolKey) -> (phase: TransferPhase, movedAt: Instant)? {
-    var latest: (phase: TransferPhase, movedAt: Instant)?
-    for case let connection? in connections.value where connection.key == key {
-      guard let phase = connection.openingPhase else { continue }
+  /// That one of the openings for `key` which moved last, or began last, of those that count.
+  func latestOpening(
+    for key: PoolKey, where counts: (Connection) -> Bool
+  ) -> (connection: Connection, movedAt: Instant)? {
+    var latest: (connection: Connection, movedAt: Instant)?
+    for case let connection? in connections.value where counts(connection) && connection.key == key {
       let movedAt = movedAt(connection)
-      if latest.map({ $0.movedAt < movedAt }) ?? true { latest = (phase, movedAt) }
+      if latest.map({ $0.movedAt < movedAt }) ?? true { latest = (connection, movedAt) }
     }
     return latest
   }
@@ -54,14 +55,8 @@ extension EnginePool {
   /// Has a transfer that is about to give up keep how far the opening came that it waits for, also where it is a person who decides about trust.
   func noteOpening(_ transfer: Transfer, _ token: PoolMachine<PoolKey, Transfer>.WaiterToken) {
     guard machine.value.waitsForOpening(token) else { return }
-    let key = transfer.request.key
-    var latest: (opening: Connection, movedAt: Instant)?
-    for case let connection? in connections.value
-    where (connection.state == .opening || connection.state == .handshaking) && connection.key == key {
-      let movedAt = movedAt(connection)
-      if latest.map({ $0.movedAt < movedAt }) ?? true { latest = (connection, movedAt) }
-    }
-    transfer.connection = latest?.opening.currentInformation
+    let opening = latestOpening(for: transfer.request.key) { $0.state == .opening || $0.state == .handshaking }
+    transfer.connection = opening?.connection.currentInformation
   }
 
   /// When the opening of a connection last came further.

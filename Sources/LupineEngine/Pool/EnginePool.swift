@@ -305,14 +305,16 @@ package final class EnginePool {
     } else {
       // A limit of nothing would be due again in every turn.
       let idle = max(transfer.request.deadlines.idle ?? .max, 1_000_000)
-      let opening = machine.value.waitsForOpening(token) ? latestOpening(for: transfer.request.key) : nil
+      let opening =
+        machine.value.waitsForOpening(token)
+        ? latestOpening(for: transfer.request.key) { $0.openingPhase != nil } : nil
       let end = (opening?.movedAt ?? context.now).advanced(byNanoseconds: idle)
       if end > context.now {
         timer.deadlines.idle = end
         transfer.waitTimer = context.schedule(at: timer.deadlines.next, timer)
         return
       }
-      phase = opening?.phase ?? .poolWait
+      phase = opening?.connection.openingPhase ?? .poolWait
     }
     noteOpening(transfer, token)
     giveUp(token)
