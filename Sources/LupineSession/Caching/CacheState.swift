@@ -59,6 +59,10 @@ struct CacheState {
   /// The order of what was stored last under a key, as far as it is remembered: that in memory is, and the latest of others; 0: none is.
   private func order(of key: String) -> UInt64 { max(memory.order(of: key), insertions.order(of: key)) }
 
+  private func accepts(_ key: String, first: String, since stamp: ResponseCache.Stamp) -> Bool {
+    !isRemoved(first, since: stamp.epoch) && order(of: key) <= stamp.order
+  }
+
   private mutating func keep(_ record: CacheRecord, order: UInt64, isFiled: Bool) {
     memory.insert(record, order: order, isFiled: isFiled)
     insertions.note(record.key, order)
@@ -71,7 +75,7 @@ struct CacheState {
   mutating func insert(
     _ record: CacheRecord, first: String, _ filing: Filing, since stamp: ResponseCache.Stamp
   ) -> Bool {
-    guard !isRemoved(first, since: stamp.epoch), order(of: record.key) <= stamp.order else { return false }
+    guard accepts(record.key, first: first, since: stamp) else { return false }
     keep(record, order: stamp.order, isFiled: filing == .written)
     switch filing {
     case .none: return false
@@ -115,7 +119,7 @@ struct CacheState {
   /// again what they lead to.
   private mutating func renew(_ record: CacheRecord, _ filing: Filing, since stamp: ResponseCache.Stamp) -> Bool {
     let first = record.key
-    guard !isRemoved(first, since: stamp.epoch), order(of: first) <= stamp.order else { return false }
+    guard accepts(first, first: first, since: stamp) else { return false }
     let (isFiled, change) = (memory.isFiled(first), pending[first])
     let isPending = change?.record != nil
     keep(record, order: stamp.order, isFiled: isFiled || isPending || filing == .written)

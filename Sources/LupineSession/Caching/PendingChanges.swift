@@ -34,7 +34,6 @@ struct PendingChanges {
   struct Turn: Sendable {
     let key: String
     let change: Change
-    fileprivate let ticket: UInt64
   }
 
   enum Step: Sendable {
@@ -45,7 +44,6 @@ struct PendingChanges {
 
   private struct Entry {
     var change: Change
-    var ticket: UInt64
     var isTaken = false
   }
 
@@ -54,7 +52,6 @@ struct PendingChanges {
   private(set) var bytes = 0
   private var entries: [RecordKey: Entry] = [:]
   private var line = RingBuffer<RecordKey>()
-  private var nextTicket: UInt64 = 1
   private var removals = 0
 
   init(limit: Int) { self.limit = limit }
@@ -80,8 +77,7 @@ struct PendingChanges {
     if !hasRoom, case .confirm = change { return false }
     let change = hasRoom ? change : .remove
     bytes = others + change.cost
-    entries[key] = Entry(change: change, ticket: nextTicket)
-    nextTicket += 1
+    entries[key] = Entry(change: change)
     guard former == nil else { return false }
     line.append(key)
     return true
@@ -100,7 +96,7 @@ struct PendingChanges {
     if removals > 0 { return .removeAll(removals) }
     guard let key = line.popFirst(), let entry = entries[key] else { return nil }
     entries[key]?.isTaken = true
-    return .change(Turn(key: key.text, change: entry.change, ticket: entry.ticket))
+    return .change(Turn(key: key.text, change: entry.change))
   }
 
   mutating func settle(_ step: Step) {
@@ -109,7 +105,8 @@ struct PendingChanges {
     case .change(let turn):
       bytes -= turn.change.cost
       let key = RecordKey(turn.key)
-      if entries[key]?.ticket == turn.ticket { entries[key] = nil }
+      // What was noted again meanwhile is due.
+      if entries[key]?.isTaken == true { entries[key] = nil }
     }
   }
 }

@@ -14,20 +14,11 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
     var waiters = ResumeDataWaiters()
     /// Let go of at the end: it may hold whoever holds the task.
     var handler: Handler?
-    var preparation = Preparation.idle
+    /// A file thread decides how the download begins; the file may be locked.
+    var isPreparing = false
     /// What the task ended with meanwhile.
     var earlyEnd: Result<Response, SessionError>?
     var isOver = false
-  }
-
-  /// How far it is decided how the download begins.
-  private enum Preparation {
-    /// Not yet, or done.
-    case idle
-    /// No thread has come to it.
-    case queued
-    /// The file may be locked.
-    case running
   }
 
   typealias Handler = (queue: DispatchQueue, call: DownloadTaskCompletion)
@@ -56,14 +47,9 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
   ) {
     do throws(SessionError) {
       let threads = try Engine.downloadThreads()
-      let (hasEnded, resumeData) = state.withLock { state in
-        let hasEnded = state.isOver || state.run != nil
-        if !hasEnded { state.preparation = .queued }
-        return (hasEnded, state.resumeData)
+      let fitting = state.withLock { $0.resumeData }.flatMap {
+        $0.isLeftBehind(by: request, madeOf: original) ? nil : $0
       }
-      // By another thread before this began: whoever goes on with it needs the file.
-      if hasEnded { return }
-      let fitting = resumeData.flatMap { $0.isLeftBehind(by: request, madeOf: original) ? nil : $0 }
       DownloadPlan.prepare(request, resuming: fitting, to: nil, session: session, threads: threads) { [self] in
         isStillWanted()
       } completion: { [self] plan in
@@ -76,7 +62,7 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
           }
         }
         let earlyEnd = state.withLock { state in
-          state.preparation = .idle
+          state.isPreparing = false
           return state.earlyEnd.take()
         }
         if let earlyEnd { endBegun(earlyEnd) }
@@ -87,12 +73,11 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
     }
   }
 
-  /// A thread has come to the file.
+  /// A thread has come to the file. If the task has ended, whoever goes on with it may need that.
   private func isStillWanted() -> Bool {
     state.withLock { state in
-      guard case .queued = state.preparation else { return false }
-      state.preparation = .running
-      return true
+      state.isPreparing = !state.isOver && state.run == nil
+      return state.isPreparing
     }
   }
 
@@ -132,11 +117,8 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
   func end(_ result: Result<Response, SessionError>, of run: TaskRun) {
     let isEarly = state.withLock { state in
       state.run = run
-      guard case .running = state.preparation else {
-        // Nothing is done about a file that no thread has come to.
-        state.preparation = .idle
-        return false
-      }
+      // Nothing is done about a file that no thread has come to.
+      guard state.isPreparing else { return false }
       // What is locked is unlocked first: whoever is told may go on with it at once.
       state.earlyEnd = result
       return true
