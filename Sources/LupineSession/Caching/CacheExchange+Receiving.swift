@@ -55,11 +55,12 @@ extension CacheExchange {
     state.withLock { $0.isReadingSuffixes = true }
     suffixes.read { [self] in
       takeCookies(head)
-      let held = state.withLock { state in
+      let isHeld = state.withLock { state in
         state.isReadingSuffixes = false
-        return state.heldEnd.take()
+        return state.heldEnd != nil
       }
-      guard let held, stopWaiting() else { return }
+      // Whoever has stopped waiting before has the end.
+      guard isHeld, stopWaiting(), let held = state.withLock({ $0.heldEnd.take() }) else { return }
       finish(state.withLock { $0.atEnd }, held.failure, held.metrics)
     }
   }

@@ -86,8 +86,9 @@ extension CacheExchange {
         return nil
       }
       if state.isCancelled || state.isOutOfTime {
+        let event = state.serving == nil ? "a file was read" : "the stored response was taken"
         let metrics = state.serving?.metrics ?? metricsSoFar(&state)
-        return end(state.isCancelled ? cancellation : outOfTime("the stored response was taken"), metrics, &state)
+        return end(state.isCancelled ? cancellation : outOfTime(event), metrics, &state)
       }
       guard let serving = state.serving, !state.pause.isPaused else {
         state.isPumping = false
@@ -108,7 +109,7 @@ extension CacheExchange {
   }
 
   /// Of an exchange whose end is held, or of none after those that were.
-  func metricsSoFar(_ state: inout State) -> TransactionMetrics {
+  private func metricsSoFar(_ state: inout State) -> TransactionMetrics {
     state.heldEnd.take()?.metrics ?? metrics(nil).after(state.earlier)
   }
 
@@ -131,7 +132,7 @@ extension CacheExchange {
   }
 
   /// - Parameter event: what did not come to pass.
-  func outOfTime(_ event: String) -> SessionError {
+  private func outOfTime(_ event: String) -> SessionError {
     SessionError(
       .timedOut, phase: .total, message: "the time for the task was over before \(event)",
       failingURL: request.url.requestString)

@@ -19,7 +19,7 @@ internal import Synchronization
 ///
 /// Invariants: `receiver.end` is called exactly once; the receiver is called by one thread at a time: by the transport while loading, else by
 /// whoever has set `isPumping`.
-final class CacheExchange: TransportExchange, TransportReceiver {
+final class CacheExchange: ReadKeepingExchange, TransportReceiver {
   /// What becomes of the response that the transport brings.
   enum Outcome {
     case forward
@@ -179,9 +179,8 @@ final class CacheExchange: TransportExchange, TransportReceiver {
 
   private func giveUpDisk() {
     guard stopWaiting() else { return }
-    owner.schedule { [self] in
-      begin(Serving(failure: outOfTime("a file was read"), metrics: state.withLock { metricsSoFar(&$0) }))
-    }
+    state.withLock { $0.isOutOfTime = true }
+    owner.schedule { [self] in pump() }
   }
 
   private func use(_ stored: StoredResponse) {
@@ -304,6 +303,10 @@ final class CacheExchange: TransportExchange, TransportReceiver {
   var requestHead: [UInt8] {
     let (inner, sentHead) = state.withLock { ($0.inner, $0.sentHead) }
     return inner?.requestHead ?? sentHead
+  }
+
+  func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
+    (state.withLock { $0.inner } as? any ReadKeepingExchange)?.keepRead(bytes, for: spare)
   }
 
   /// `keepsBody` of the exchange that asks the server, or has.
