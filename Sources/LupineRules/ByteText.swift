@@ -12,16 +12,16 @@ extension Collection<UInt8> {
 
 extension StringProtocol {
   /// Byte by byte.
-  package func isSame(as other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
+  package func isSame(as other: some StringProtocol) -> Bool {
+    utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
+  }
+}
 
+extension String {
   /// Byte by byte, whatever the case of ASCII letters.
   ///
   /// - Parameter small: has no capitals.
-  package func isSame(ignoringCase small: some StringProtocol) -> Bool {
-    utf8.elementsEqual(small.utf8) { byte, other in
-      (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 == other : byte == other
-    }
-  }
+  package func isSame(ignoringCase small: String) -> Bool { RequestEncoder.equalsIgnoringCase(self, small) }
 }
 
 extension [String] {

@@ -146,7 +146,7 @@ public enum RequestEncoder {
     output.append(text.utf8.span)
   }
 
-  static func equalsIgnoringCase(_ text: String, _ lowercase: String) -> Bool {
+  package static func equalsIgnoringCase(_ text: String, _ lowercase: String) -> Bool {
     guard text.utf8.count == lowercase.utf8.count else { return false }
     let (left, right) = (text.utf8.span, lowercase.utf8.span)
     for index in left.indices where left[index].lowercased != right[index] { return false }

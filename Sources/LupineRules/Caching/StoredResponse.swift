@@ -154,7 +154,7 @@ enum HeadWriter {
       for element in value.utf8.split(separator: UInt8(ascii: ",")) {
         let name = FieldScanner.trimmed(element)
         // Anything else names no field, and may take long to hash.
-        if name.allSatisfy(FieldScanner.isToken) { names.insert(String(decoding: name, as: UTF8.self).lowercased()) }
+        if let name = name.smallToken { names.insert(name) }
       }
     }
     return names

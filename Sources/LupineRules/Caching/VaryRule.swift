@@ -23,8 +23,8 @@ package enum VaryRule {
       for element in value.utf8.split(separator: UInt8(ascii: ",")) {
         let name = FieldScanner.trimmed(element)
         if name.isEmpty { continue }
-        guard name.allSatisfy(FieldScanner.isToken), !name.elementsEqual("*".utf8) else { return nil }
-        names.insert(String(decoding: name, as: UTF8.self).lowercased())
+        guard let name = name.smallToken, name != "*" else { return nil }
+        names.insert(name)
       }
     }
     return names.sorted()

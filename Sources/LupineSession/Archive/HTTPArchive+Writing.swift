@@ -104,7 +104,7 @@ private struct ArchiveWriter {
   private func response(_ response: HTTPArchive.Response?) -> JSONValue {
     let shown = response ?? HTTPArchive.Response(status: 0)
     let seen = self.shown(shown.fields)
-    let location = seen.first { $0.name.lowercased() == "location" }?.value ?? ""
+    let location = HTTPArchive.first(seen, "location") ?? ""
     var members = [
       Member("status", .integer(shown.status)), Member("statusText", .string(shown.reason)),
       Member("httpVersion", .string(response == nil ? "" : shown.httpVersion)),

@@ -1,3 +1,4 @@
+internal import LupineRules
 public import FoundationEssentials
 
 /// Exchanges on record, in the form of HAR 1.2 (HTTP Archive): what browsers' developer tools read and write.
@@ -221,9 +222,9 @@ public struct HTTPArchive: Sendable, Equatable {
   /// An archive without entries.
   public init() {}
 
-  private static func first(_ fields: [Field], _ name: String) -> String? {
+  static func first(_ fields: [Field], _ name: String) -> String? {
     let wanted = name.lowercased()
-    return fields.first { $0.name.lowercased() == wanted }?.value
+    return fields.first { $0.name.isSame(ignoringCase: wanted) }?.value
   }
 }
 
