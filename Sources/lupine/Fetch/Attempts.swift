@@ -24,19 +24,19 @@ struct Attempts {
     var attempt = 0
     while true {
       attempt += 1
-      let delay: Duration
+      let due: ContinuousClock.Instant
       do {
         let answer = try await session.bytes(for: request)
         guard let wait = self.delay(FailedAttempt(request, response: answer.1), attempt) else { return answer }
-        delay = wait
-        tell("\(answer.1.statusCode)", attempt, delay)
-        if isRecorded { await answer.0.drain(for: max(delay, .seconds(1))) }
+        due = .now + wait
+        tell("\(answer.1.statusCode)", attempt, wait)
+        if isRecorded { await answer.0.drain(for: max(wait, .seconds(1))) }
       } catch let error as SessionError where error.code != .cancelled {
         guard let wait = self.delay(FailedAttempt(request, error: error), attempt) else { throw error }
-        delay = wait
-        tell(error.code.rawValue, attempt, delay)
+        due = .now + wait
+        tell(error.code.rawValue, attempt, wait)
       }
-      try await Task.sleep(for: delay)
+      try await Task.sleep(until: due, clock: .continuous)
     }
   }
 

@@ -11,7 +11,7 @@ struct Download {
   let path: String?
   let continues: Bool
   /// Whether a body that is of no interest is read to its end all the same.
-  let drainsWhole: Bool
+  let drains: Bool
   let console: Console
   let attempts: Attempts
   let show: (Response) throws -> Void
@@ -45,7 +45,7 @@ struct Download {
     case .complete:
       guard let partial else { break }
       try partial.file.goOn()
-      let metrics = try await answer.body.drain(whole: drainsWhole)
+      let metrics = drains ? try await answer.body.drain() : nil
       let name = try partial.file.finish(as: path ?? nameOfURL, replacing: path != nil)
       return tellEnd(answer, partial.file, name, metrics, note: "was complete already")
     case .append(let count, let total):
@@ -57,7 +57,7 @@ struct Download {
     case .replace, .fail, .askAgain: break
     }
     guard (200..<300).contains(answer.response.statusCode), answer.response.statusCode != 206 || isPart else {
-      let metrics = drainsWhole ? try await answer.body.drain(whole: true) : nil
+      let metrics = drains ? try await answer.body.drain() : nil
       throw Refusal(failure: statusFailure(answer.response), response: answer.response, metrics: metrics)
     }
     // With its lock, which would be in the way of the new one's.

@@ -66,7 +66,7 @@ struct FetchRun {
     let (body, response) = try await attempts.bytes(for: plan.request, session)
     try show(response)
     if output.fail, response.statusCode >= 400 {
-      let metrics = try await body.drain(whole: output.wantsWholeBody)
+      let metrics = output.wantsWholeBody ? try await body.drain() : nil
       return (body.finalResponse ?? response, metrics ?? response.metrics)
     }
     var metrics: TaskMetrics?
@@ -76,7 +76,7 @@ struct FetchRun {
       for try await chunk in body.chunks { try file?.write(chunk) }
       try file?.flush()
     } else if try await !BodyPrinter(console: console).print(body, of: response), output.wantsWholeBody {
-      metrics = try await body.drain(whole: true)
+      metrics = try await body.drain()
     }
     let final = body.finalResponse ?? response
     return (final, metrics ?? final.metrics)
@@ -85,7 +85,7 @@ struct FetchRun {
   private func download(_ session: Session) async throws -> (Response, TaskMetrics) {
     let download = Download(
       session: session, request: plan.request, path: output.output, continues: output.continues,
-      drainsWhole: output.wantsWholeBody, console: console, attempts: attempts, show: { try show($0) })
+      drains: output.wantsWholeBody, console: console, attempts: attempts, show: { try show($0) })
     return try await download.run()
   }
 
@@ -153,12 +153,11 @@ extension Request {
 }
 
 extension ResponseBytes {
-  /// Reads what is of no interest, for its times and for who records it. How it ends changes nothing.
+  /// Reads what is of no interest, for its times and for who records it: as much as an archive keeps. How it ends changes nothing.
   ///
-  /// - Parameter whole: as much as an archive keeps; else little is waited for.
   /// - Returns: the metrics, if it has ended.
-  func drain(whole: Bool) async throws -> TaskMetrics? {
-    let limit = whole ? ArchiveRecorder.Limits().bodyBytes : 64 << 10
+  func drain() async throws -> TaskMetrics? {
+    let limit = ArchiveRecorder.Limits().bodyBytes
     var count = 0
     do {
       for try await chunk in chunks {
@@ -174,7 +173,7 @@ extension ResponseBytes {
   /// Reads a body that only an archive is about, for so long: letting go of it ends its request, and a server may take any time for it.
   func drain(for time: Duration) async {
     await withTaskGroup(of: Void.self) { group in
-      group.addTask { _ = try? await drain(whole: true) }
+      group.addTask { _ = try? await drain() }
       group.addTask { try? await Task.sleep(for: time) }
       await group.next()
       group.cancelAll()

@@ -99,6 +99,26 @@ import Testing
     #expect(ContinuousClock.now - began < .seconds(30))
   }
 
+  /// What an archive waits for is a part of the pause, not one before it.
+  @Test func thePauseBeforeSendingAgainIsOne() async throws {
+    let isFirst = LockedFlag()
+    let go = try Latch()
+    let server = try LoopbackServer { _, connection in
+      guard isFirst.take() else { return try connection.respond(text: "whole") }
+      try connection.begin(503, fields: ["Retry-After": "8"], framing: .length(100))
+      _ = try connection.stall(until: go)
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let outcome = try await Tool.run(["--har", "out.har", "--retry", "1", server.url("/")], in: folder)
+    go.release()
+    #expect(outcome.status == 0 && outcome.text == "whole", "\(outcome.error)")
+    let begins = try HTTPArchive(json: folder.bytes("out.har")).entries.map(\.startedAt)
+    try #require(begins.count == 2)
+    let pause = begins[1].timeIntervalSince(begins[0])
+    #expect(pause > 7.5 && pause < 14)
+  }
+
   @Test func batchWritesAllItsExchanges() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }

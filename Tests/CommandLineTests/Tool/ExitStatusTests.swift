@@ -96,6 +96,26 @@ import Testing
     #expect(timed.status == 22 && timed.error.contains("connect"), "\(timed.error)")
   }
 
+  /// What nobody is shown is not waited for: the body of a failure, and of the answer that says that all is there already.
+  @Test(arguments: [(404, ["--fail"], 22), (416, ["--download", "--continue", "--output", "f"], 0)])
+  func nothingIsWaitedForThatIsNotShown(_ status: Int, _ options: [String], _ expected: Int32) async throws {
+    let go = try Latch()
+    let server = try LoopbackServer { _, connection in
+      try connection.begin(status, fields: ["Content-Range": "bytes */4"], framing: .length(100))
+      try connection.write([1, 2, 3])
+      _ = try connection.stall(until: go)
+    }
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("data", to: "f")
+    let began = ContinuousClock.now
+    let outcome = try await Tool.run(options + ["--timeout", "30", server.url("/f")], in: folder)
+    go.release()
+    #expect(outcome.status == expected, "\(outcome.error)")
+    // Half of the time that the whole may take.
+    #expect(ContinuousClock.now - began < .seconds(15))
+  }
+
   /// A record of the exchange has it whole, whether its body is shown or not.
   @Test(arguments: ["--fail", "--download"]) func failuresAreRecordedWhole(_ option: String) async throws {
     let size = 1 << 20
