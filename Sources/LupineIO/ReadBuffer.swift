@@ -33,11 +33,12 @@ package struct KeptRead: Sendable {
     self.range = range
   }
 
-  /// A copy of `bytes`, of which there must be no more than `LoopContext.largeReadSize`: for tests.
-  package init(copying bytes: Span<UInt8>) {
-    buffer = ReadBuffer()
+  /// A copy of `bytes`, of which there must be no more than `LoopContext.largeReadSize`, in `buffer` or in new memory: for tests.
+  package init(copying bytes: Span<UInt8>, into buffer: ReadBuffer? = nil) {
+    self.buffer = buffer ?? ReadBuffer()
     range = 0..<bytes.count
-    unsafe bytes.withUnsafeBytes { unsafe buffer.memory.copyMemory(from: $0) }
+    let memory = unsafe self.buffer.memory
+    unsafe bytes.withUnsafeBytes { unsafe memory.copyMemory(from: $0) }
   }
 
   package var bytes: Span<UInt8> {

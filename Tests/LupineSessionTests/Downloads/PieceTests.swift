@@ -297,6 +297,6 @@ final class HandedBody: ReadKeepingExchange {
       state.kept += 1
       if spare != nil { state.spares += 1 }
     }
-    return KeptRead(copying: bytes)
+    return KeptRead(copying: bytes, into: spare)
   }
 }
