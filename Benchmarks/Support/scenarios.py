@@ -25,8 +25,8 @@ SHARES = {AHC: 0.4, URLSESSION: 0.06, URLLIB3: 0.07, GO: 0.8}
 class Bench:
     """Servers, programs and sizes of one invocation, and everything that was measured. Servers start when first needed."""
 
-    def __init__(self, binaries, peers, quick, rounds, skip_build):
-        self.binaries, self.peers, self.quick, self.skip_build = binaries, peers, quick, skip_build
+    def __init__(self, binaries, peers, quick, rounds, skip_build, keeps_pages=True):
+        self.binaries, self.peers, self.quick, self.skip_build, self.keeps_pages = binaries, peers, quick, skip_build, keeps_pages
         self.rounds = rounds or (2 if quick else 5)
         self.size = int(os.environ.get("LUPINE_LARGE_BODY_BYTES", GIBI // 16 if quick else GIBI))
         self.directory = scratch_directory(2 * self.size)
@@ -54,7 +54,8 @@ class Bench:
 
     def keep_pages(self):
         """New files get memory that is the machine's, until the scenario ends."""
-        self._pages = self._pages or KeptPages(self.directory, self.size)
+        if self.keeps_pages:
+            self._pages = self._pages or KeptPages(self.directory, self.size)
 
     def close(self):
         for server in [self._nginx, self._sink]:

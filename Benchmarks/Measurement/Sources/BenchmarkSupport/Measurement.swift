@@ -98,9 +98,11 @@ public func runBlocking(_ body: @escaping @Sendable () async throws -> Void) {
 /// Prints what one large body cost this process, and its peak memory.
 public func printTransfer(received: Int, sent: Int, since before: Cost) {
   let seconds = before.secondsSince
+  let after = Cost()
   printJSON([
     "received": Double(received), "sent": Double(sent), "seconds": seconds,
-    "cpuMicroseconds": Cost().cpuMicroseconds - before.cpuMicroseconds,
+    "userMicroseconds": after.userMicroseconds - before.userMicroseconds,
+    "cpuMicroseconds": after.cpuMicroseconds - before.cpuMicroseconds,
     "peakKilobytes": Double(memoryKilobytes("VmHWM")),
   ])
 }
