@@ -146,11 +146,11 @@ import Testing
 
   /// Line ends are looked for by bytes: a character may have any number of marks.
   @Test func linesWithManyMarks() {
-    let marks = String(repeating: "\u{301}", count: 32_000) + String(repeating: "\u{323}", count: 32_000)
+    let marks = String(repeating: "\u{301}", count: 80_000) + String(repeating: "\u{323}", count: 80_000)
     var stream = TerminalTextStream()
     var shown = ""
     let time = ContinuousClock().measure { shown = stream.text(Array("a\r\nx\(marks)\r\n\rb\r\n".utf8)) }
-    #expect(shown.utf8.starts(with: "a\nx".utf8) && time < .seconds(1))
+    #expect(shown.utf8.starts(with: "a\nx".utf8) && time < .seconds(6))
     #expect(shown.utf8.count { $0 == UInt8(ascii: "\n") } == 3 && !shown.utf8.contains(0x0D))
   }
 }

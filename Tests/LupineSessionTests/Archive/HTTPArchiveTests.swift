@@ -99,17 +99,18 @@ import Testing
   }
 
   /// What a server sends takes no time that grows with the square of its length.
-  @Test func cookiesWithManyMarks() throws {
-    let marks = String(repeating: "\u{301}", count: 16_000) + String(repeating: "\u{323}", count: 16_000)
+  @Test(arguments: [("Set-Cookie", "a=b; p*=1; Path=/"), ("Set-Cookie", "c*=d"), ("Cookie", "e*=f; g=h")])
+  func cookiesWithManyMarks(_ name: String, _ value: String) throws {
+    let marks = String(repeating: "\u{301}", count: 80_000) + String(repeating: "\u{323}", count: 80_000)
+    let field = HTTPArchive.Field(name, value.split(separator: "*").joined(separator: marks))
     var archive = HTTPArchive()
     var response = HTTPArchive.Response(status: 200)
-    response.fields = [.init("Set-Cookie", "a=b; p\(marks)=1; Path=/"), .init("Set-Cookie", "c\(marks)=d")]
     var request = HTTPArchive.Request(method: "GET", url: "http://a.example/")
-    request.fields = [.init("Cookie", "e\(marks)=f; g=h")]
+    if name == "Cookie" { request.fields = [field] } else { response.fields = [field] }
     archive.entries = [.init(startedAt: Date(), request: request, response: response)]
     var text = ""
     let time = ContinuousClock().measure { text = String(decoding: archive.json(), as: UTF8.self) }
-    #expect(time < .seconds(1) && text.utf8.count > 100_000)
+    #expect(time < .seconds(6) && text.utf8.count > 320_000)
   }
 
   /// A target that is marked as a secret is one wherever it stands; any other loses what URLs lose.
