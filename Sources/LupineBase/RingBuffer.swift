@@ -63,3 +63,5 @@ public struct RingBuffer<Element> {
     head = 0
   }
 }
+
+extension RingBuffer: Sendable where Element: Sendable {}

@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// Whose turn it is to be matched: requests that may want the same exchange take turns in the order in which they began, whenever what they
 /// are matched by is known.
 struct ReplayTurns<Arrival: Sendable>: Sendable {
@@ -6,27 +8,10 @@ struct ReplayTurns<Arrival: Sendable>: Sendable {
     var arrival: Arrival?
   }
 
-  /// Numbers in the order in which they were given; turns that are over may be among them.
-  private struct Line: Sendable {
-    private var numbers: [Int] = []
-    /// Those before it are gone.
-    private var start = 0
-
-    var first: Int? { start < numbers.count ? numbers[start] : nil }
-
-    mutating func append(_ number: Int) { numbers.append(number) }
-
-    mutating func removeFirst() {
-      start += 1
-      guard start * 2 > numbers.count else { return }
-      numbers.removeFirst(start)
-      start = 0
-    }
-  }
-
   /// By their numbers, until they are over.
   private var turns: [Int: Turn] = [:]
-  private var lines: [String: Line] = [:]
+  /// Numbers in the order in which they were given; turns that are over may be among them.
+  private var lines: [String: RingBuffer<Int>] = [:]
   /// Lines in which somebody may have nobody before him any more.
   private var changed: [String] = []
   private var count = 0
@@ -37,7 +22,7 @@ struct ReplayTurns<Arrival: Sendable>: Sendable {
   mutating func enter(_ line: String) -> Int {
     count += 1
     turns[count] = Turn(line: line)
-    lines[line, default: Line()].append(count)
+    lines[line, default: RingBuffer()].append(count)
     return count
   }
 
@@ -65,12 +50,12 @@ struct ReplayTurns<Arrival: Sendable>: Sendable {
   private mutating func takeFirst(of line: String) -> Arrival? {
     while let number = lines[line]?.first {
       guard let turn = turns[number] else {
-        lines[line]?.removeFirst()
+        _ = lines[line]?.popFirst()
         continue
       }
       guard let arrival = turn.arrival else { return nil }
       turns[number] = nil
-      lines[line]?.removeFirst()
+      _ = lines[line]?.popFirst()
       return arrival
     }
     lines[line] = nil
