@@ -55,6 +55,15 @@ import Testing
     #expect(JSONWriter.pretty(.string("abc"), limit: 4) == nil)
   }
 
+  /// Nothing is laid out beyond the limit: the whole, half a gigabyte, takes seconds.
+  @Test func prettyEndsAtItsLimit() {
+    var value = JSONValue.array(Array(repeating: .null, count: 1_000_000))
+    for _ in 1..<JSONReader.depthLimit { value = .array([value]) }
+    var text: String?
+    let time = ContinuousClock().measure { text = JSONWriter.pretty(value, limit: 1 << 20) }
+    #expect(text == nil && time < .seconds(1))
+  }
+
   @Test(arguments: [(1.0, "1"), (0.125, "0.125"), (0.0004, "0"), (-2.5, "-2.5"), (1234.5678, "1234.568"), (0, "0")])
   func decimals(_ value: Double, _ text: String) {
     #expect(Decimal.text(value, digits: 3) == text)
