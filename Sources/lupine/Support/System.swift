@@ -101,18 +101,14 @@ enum System {
   /// The whole of a file, or of standard input for `-`.
   static func contents(of path: String, limit: Int = 1 << 30) throws(Failure) -> [UInt8] {
     guard path == "-" else { return try InputFile(path).contents(limit: limit) }
-    return try contents(limit: limit, name: path) { () throws(Failure) in
-      try read(Stream.input.rawValue, upTo: 1 << 16, name: path)
-    }
+    return try contents(of: Stream.input.rawValue, limit: limit, name: path)
   }
 
-  /// Everything up to an empty piece.
-  fileprivate static func contents(
-    limit: Int, name: String, _ next: () throws(Failure) -> [UInt8]
-  ) throws(Failure) -> [UInt8] {
+  /// Everything up to the end.
+  fileprivate static func contents(of descriptor: Int32, limit: Int, name: String) throws(Failure) -> [UInt8] {
     var all: [UInt8] = []
     while true {
-      let part = try next()
+      let part = try read(descriptor, upTo: 1 << 16, name: name)
       if part.isEmpty { return all }
       all += part
       if all.count > limit { throw Failure(operation: "cannot read \(name)", code: EFBIG) }
@@ -263,7 +259,7 @@ final class InputFile: Sendable {
 
   /// All of it.
   func contents(limit: Int) throws(System.Failure) -> [UInt8] {
-    try System.contents(limit: limit, name: path) { () throws(System.Failure) in try read(upTo: 1 << 16) }
+    try System.contents(of: descriptor, limit: limit, name: path)
   }
 
   func read(upTo limit: Int) throws(System.Failure) -> [UInt8] {
