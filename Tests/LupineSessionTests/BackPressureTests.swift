@@ -46,13 +46,6 @@ import Testing
     }
   }
 
-  private final class TaskKeeper: SessionTaskDelegate {
-    let task = Locked<SessionTask?>(nil)
-    let handledCallbacks: CallbackSet = .createdTask
-
-    func session(_ session: Session, didCreateTask task: SessionTask) { self.task.withLock { $0 = task } }
-  }
-
   /// Chunks of one byte cost no array each while nobody reads.
   @Test func smallChunksArePutTogether() async throws {
     let total = 20_000

@@ -34,6 +34,7 @@ import Testing
   /// A batch may name more directories than a process may have files open.
   @Test func cachesGoWithTheirSessions() async throws {
     let folder = try Folder()
+    let before = DescriptorCensus.now()
     let sessions = BatchSessions(concurrency: 1)
     for number in 0..<(BatchSessions.limit + 20) {
       var key = BatchRequest.SessionKey()
@@ -41,11 +42,7 @@ import Testing
       _ = try sessions.session(for: key)
     }
     func openCaches() -> Int {
-      let descriptors = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
-      let paths = descriptors.compactMap {
-        try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")
-      }
-      return paths.count { $0.contains(folder.root.lastPathComponent) && $0.hasSuffix("/lock") }
+      before.newcomers().count { $0.contains(folder.root.lastPathComponent) && $0.hasSuffix("/lock") }
     }
     let deadline = ContinuousClock.now + .seconds(60)
     while openCaches() > BatchSessions.limit, ContinuousClock.now < deadline { await Task.yield() }

@@ -99,14 +99,8 @@ import Testing
 
   /// Redirects, and answers, without a word about what it did.
   private final class Wordless: Transport {
-    private final class Exchange: TransportExchange {
-      func cancel() {}
-      func setPaused(_ state: PauseState) {}
-      func discardBody() {}
-    }
-
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-      let exchange = Exchange()
+      let exchange = IdleExchange()
       let status = request.path == "/start" ? 302 : 200
       if let head = try? ResponseHead(status: status, fields: [("Location", "/end")]) {
         receiver.receive(head: head, framing: .none, of: exchange)

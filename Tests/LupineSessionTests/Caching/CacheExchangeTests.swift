@@ -214,12 +214,6 @@ import Testing
 
   /// Notes how much time each request is given. Asked whether something still holds, it speaks of something else, when the test says so.
   private final class NotingTransport: Transport {
-    private final class Exchange: TransportExchange {
-      func cancel() {}
-      func setPaused(_ state: PauseState) {}
-      func discardBody() {}
-    }
-
     private let queue = DispatchQueue(label: "test.transport")
     private let found: ResponseHead
     private let other: ResponseHead
@@ -233,7 +227,7 @@ import Testing
     }
 
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-      let exchange = Exchange()
+      let exchange = IdleExchange()
       times.withLock { $0.append(request.totalTimeout) }
       let isQuestion = request.fields.contains { $0.name == "If-None-Match" }
       let head = isQuestion ? other : found

@@ -57,30 +57,17 @@ import Testing
     }
   }
 
-  private final class Keeper: SessionTaskDelegate {
-    let task = Locked<SessionTask?>(nil)
-    let handledCallbacks: CallbackSet = .createdTask
-
-    func session(_ session: Session, didCreateTask task: SessionTask) { self.task.withLock { $0 = task } }
-  }
-
   /// Who keeps the handle of a download that is over keeps neither its file open, whose space could not be had again, nor the folder.
   @Test(arguments: [(true, 0), (false, 1)]) func aHandleKeepsNoFileOpen(_ isWhole: Bool, _ left: Int) async throws {
     let files = FileServer(FileServer.File(size: 300_000), isWhole ? [] : [.cut(100_000)])
     try await withFileServer(files, leaves: left) { session, server, folder in
-      let keeper = Keeper()
+      let before = DescriptorCensus.now()
+      let keeper = TaskKeeper()
       let file = try? await session.download(for: Request(server.url("/file")), delegate: keeper)
       #expect((file != nil) == isWhole)
       if let file { try FileManager.default.removeItem(atPath: file.path) }
-      #expect(await eventually { Self.openFiles(below: folder.parentPath).isEmpty })
+      #expect(await eventually { !before.newcomers().contains { $0.contains(" -> \(folder.parentPath)") } })
       #expect(keeper.task.withLock { $0?.state } == .completed)
     }
-  }
-
-  private static func openFiles(below directory: String) -> [String] {
-    let manager = FileManager.default
-    let numbers = (try? manager.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
-    return numbers.compactMap { try? manager.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)") }
-      .filter { $0.hasPrefix(directory) }
   }
 }

@@ -248,6 +248,21 @@ func withTool(_ body: () async throws -> Void) async throws {
   }
 }
 
+/// Of a transport that says by itself what there is to say: whatever is asked of it changes nothing.
+final class IdleExchange: TransportExchange {
+  func cancel() {}
+  func setPaused(_ state: PauseState) {}
+  func discardBody() {}
+}
+
+/// Keeps the task that is made for a call.
+final class TaskKeeper: SessionTaskDelegate {
+  let task = Locked<SessionTask?>(nil)
+  let handledCallbacks: CallbackSet = .createdTask
+
+  func session(_ session: Session, didCreateTask task: SessionTask) { self.task.withLock { $0 = task } }
+}
+
 extension SessionConfiguration {
   /// Waits for a network, which is there for the attempts to connect that `isThere` names, counted from 1.
   mutating func waitForNetwork(_ attempts: Locked<Int>, _ isThere: @escaping @Sendable (Int) -> Bool) {

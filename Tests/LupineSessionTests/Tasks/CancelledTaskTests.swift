@@ -53,14 +53,8 @@ import Testing
 
   /// Redirects its only exchange when it is closed, and refuses the one that this leads to.
   private final class ClosingTransport: Transport {
-    private final class Exchange: TransportExchange {
-      func cancel() {}
-      func setPaused(_ state: PauseState) {}
-      func discardBody() {}
-    }
-
     private struct State {
-      var first: (receiver: any TransportReceiver, exchange: Exchange)?
+      var first: (receiver: any TransportReceiver, exchange: IdleExchange)?
       var isClosed = false
     }
 
@@ -70,7 +64,7 @@ import Testing
     init() throws { head = try ResponseHead(status: 302, fields: [("Location", "/next")]) }
 
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-      let exchange = Exchange()
+      let exchange = IdleExchange()
       let isClosed = state.withLock { state in
         if !state.isClosed { state.first = (receiver, exchange) }
         return state.isClosed

@@ -10,12 +10,6 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct OwnTransportTests {
   /// Moves whoever asks to another place, with a body, and reports every byte of it, wanted or not.
   private final class MovingTransport: Transport {
-    private final class Exchange: TransportExchange {
-      func cancel() {}
-      func setPaused(_ state: PauseState) {}
-      func discardBody() {}
-    }
-
     private let queue = DispatchQueue(label: "test.transport")
     private let key = DispatchSpecificKey<Bool>()
     /// Whether exchanges were begun on its own queue.
@@ -36,7 +30,7 @@ import Testing
     }
 
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-      let exchange = Exchange()
+      let exchange = IdleExchange()
       let isOnQueue = DispatchQueue.getSpecific(key: key) ?? false
       startsOnQueue.withLock { $0.append(isOnQueue) }
       let (head, text) = request.path == "/there" ? (found, "Hello") : (moved, "moved")

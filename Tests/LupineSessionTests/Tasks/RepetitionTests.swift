@@ -41,12 +41,6 @@ import Testing
 
   /// Every other request fails, for example as on a machine without network.
   private final class Shaky: Transport {
-    private final class Nothing: TransportExchange {
-      func cancel() {}
-      func setPaused(_ state: PauseState) {}
-      func discardBody() {}
-    }
-
     private let network: NetworkTransport
     private let code: SessionError.Code
     private let isDown = Locked(false)
@@ -62,7 +56,7 @@ import Testing
         return isDown
       }
       guard isDown else { return network.start(request, receiver) }
-      let exchange = Nothing()
+      let exchange = IdleExchange()
       receiver.end(
         SessionError(code, phase: .connect, message: "no network"), metrics: TransactionMetrics(), of: exchange)
       return exchange

@@ -268,12 +268,7 @@ import Testing
         return failures >= 0
       }
       guard fails else { return network.start(request, receiver) }
-      final class Nothing: TransportExchange {
-        func cancel() {}
-        func setPaused(_ state: PauseState) {}
-        func discardBody() {}
-      }
-      let exchange = Nothing()
+      let exchange = IdleExchange()
       receiver.end(
         SessionError(.notConnected, phase: .connect, message: "no network"), metrics: TransactionMetrics(), of: exchange
       )
