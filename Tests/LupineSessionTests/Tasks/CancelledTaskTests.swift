@@ -6,31 +6,38 @@ import Testing
 
 /// A task that was cancelled says so, whatever else came to its end before that.
 @Suite(.timeLimit(.minutes(2))) struct CancelledTaskTests {
-  /// Cancels its task where it is asked.
+  /// Cancels its task where it is asked, when the test says so.
   private final class Canceller: SessionDataDelegate {
     let handledCallbacks: CallbackSet = [.response, .redirection, .taskChallenge]
+    let answer = Locked<(@Sendable () -> Void)?>(nil)
+
+    private func keep(_ answer: @escaping @Sendable () -> Void) { self.answer.withLock { $0 = answer } }
 
     func session(
       _ session: Session, dataTask: DataTask, didReceive response: Response,
       completionHandler: @escaping @Sendable (ResponseDisposition) -> Void
     ) {
-      completionHandler(.cancel)
+      keep { completionHandler(.cancel) }
     }
 
     func session(
       _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
       completionHandler: @escaping @Sendable (Request?) -> Void
     ) {
-      task.cancel()
-      completionHandler(request)
+      keep {
+        task.cancel()
+        completionHandler(request)
+      }
     }
 
     func session(
       _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
       completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
     ) {
-      task.cancel()
-      completionHandler(.performDefaultHandling)
+      keep {
+        task.cancel()
+        completionHandler(.performDefaultHandling)
+      }
     }
   }
 
@@ -42,8 +49,14 @@ import Testing
     let response = ScriptBytes("HTTP/1.1 \(head)\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n")
     try await withScript([[.readHead, .send(response), .waitForClose]]) { session, server in
       let task = session.dataTask(with: try Request(server.url()))
-      task.delegate = Canceller()
+      let canceller = Canceller()
+      task.delegate = canceller
       task.resume()
+      #expect(await eventually { canceller.answer.withLock { $0 != nil } })
+      // Until the engine has worked off what it has read.
+      _ = await session.poolStatistics()
+      let answer = canceller.answer.withLock { $0.take() }
+      answer?()
       #expect(await eventually { task.state == .completed })
       #expect(task.error?.code == .cancelled)
       #expect((task.error?.response?.statusCode == 200) == head.hasPrefix("200"))
