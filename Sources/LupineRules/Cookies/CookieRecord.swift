@@ -111,6 +111,11 @@ extension CookieRecord {
       } else {
         guard !suffixes.isPublic(domain) else { throw CookieRefusal.publicSuffix(domain.text) }
         guard CookieMatch.domain(host, isWithin: domain.text) else { throw CookieRefusal.foreignDomain }
+        // A suffix between the two (`s3.amazonaws.com`) parts them, though the domain above it is somebody's own: the cookie would be one for
+        // everybody below it, and belong to another bucket than its host's.
+        guard suffixes.registrableDomain(of: domain) == suffixes.registrableDomain(of: host) else {
+          throw CookieRefusal.publicSuffix(domain.text)
+        }
         self.domain = domain.text
         isHostOnly = false
       }

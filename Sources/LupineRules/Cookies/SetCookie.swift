@@ -49,7 +49,7 @@ package enum CookieRefusal: Error, Hashable, Sendable {
   case invalidPath
   /// A domain that is no host name.
   case invalidDomain
-  /// The domain is that of many parties.
+  /// The domain is that of many parties, or a public suffix lies between it and the host.
   case publicSuffix(String)
   /// The host is not within the domain.
   case foreignDomain
