@@ -86,4 +86,17 @@ package enum ChallengePreference {
       .sorted { ($1.element.strength, $0.offset) < ($0.element.strength, $1.offset) }
       .map(\.element)
   }
+
+  /// The challenge that a secret answers which somebody gave for the first of `challenges`: that one if it fits it, else the first of the rest
+  /// that it fits. Who is asked may well have another kind of secret than what is asked for first.
+  ///
+  /// - Parameters:
+  ///   - allowsBasic: a password may answer Basic.
+  ///   - allowsDigest: a password may answer Digest.
+  /// - Returns: nil if it fits none.
+  package static func first(
+    of challenges: [AnswerableChallenge], for secret: CredentialSecret, allowsBasic: Bool, allowsDigest: Bool
+  ) -> AnswerableChallenge? {
+    challenges.first { secret.fits($0.scheme, allowsBasic: allowsBasic, allowsDigest: allowsDigest) }
+  }
 }

@@ -10,6 +10,16 @@ package enum CredentialSecret: Hashable, Sendable {
     case .token: scheme == .bearer
     }
   }
+
+  /// The same, where a password may answer these schemes alone.
+  package func fits(_ scheme: AnswerableChallenge.Scheme, allowsBasic: Bool, allowsDigest: Bool) -> Bool {
+    guard fits(scheme) else { return false }
+    switch scheme {
+    case .basic: return allowsBasic
+    case .digest: return allowsDigest
+    case .bearer: return true
+    }
+  }
 }
 
 extension CredentialSecret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

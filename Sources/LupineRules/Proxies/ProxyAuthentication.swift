@@ -13,12 +13,7 @@ package struct ProxyCredentials: Hashable, Sendable {
   }
 
   func fit(_ challenge: AnswerableChallenge) -> Bool {
-    guard secret.fits(challenge.scheme) else { return false }
-    switch challenge.scheme {
-    case .basic: return allowsBasic
-    case .digest: return allowsDigest
-    case .bearer: return true
-    }
+    secret.fits(challenge.scheme, allowsBasic: allowsBasic, allowsDigest: allowsDigest)
   }
 }
 

@@ -12,8 +12,11 @@ public struct AuthenticationChallenge: Sendable {
 
 /// What is to be done about a challenge.
 public enum ChallengeDisposition: Sendable {
-  /// Send this credential; nil: none, so that the 401 response becomes the answer. A credential that the server has refused to this task is not sent
-  /// again: the 401 response becomes the answer too.
+  /// Send this credential; nil: none, so that the 401 response becomes the answer.
+  ///
+  /// A credential that does not fit the challenge (a password where the server asks for a token first, or one whose `Credential.schemes` leave
+  /// out what is asked for) answers the next thing that the server offers and that it fits, and is kept for that. If it fits nothing of it, or if
+  /// the server has refused it to this task, it is not sent, and the 401 response becomes the answer too.
   case useCredential(Credential?)
   /// Send the proposed credential, if there is one; without one, go on to what the server offers next, and at last make the 401 response
   /// the answer.

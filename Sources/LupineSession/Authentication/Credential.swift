@@ -81,12 +81,8 @@ public struct Credential: Hashable, Sendable {
 
   /// Whether it can answer such a challenge.
   func fits(_ challenge: AnswerableChallenge) -> Bool {
-    guard secret.fits(challenge.scheme) else { return false }
-    switch challenge.scheme {
-    case .basic: return schemes.contains(.basic)
-    case .digest: return schemes.contains(.digest)
-    case .bearer: return true
-    }
+    secret.fits(
+      challenge.scheme, allowsBasic: schemes.contains(.basic), allowsDigest: schemes.contains(.digest))
   }
 }
 

@@ -228,9 +228,13 @@ final class TaskAuthentication: Sendable {
     switch disposition {
     case .useCredential(nil): return .deliver
     case .useCredential(let credential?):
-      guard choose(credential, question.challenge, hop) else { return .deliver }
-      state.withLock { $0.toStore = (credential, question.space) }
-      return answer(question.challenge, credential.secret, hop)
+      let fitting = ChallengePreference.first(
+        of: [question.challenge] + question.rest, for: credential.secret,
+        allowsBasic: credential.schemes.contains(.basic), allowsDigest: credential.schemes.contains(.digest))
+      guard let challenge = fitting, choose(credential, challenge, hop) else { return .deliver }
+      let space = ProtectionSpace(hop.party, challenge)
+      state.withLock { $0.toStore = (credential, space) }
+      return answer(challenge, credential.secret, hop)
     case .performDefaultHandling:
       if let proposed = question.proposed, choose(proposed, question.challenge, hop) {
         return answer(question.challenge, proposed.secret, hop)

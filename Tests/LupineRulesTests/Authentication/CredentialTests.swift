@@ -106,4 +106,42 @@ import Testing
     }
     #expect(shown == row.expected)
   }
+
+  struct Given: Sendable, CustomTestStringConvertible {
+    var offers: String
+    var isToken = false
+    var allowsBasic = true
+    var allowsDigest = true
+    /// The scheme that is answered.
+    var expected: AnswerableChallenge.Scheme?
+    var testDescription: String {
+      "\(isToken ? "token" : "password") \(allowsBasic) \(allowsDigest) for \(offers)"
+    }
+  }
+
+  static let given: [Given] = [
+    Given(offers: basic, expected: .basic),
+    Given(offers: "Bearer, " + basic, expected: .basic),
+    Given(offers: "Bearer, " + md5 + ", " + basic, expected: .digest),
+    Given(offers: "Bearer, " + md5 + ", " + basic, allowsDigest: false, expected: .basic),
+    Given(offers: md5 + ", " + basic, expected: .digest),
+    Given(offers: md5 + ", " + basic, allowsDigest: false, expected: .basic),
+    Given(offers: md5 + ", " + basic, allowsBasic: false, expected: .digest),
+    Given(offers: md5 + ", " + basic, allowsBasic: false, allowsDigest: false, expected: nil),
+    Given(offers: md5, allowsDigest: false, expected: nil),
+    Given(offers: "Bearer", expected: nil),
+    Given(offers: "Bearer, " + basic, isToken: true, expected: .bearer),
+    Given(offers: "Bearer, " + basic, isToken: true, allowsBasic: false, allowsDigest: false, expected: .bearer),
+    Given(offers: md5 + ", " + basic, isToken: true, expected: nil),
+    Given(offers: "Negotiate", expected: nil),
+  ]
+
+  /// What somebody answers who was asked about the first of several offers.
+  @Test(arguments: given) func theFirstThatItFits(_ row: Given) {
+    let order = ChallengePreference.order(ChallengeReader.read([Array(row.offers.utf8)]).challenges, isSecure: true)
+    let secret = row.isToken ? CredentialSecret.token("t") : .password(user: "u", password: "p")
+    let chosen = ChallengePreference.first(
+      of: order, for: secret, allowsBasic: row.allowsBasic, allowsDigest: row.allowsDigest)
+    #expect(chosen?.scheme == row.expected)
+  }
 }

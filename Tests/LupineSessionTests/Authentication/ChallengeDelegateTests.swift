@@ -76,12 +76,14 @@ private final class ChallengeDelegate: SessionTaskDelegate {
   private static let aladdin = AuthenticationTests.aladdin
   private static let challenges = #"Basic realm="weak", Digest realm="strong", nonce="n", qop="auth""#
 
-  /// Runs one task with a delegate against a server that demands Basic credentials, beside a Digest that nobody can satisfy.
+  /// Runs one task with a delegate against a server that demands Basic credentials, beside a Digest that nobody can satisfy, or what
+  /// `challenges` says.
   private func run(
     _ delegate: ChallengeDelegate, named: Credential? = nil, body: Request.Body = .none,
+    challenges: String = ChallengeDelegateTests.challenges,
     _ check: (Result<(Data, Response), SessionError>, LoopbackServer, Session) throws -> Void
   ) async throws {
-    let server = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic, Self.challenges))
+    let server = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic, challenges))
     defer { server.shutdown() }
     try await withSession(ports: [server.port]) { session in
       var request = try Request(server.url("/"), method: .post, body: body)
@@ -106,6 +108,50 @@ private final class ChallengeDelegate: SessionTaskDelegate {
       // Accepted, so it is stored as its persistence says.
       let space = try ProtectionSpace(server.url("/"), realm: "weak", method: .basic)
       #expect(session.configuration.credentialStorage?.defaultCredential(for: space) == Self.aladdin)
+    }
+  }
+
+  /// Bearer, which is asked about first, takes no password: that answers what it fits, and is stored for it.
+  @Test(arguments: [
+    #"Bearer realm="token", Basic realm="weak""#, #"Basic realm="weak", Bearer realm="token""#,
+  ]) func aPasswordAnswersWhatItFits(_ challenges: String) async throws {
+    let delegate = ChallengeDelegate([.useCredential(Self.aladdin)])
+    try await run(delegate, challenges: challenges) { result, server, session in
+      #expect(status(result) == 200)
+      #expect(delegate.asked == ["bearer token - 0 401"])
+      #expect(server.authorizations == [nil, AuthenticationTests.basic])
+      let storage = try #require(session.configuration.credentialStorage)
+      let space = try ProtectionSpace(server.url("/"), realm: "weak", method: .basic)
+      #expect(storage.protectionSpaces == [space])
+      #expect(storage.defaultCredential(for: space) == Self.aladdin)
+    }
+  }
+
+  @Test func aPasswordForBasicAloneAnswersBasic() async throws {
+    var basic = Self.aladdin
+    basic.schemes = .basic
+    let delegate = ChallengeDelegate([.useCredential(basic)])
+    try await run(delegate) { result, server, session in
+      #expect(status(result) == 200)
+      #expect(delegate.asked == ["digest strong - 0 401"])
+      #expect(server.authorizations == [nil, AuthenticationTests.basic])
+    }
+  }
+
+  /// What was refused where it fits is not sent again, and what fits nothing is not sent at all.
+  @Test func whatFitsNothingMoreIsNotSent() async throws {
+    let wrong = Credential.password(user: "x", password: "y")
+    let stubborn = ChallengeDelegate([.useCredential(wrong), .useCredential(wrong)])
+    try await run(stubborn, challenges: #"Bearer realm="token", Basic realm="weak""#) { result, server, session in
+      #expect(status(result) == 401)
+      #expect(stubborn.asked == ["bearer token - 0 401", "bearer token - 1 401"])
+      #expect(server.requestCount == 2)
+    }
+    let token = ChallengeDelegate([.useCredential(.bearer("t"))])
+    try await run(token) { result, server, session in
+      #expect(status(result) == 401)
+      #expect(token.asked == ["digest strong - 0 401"])
+      #expect(server.requestCount == 1)
     }
   }
 
