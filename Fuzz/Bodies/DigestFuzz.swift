@@ -17,7 +17,8 @@ package enum DigestFuzz {
     let url = (try? URLReader.resolve(String(decoding: lines[2], as: UTF8.self), against: base)) ?? base
     let fields = lines[3].split(separator: UInt8(ascii: "\n")).map { Array($0) }
     let body: [UInt8] = choice & 2 == 0 ? [] : Array("body".utf8)
-    let order = ChallengePreference.order(ChallengeReader.read(fields).challenges, isSecure: true)
+    let order = ChallengePreference.order(
+      ChallengeReader.read(fields).challenges, isSecure: true, has: { _ in true })
     basic(user, password)
     for case .digest(let challenge) in order {
       let request = DigestRequest(

@@ -70,14 +70,18 @@ package struct AuthenticationPolicy: Hashable, Sendable {
 package enum ChallengePreference {
   /// The challenges that can be answered, the strongest first: Digest with SHA-256 or SHA-512-256, with MD5, Basic. Those of equal strength
   /// stay in the server's order.
+  ///
+  /// - Parameter has: whether the machine computes a hash function, as it does not MD5 in FIPS mode. What cannot be computed is no challenge that
+  ///   can be answered: a weaker one is, or none.
   package static func order(
-    _ challenges: [Challenge], isSecure: Bool, policy: AuthenticationPolicy = AuthenticationPolicy()
+    _ challenges: [Challenge], isSecure: Bool, policy: AuthenticationPolicy = AuthenticationPolicy(),
+    has: (DigestHash) -> Bool
   ) -> [AnswerableChallenge] {
     var answerable = challenges.compactMap { AnswerableChallenge($0) }
     answerable.removeAll { challenge in
       switch challenge {
       case .basic: !isSecure && !policy.allowsBasicOverPlaintext
-      case .digest(let digest): digest.hash == .md5 && !policy.allowsMD5
+      case .digest(let digest): digest.hash == .md5 && !policy.allowsMD5 || !has(digest.hash)
       case .bearer: false
       }
     }

@@ -106,7 +106,8 @@ package struct ProxyAuthentication: Sendable {
   package mutating func challenged(by values: [[UInt8]]) -> Bool {
     guard let credentials, rounds < Self.maximumRounds else { return false }
     let challenges = ChallengePreference.order(
-      ChallengeReader.read(values).challenges, isSecure: isSecure, policy: credentials.policy)
+      ChallengeReader.read(values).challenges, isSecure: isSecure, policy: credentials.policy,
+      has: { tools.hash($0, []) != nil })
     let chosen = challenges.first { challenge in
       guard credentials.fit(challenge) else { return false }
       guard let sent else { return true }

@@ -195,7 +195,7 @@ final class TaskAuthentication: Sendable {
     guard !hop.hasOwnField else { return .deliver }
     let challenges = ChallengePreference.order(
       ChallengeReader.read(values).challenges, isSecure: hop.url.scheme == .https,
-      policy: session.configuration.policy)
+      policy: session.configuration.policy, has: { SessionAuthentication.hasher($0, []) != nil })
     let (sent, verdict) = state.withLock { state in
       state.follow(hop)
       let sent = state.attempts.current

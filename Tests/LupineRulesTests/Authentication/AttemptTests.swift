@@ -13,7 +13,7 @@ import Testing
 
   private func challenges(_ texts: String...) -> [AnswerableChallenge] {
     ChallengePreference.order(
-      ChallengeReader.read(texts.map { Array($0.utf8) }).challenges, isSecure: true)
+      ChallengeReader.read(texts.map { Array($0.utf8) }).challenges, isSecure: true, has: { _ in true })
   }
 
   @Test func aRefusedPasswordIsNotTriedAgain() throws {

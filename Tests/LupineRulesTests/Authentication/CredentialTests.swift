@@ -56,6 +56,8 @@ import Testing
     var fields: [String]
     var isSecure = true
     var policy = AuthenticationPolicy()
+    /// Hash functions that the machine does not have.
+    var lacks: [DigestHash] = []
     /// Scheme, and of Digest the hash.
     var expected: [String]
     var testDescription: String { fields.joined(separator: " | ") }
@@ -95,12 +97,19 @@ import Testing
       fields: [basic], isSecure: true, policy: AuthenticationPolicy(allowsBasicOverPlaintext: false),
       expected: ["basic"]),
     Preference(fields: [md5, sha], policy: AuthenticationPolicy(allowsMD5: false), expected: ["digest SHA-256"]),
+    Preference(fields: [md5], lacks: [.md5], expected: []),
+    Preference(fields: [md5, basic], lacks: [.md5], expected: ["basic"]),
+    Preference(fields: [md5, sha, basic], lacks: [.md5], expected: ["digest SHA-256", "basic"]),
+    Preference(fields: [sha, long], lacks: [.sha256], expected: ["digest SHA-512-256"]),
+    Preference(fields: [md5, sha, long], lacks: [.md5, .sha256, .sha512Truncated], expected: []),
+    Preference(fields: ["Digest realm=r, nonce=n, algorithm=MD5-sess", "Bearer"], lacks: [.md5], expected: ["bearer"]),
     Preference(fields: ["Negotiate, NTLM abc=, " + basic], expected: ["basic"]),
   ]
 
   @Test(arguments: preferences) func strongestFirst(_ row: Preference) {
     let list = ChallengeReader.read(row.fields.map { Array($0.utf8) })
-    let order = ChallengePreference.order(list.challenges, isSecure: row.isSecure, policy: row.policy)
+    let order = ChallengePreference.order(
+      list.challenges, isSecure: row.isSecure, policy: row.policy, has: { !row.lacks.contains($0) })
     let shown = order.map { challenge in
       if case .digest(let digest) = challenge { "digest \(digest.hash.name)" } else { challenge.scheme.rawValue }
     }
@@ -138,7 +147,8 @@ import Testing
 
   /// What somebody answers who was asked about the first of several offers.
   @Test(arguments: given) func theFirstThatItFits(_ row: Given) {
-    let order = ChallengePreference.order(ChallengeReader.read([Array(row.offers.utf8)]).challenges, isSecure: true)
+    let order = ChallengePreference.order(
+      ChallengeReader.read([Array(row.offers.utf8)]).challenges, isSecure: true, has: { _ in true })
     let secret = row.isToken ? CredentialSecret.token("t") : .password(user: "u", password: "p")
     let chosen = ChallengePreference.first(
       of: order, for: secret, allowsBasic: row.allowsBasic, allowsDigest: row.allowsDigest)

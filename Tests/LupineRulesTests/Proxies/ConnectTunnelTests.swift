@@ -233,6 +233,31 @@ import Testing
     }
   }
 
+  /// In FIPS mode there is no MD5: a proxy is answered by what there is, else its 407 stands.
+  @Test func aHashThatIsNotThereIsNoChallenge() throws {
+    let tools = ProxyAuthenticationTools { hash, bytes in
+      hash == .md5 ? nil : MessageDigest.hash(.sha256, bytes)
+    } clientNonce: {
+      "cnonce"
+    }
+    let md5 = Array("Digest realm=r, nonce=n, qop=auth".utf8)
+    let rows: [(values: [[UInt8]], scheme: String?)] = [
+      ([md5], nil), ([md5, Array("Basic realm=r".utf8)], "Basic "),
+      ([md5, Array("Digest realm=r, nonce=n, qop=auth, algorithm=SHA-256".utf8)], "Digest "),
+    ]
+    for row in rows {
+      var authentication = ProxyAuthentication(
+        ProxyCredentials(.password(user: "u", password: "p")), isSecure: false, remembered: nil, tools: tools)
+      let silent = try authentication.field(method: "GET", target: "http://h/")
+      #expect(silent == nil)
+      let isAnswered = authentication.challenged(by: row.values)
+      #expect(isAnswered == (row.scheme != nil))
+      guard let scheme = row.scheme, isAnswered else { continue }
+      let value = try authentication.field(method: "GET", target: "http://h/")
+      #expect(value?.hasPrefix(scheme) == true)
+    }
+  }
+
   @Test func whatWasAcceptedIsUsedAgainWithItsCount() throws {
     let secret = CredentialSecret.password(user: "u", password: "p")
     let challenge = try DigestChallenge(
