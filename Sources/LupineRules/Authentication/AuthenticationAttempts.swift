@@ -3,7 +3,7 @@
 /// States, and their legal successors:
 ///
 ///     open -> sent          `sent(_:)`: a request with credentials is under way
-///     sent -> open          `challenged(by:)`: it came back with 401 or 407
+///     sent -> open          `challenged(by:)`: it came back with 401
 ///     sent -> accepted      `accepted()`: it came back with anything else
 ///     open -> exhausted     after `maximumRounds` answers: nothing is tried any more, until `startOver()`
 ///
@@ -75,7 +75,7 @@ package struct AuthenticationAttempts: Sendable {
     currentIsBlind = isBlind
   }
 
-  /// It came back with 401 or 407.
+  /// It came back with 401.
   package mutating func challenged(by challenges: [AnswerableChallenge], party: AuthenticationParty) -> Verdict {
     guard let answer = current else { return .unjudged }
     current = nil

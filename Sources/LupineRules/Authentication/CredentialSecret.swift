@@ -37,7 +37,4 @@ package struct AuthenticationParty: Hashable, Sendable {
     self.origin = origin
     self.isProxy = isProxy
   }
-
-  /// 401 is a server's status, 407 a proxy's. A server that answers 407 gets nothing.
-  package var status: Int { isProxy ? 407 : 401 }
 }

@@ -7,13 +7,16 @@ package struct ProxyCredentials: Hashable, Sendable {
   package var policy = AuthenticationPolicy()
   /// Sent before the proxy has asked: Basic or Bearer.
   package var isPreemptive = false
+  /// The only realm that gets them; nil: every one.
+  package var realm: String?
 
   package init(_ secret: CredentialSecret) {
     self.secret = secret
   }
 
   func fit(_ challenge: AnswerableChallenge) -> Bool {
-    secret.fits(challenge.scheme, allowsBasic: allowsBasic, allowsDigest: allowsDigest)
+    (realm == nil || realm == challenge.realm)
+      && secret.fits(challenge.scheme, allowsBasic: allowsBasic, allowsDigest: allowsDigest)
   }
 }
 

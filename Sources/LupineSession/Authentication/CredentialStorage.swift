@@ -1,10 +1,15 @@
 internal import Synchronization
 internal import LupineBase
+internal import LupineRules
 
 /// Keeps credentials by protection space. Every method may be called from any thread. Its contents are never printed.
 ///
 /// A credential is found for a challenge if it was stored for its realm and method, or for every realm, or for every method of the server. The
 /// server is always exactly the one it was stored for: scheme, host and port.
+///
+/// Of a proxy (`ProtectionSpace.isProxy`) only `Proxy.credential` is looked at where there is one, else its spaces here: before the proxy has named
+/// its realm the default for every realm is chosen, else that of the only realm that something is stored for. It is sent when the proxy asks, and to
+/// that realm alone. SOCKS proxies and those behind Unix-domain sockets have no space.
 public final class CredentialStorage: Sendable {
   struct Entry: Sendable {
     var space: ProtectionSpace
@@ -14,6 +19,8 @@ public final class CredentialStorage: Sendable {
 
   private let entries = LockedStorage<[ProtectionSpace: Entry]>([:])
   private let counter = Atomic<Int>(0)
+  /// Spaces of proxies.
+  private let proxyCounter = Atomic<Int>(0)
 
   /// The storage of every configuration that names no other. It is empty until somebody puts something into it.
   public static let shared = CredentialStorage()
@@ -73,6 +80,7 @@ public final class CredentialStorage: Sendable {
     entries.withLock { entries in
       entries = [:]
       counter.store(0, ordering: .relaxed)
+      proxyCounter.store(0, ordering: .relaxed)
     }
   }
 
@@ -97,6 +105,14 @@ public final class CredentialStorage: Sendable {
     }
   }
 
+  /// The spaces of a proxy, in no order. Costs no lock where nothing is stored for any proxy.
+  func proxyEntries(at origin: Origin) -> [Entry] {
+    guard proxyCounter.load(ordering: .relaxed) > 0 else { return [] }
+    return entries.withLock { entries in
+      entries.values.filter { $0.space.isProxy && $0.space.origin == origin }
+    }
+  }
+
   var all: [Entry] { entries.withLock { Array($0.values) } }
 
   private func change(_ space: ProtectionSpace, _ body: (inout [Credential]) -> Void) {
@@ -105,6 +121,7 @@ public final class CredentialStorage: Sendable {
       body(&entry.credentials)
       entries[space] = entry.credentials.isEmpty ? nil : entry
       counter.store(entries.count, ordering: .relaxed)
+      if space.isProxy { proxyCounter.store(entries.count { $0.key.isProxy }, ordering: .relaxed) }
     }
   }
 }

@@ -42,6 +42,11 @@ public struct ProtectionSpace: Hashable, Sendable {
 
   /// Names a space of the server that a URL leads to; its path does not matter.
   ///
+  /// - Parameters:
+  ///   - url: of a server or proxy, `http` or `https`: of the latter how the proxy itself is spoken to.
+  ///   - realm: default nil, every realm.
+  ///   - method: default nil, every method.
+  ///   - isProxy: the URL is that of a proxy. Default false.
   /// - Throws: `SessionError` with `.badURL`.
   public init(
     _ url: String, realm: String? = nil, method: AuthenticationMethod? = nil, isProxy: Bool = false

@@ -110,7 +110,7 @@ final class TaskAuthentication: Sendable {
       return (state.attempts.current, state.bodyHash)
     }
     guard let answer else { return nil }
-    return (hop.party.isProxy ? "Proxy-Authorization" : "Authorization", try Self.value(answer, hop, bodyHash))
+    return ("Authorization", try Self.value(answer, hop, bodyHash))
   }
 
   /// What the caller wants sent before anybody has asked.
@@ -172,9 +172,9 @@ final class TaskAuthentication: Sendable {
 
   // MARK: The response
 
-  /// The request came back with anything but 401 or 407: what it carried was accepted.
+  /// The request came back with anything but 401: what it carried was accepted.
   ///
-  /// - Parameter info: the values of `Authentication-Info`, or of `Proxy-Authentication-Info`.
+  /// - Parameter info: the values of `Authentication-Info`.
   func accepted(_ hop: AuthenticationHop, info: [[UInt8]]) {
     let (answer, toStore) = state.withLock { state in
       defer { state.toStore = nil }
@@ -186,10 +186,10 @@ final class TaskAuthentication: Sendable {
     if let next = AuthenticationInfo.nextNonce(info) { session.replaceNonce(of: answer, by: next, hop.party) }
   }
 
-  /// The request came back with 401 or 407.
+  /// The request came back with 401.
   ///
   /// - Parameters:
-  ///   - values: of `WWW-Authenticate` or `Proxy-Authenticate`.
+  ///   - values: of `WWW-Authenticate`.
   ///   - asks: a delegate wants to be asked.
   func challenged(_ hop: AuthenticationHop, by values: [[UInt8]], asks: Bool) -> Step {
     guard !hop.hasOwnField else { return .deliver }

@@ -59,7 +59,7 @@ extension TaskRun {
     }
     let hop = hop(chain)
     let authentication = authentication
-    guard head.status == hop.party.status else {
+    guard head.status == 401 else {
       authentication.accepted(hop, info: head.fields.bytes(named: "authentication-info"))
       return false
     }

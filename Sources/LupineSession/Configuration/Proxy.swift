@@ -8,7 +8,8 @@ package import LupineRules
 public struct Proxy: Hashable, Sendable {
   package var server: ProxyServer
   /// Who is asking, told when the proxy wants to know: by Digest if it offers that, else by Basic; to SOCKS proxies by user and password
-  /// (RFC 1929). Never sent to anybody else. Default: the userinfo of the URL, if there is one.
+  /// (RFC 1929). Never sent to anybody else. Default: the userinfo of the URL, if there is one. Without one an HTTP proxy is told what the session's
+  /// `CredentialStorage` has for it, when it asks.
   ///
   /// With `Credential.isPreemptive` Basic goes out before the proxy has asked, which a body that can be sent only once needs.
   public var credential: Credential?

@@ -118,7 +118,7 @@ public struct SessionConfiguration: Sendable {
 
   // MARK: Credentials
 
-  /// Where credentials are found for challenges, and kept; nil: nowhere. Default `CredentialStorage.shared`.
+  /// Where credentials are found for challenges of servers and HTTP proxies, and kept; nil: nowhere. Default `CredentialStorage.shared`.
   public var credentialStorage: CredentialStorage? = .shared
   /// What is answered, and when.
   public var authentication = AuthenticationConfiguration()

@@ -72,7 +72,33 @@ final class ProxySelector: Sendable {
       }
     }
     guard let ways else { return nil }
-    return url.scheme == .http ? ways.forward ?? ways.tunnel : ways.tunnel
+    var route = url.scheme == .http ? ways.forward ?? ways.tunnel : ways.tunnel
+    if route.credentials == nil { route.credentials = Self.storedCredentials(for: route, session) }
+    return route
+  }
+
+  /// What the storage has for a proxy that nobody gave a credential to. Looked up for each exchange, as it may change.
+  private static func storedCredentials(
+    for route: ProxyRoute, _ session: SessionConfiguration
+  ) -> ProxyCredentials? {
+    guard let storage = session.credentialStorage, !route.kind.isSOCKS, case .host(let host, let port) = route.endpoint
+    else { return nil }
+    let origin = Origin(scheme: route.kind == .https ? .https : .http, host: host, port: port)
+    var stored: [StoredProxyCredentials] = []
+    for entry in storage.proxyEntries(at: origin) {
+      guard let credential = entry.credentials.first else { continue }
+      var scheme: AnswerableChallenge.Scheme?
+      if let method = entry.space.method {
+        // One for a method that nobody knows is not one for every method.
+        guard let known = AnswerableChallenge.Scheme(rawValue: method.rawValue) else { continue }
+        scheme = known
+      }
+      var made = Self.credentials(credential, session)
+      // A storage never sends what was not asked for.
+      made.isPreemptive = false
+      stored.append(StoredProxyCredentials(realm: entry.space.realm, scheme: scheme, credentials: made))
+    }
+    return StoredProxyCredentials.choose(among: stored)
   }
 
   private static func ways(_ proxy: Proxy, _ session: SessionConfiguration) throws(SessionError) -> Ways {
@@ -103,6 +129,10 @@ final class ProxySelector: Sendable {
     if case .token = credential.secret, proxy.server.kind.isSOCKS {
       throw SessionError(.badProxy, phase: .prepare, message: "a SOCKS proxy takes a user and a password, and no token")
     }
+    return credentials(credential, session)
+  }
+
+  private static func credentials(_ credential: Credential, _ session: SessionConfiguration) -> ProxyCredentials {
     var credentials = ProxyCredentials(credential.secret)
     credentials.allowsBasic = credential.schemes.contains(.basic)
     credentials.allowsDigest = credential.schemes.contains(.digest)
