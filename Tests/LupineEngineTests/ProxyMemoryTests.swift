@@ -49,4 +49,33 @@ import Testing
     memory.learn(late, route)
     #expect(try next(&memory).nonce == nil)
   }
+
+  /// The nonce that the proxy names next is used from its first count on; an answer that comes late says nothing of what follows a later one.
+  @Test func theNextNonceTakesItsPlace() throws {
+    var memory = ProxyMemory()
+    memory.accepted(try answer("1"), nextNonce: "2", route)
+    let first = try next(&memory)
+    #expect(first.nonce == "2" && first.count == 1)
+    // One that went out unasked too.
+    memory.accepted(try #require(first.answer), nextNonce: "3", route)
+    let second = try next(&memory)
+    #expect(second.nonce == "3" && second.count == 1)
+    memory.accepted(try #require(first.answer), nextNonce: "late", route)
+    memory.accepted(try #require(second.answer), nextNonce: "3", route)
+    memory.accepted(try #require(second.answer), nextNonce: nil, route)
+    let third = try next(&memory)
+    #expect(third.nonce == "3" && third.count == 2)
+    memory.forget(route)
+    memory.accepted(try #require(third.answer), nextNonce: "4", route)
+    let none = try next(&memory)
+    #expect(none.nonce == nil)
+  }
+
+  /// Basic has no nonce that another could follow.
+  @Test func basicHasNoNextNonce() throws {
+    var memory = ProxyMemory()
+    memory.accepted(ChallengeAnswer(challenge: .basic(realm: "r"), secret: secret), nextNonce: "n", route)
+    let after = try next(&memory)
+    #expect(after.answer?.challenge == .basic(realm: "r"))
+  }
 }

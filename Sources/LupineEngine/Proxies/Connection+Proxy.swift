@@ -102,7 +102,10 @@ extension Connection {
   func hearProxy(_ head: ResponseHead, _ transfer: Transfer) {
     guard case .proxy(let route) = key.identity.route, let forward = transfer.forward else { return }
     guard head.status == 407 else {
-      if let answer = forward.authentication.sent { pool.proxies.learn(answer, route) }
+      if let answer = forward.authentication.sent {
+        let nextNonce = answer.nonce == nil ? nil : head.fields.proxyNextNonce
+        pool.proxies.accepted(answer, nextNonce: nextNonce, route)
+      }
       return
     }
     let canRepeat =

@@ -374,7 +374,9 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
     case .send(let head): send(head)
     case .reconnect(let head): reconnect = head
     case .established:
-      if let answer = tunnel.machine.accepted { connection?.pool.proxies.learn(answer, route) }
+      if let answer = tunnel.machine.accepted {
+        connection?.pool.proxies.accepted(answer, nextNonce: tunnel.machine.nextNonce, route)
+      }
       isEstablished = true
     }
   }

@@ -104,6 +104,24 @@ struct ProxyMemory {
     answers[route.party]?.count += 1
   }
 
+  /// This was accepted, and the proxy may have named the nonce that it wants next.
+  mutating func accepted(_ answer: ChallengeAnswer, nextNonce: String?, _ route: ProxyRoute) {
+    learn(answer, route)
+    if let nextNonce { replaceNonce(of: answer, by: nextNonce, route) }
+  }
+
+  /// Answers come in any order: only that to the nonce which is known says what follows it, as in `AuthenticationMemory`. The key of a `-sess`
+  /// algorithm stays.
+  private mutating func replaceNonce(of answer: ChallengeAnswer, by nonce: String, _ route: ProxyRoute) {
+    guard nonce != answer.nonce, var known = answers[route.party], known.nonce == answer.nonce,
+      known.secret == answer.secret, case .digest(var challenge) = known.challenge
+    else { return }
+    challenge.nonce = nonce
+    known.challenge = .digest(challenge)
+    known.count = 0
+    answers[route.party] = known
+  }
+
   /// This was accepted.
   ///
   /// Answers come in any order: of Digest, one that was remembered teaches nothing, as in `AuthenticationMemory`.

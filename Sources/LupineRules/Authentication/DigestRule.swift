@@ -143,9 +143,9 @@ package enum DigestRule {
   }
 }
 
-/// `Authentication-Info` (RFC 7615, RFC 7616 section 3.5).
+/// `Authentication-Info` of servers, and `Proxy-Authentication-Info` of proxies (RFC 7615, RFC 7616 sections 3.5 and 3.8).
 package enum AuthenticationInfo {
-  /// The nonce that the server wants next.
+  /// The nonce that the server or proxy wants next.
   ///
   /// The field has no scheme, so it is read as the parameters of one.
   package static func nextNonce(_ values: [[UInt8]]) -> String? {

@@ -60,6 +60,8 @@ package struct ConnectTunnel: ~Copyable, Sendable {
   /// The request went out on the connection of a 407, and nothing has come since: the proxy may have closed it behind its answer.
   private var isResent = false
   private var discarded = 0
+  /// What the proxy wants of the next request in the place of the nonce that it accepted.
+  package private(set) var nextNonce: String?
 
   /// - Parameters:
   ///   - authority: `host:port`, an IPv6 address in brackets.
@@ -110,6 +112,7 @@ package struct ConnectTunnel: ~Copyable, Sendable {
       case .head(let head, let framing):
         if (200..<300).contains(head.status) {
           isEstablished = true
+          if authentication.sent?.nonce != nil { nextNonce = head.fields.proxyNextNonce }
         } else {
           guard head.status == 407, authentication.challenged(by: head.fields.proxyChallenges) else {
             throw .refused(TunnelRefusal(head))
@@ -151,13 +154,20 @@ package struct ConnectTunnel: ~Copyable, Sendable {
 
 extension FieldSection {
   /// The values of `Proxy-Authenticate`, in wire order.
-  package var proxyChallenges: [[UInt8]] {
+  package var proxyChallenges: [[UInt8]] { rawValues(named: "proxy-authenticate") }
+
+  /// The nonce that a proxy wants next (RFC 7616 section 3.8).
+  package var proxyNextNonce: String? {
+    AuthenticationInfo.nextNonce(rawValues(named: "proxy-authentication-info"))
+  }
+
+  private func rawValues(named name: String) -> [[UInt8]] {
     var values: [[UInt8]] = []
-    var next = firstIndex(named: "proxy-authenticate")
+    var next = firstIndex(named: name)
     while let index = next {
       let bytes = valueBytes(at: index)
       values.append(bytes.indices.map { bytes[$0] })
-      next = firstIndex(named: "proxy-authenticate", from: index + 1)
+      next = firstIndex(named: name, from: index + 1)
     }
     return values
   }

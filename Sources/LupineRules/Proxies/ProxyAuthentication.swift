@@ -86,7 +86,7 @@ package struct ProxyAuthentication: Sendable {
     case (.digest(let challenge), .password(let user, let password)):
       let request = DigestRequest(
         method: method, target: target, user: user, password: password, clientNonce: next.clientNonce,
-        count: next.count, bodyHash: hasBody ? nil : tools.hash(challenge.hash, []))
+        count: next.count, bodyHash: hasBody ? nil : tools.hash(challenge.hash, []), sessionKey: next.sessionKey)
       return try DigestRule.credentials(challenge, request, hash: tools.hash)
     case (_, .password(let user, let password)):
       return try BasicRule.credentials(user: user, password: password)
@@ -119,9 +119,15 @@ package struct ProxyAuthentication: Sendable {
     }
     guard let chosen else { return false }
     var answer = ChallengeAnswer(challenge: chosen, secret: credentials.secret)
-    if case .digest = chosen {
+    if case .digest(let digest) = chosen {
       guard let nonce = tools.clientNonce() else { return false }
       answer.clientNonce = nonce
+      // Of this nonce, also where the proxy names others to follow it (RFC 7616 section 3.4.2).
+      if digest.isSession, case .password(let user, let password) = credentials.secret {
+        let request = DigestRequest(
+          method: "", target: "", user: user, password: password, clientNonce: nonce, count: answer.count)
+        answer.sessionKey = try? DigestRule.sessionKey(digest, request, hash: tools.hash)
+      }
     }
     rounds += 1
     isBlind = false

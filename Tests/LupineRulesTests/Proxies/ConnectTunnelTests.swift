@@ -233,6 +233,46 @@ import Testing
     }
   }
 
+  /// The key of a `-sess` algorithm is made of the nonce of the challenge, whatever nonce follows that.
+  @Test func aSessionKeyOutlivesItsNonce() throws {
+    let credentials = ProxyCredentials(.password(user: "u", password: "p"))
+    var first = ProxyAuthentication(credentials, isSecure: false, remembered: nil, tools: Self.tools)
+    _ = try first.field(method: "GET", target: "http://h/")
+    let isAnswered = first.challenged(by: [Array("Digest realm=r, nonce=n1, qop=auth, algorithm=SHA-256-sess".utf8)])
+    #expect(isAnswered)
+    _ = try first.field(method: "GET", target: "http://h/")
+    var answer = try #require(first.sent)
+    guard case .digest(var challenge) = answer.challenge else { throw Unexpected() }
+    var request = DigestRequest(
+      method: "GET", target: "http://h/", user: "u", password: "p", clientNonce: answer.clientNonce, count: 1)
+    request.sessionKey = try DigestRule.sessionKey(challenge, request, hash: Self.tools.hash)
+    challenge.nonce = "n2"
+    answer.challenge = .digest(challenge)
+    answer.isRemembered = true
+    var second = ProxyAuthentication(credentials, isSecure: false, remembered: answer, tools: Self.tools)
+    let value = try second.field(method: "GET", target: "http://h/")
+    let expected = try DigestRule.credentials(challenge, request, hash: Self.tools.hash)
+    #expect(value == expected)
+  }
+
+  /// Only who was told something has a nonce to replace.
+  @Test(arguments: [true, false]) func theNextNonce(_ isKnown: Bool) throws {
+    let credentials = ProxyCredentials(.password(user: "u", password: "p"))
+    var machine = ConnectTunnel(
+      authority: "h:443", fields: [],
+      authentication: ProxyAuthentication(
+        isKnown ? credentials : nil, isSecure: false, remembered: nil, tools: Self.tools), limits: WireLimits())
+    _ = try machine.request()
+    let established = "HTTP/1.1 200 OK\r\nProxy-Authentication-Info: nextnonce=\"n2\"\r\n\r\n"
+    let answer = Array(((isKnown ? Self.asked(Self.digest) : "") + established).utf8)
+    var offset = 0
+    var step = try machine.receive(answer.span, &offset)
+    if case .send = step { step = try machine.receive(answer.span, &offset) }
+    #expect(step == .established)
+    let nonce = machine.nextNonce
+    #expect(nonce == (isKnown ? "n2" : nil))
+  }
+
   /// In FIPS mode there is no MD5: a proxy is answered by what there is, else its 407 stands.
   @Test func aHashThatIsNotThereIsNoChallenge() throws {
     let tools = ProxyAuthenticationTools { hash, bytes in

@@ -172,6 +172,57 @@ import Testing
     }
   }
 
+  private static let digest = ScriptBytes(
+    "HTTP/1.1 407 Who\r\nProxy-Authenticate: Digest realm=\"p\", nonce=\"n1\", qop=\"auth\", algorithm=SHA-256\r\n"
+      + "Content-Length: 0\r\n\r\n")
+
+  /// Whether each request names this nonce for the first time; nil: it is to name none.
+  private func expectNonces(
+    _ nonces: [String?], _ proxy: ScriptedServer, sourceLocation: SourceLocation = #_sourceLocation
+  ) {
+    let fields = proxy.recordedRequests.map { $0.fields.first("proxy-authorization") }
+    #expect(fields.count == nonces.count, sourceLocation: sourceLocation)
+    for (field, nonce) in zip(fields, nonces) {
+      guard let nonce else {
+        #expect(field == nil, sourceLocation: sourceLocation)
+        continue
+      }
+      let isFirst = field.map { $0.contains("nonce=\"\(nonce)\"") && $0.contains("nc=00000001") } ?? false
+      #expect(isFirst, "\(field ?? "nothing") for \(nonce)", sourceLocation: sourceLocation)
+    }
+  }
+
+  /// A proxy whose nonces are good for one request says which comes next: only the first request is asked.
+  @Test func nextNoncesOfForwardedRequests() async throws {
+    func next(_ nonce: String) -> String { "Proxy-Authentication-Info: nextnonce=\"\(nonce)\"\r\n" }
+    try await withProxy(
+      [
+        [
+          .readHead, .send(Self.digest), .readHead, .send(reply("one", next("n2"))), .readHead,
+          .send(reply("two", next("n3"))), .readHead, .send(reply("three")), .waitForClose,
+        ]
+      ], userinfo: "user:pass@"
+    ) { session, proxy in
+      for text in ["one", "two", "three"] { try await session.expect(text, from: "http://\(text).example/") }
+      expectNonces([nil, "n1", "n2", "n3"], proxy)
+    }
+  }
+
+  @Test func nextNoncesOfTunnels() async throws {
+    let established = ScriptBytes("HTTP/1.1 200 OK\r\nProxy-Authentication-Info: nextnonce=\"n2\"\r\n\r\n")
+    try await withProxy(
+      [
+        [
+          .readHead, .send(Self.digest), .readHead, .send(established), .readHead, .send(reply("one")), .waitForClose,
+        ],
+        [.readHead, .send(Self.established), .readHead, .send(reply("two")), .waitForClose],
+      ], userinfo: "user:pass@", change: { $0.tunnelsPlaintext = true }
+    ) { session, proxy in
+      for text in ["one", "two"] { try await session.expect(text, from: "http://\(text).example/") }
+      expectNonces([nil, "n1", nil, "n2", nil], proxy)
+    }
+  }
+
   @Test func wrongCredentialsAreSaidToBeWrong() async throws {
     try await withProxy(
       [[.readHead, .send(Self.basic), .readHead, .send(Self.basic), .waitForClose]], userinfo: "u:x@"
