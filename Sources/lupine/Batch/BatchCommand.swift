@@ -14,14 +14,7 @@ struct BatchCommand: AsyncParsableCommand {
       shared. A line that makes no request gives a result with an error. The exit status is 0 unless the streams themselves fail.
 
       REQUEST:
-        {"id": 1, "method": "POST", "url": "https://example.com/", "headers": [["X-A", "1"]],
-         "body": "text" | "bodyBase64": "…" | "bodyFile": "path", "chunked": false,
-         "multipart": [{"name": "a", "value": "text"}, {"name": "b", "file": "path", "fileName": "f", "type": "a/b"}],
-         "followRedirects": true, "maxRedirects": 20, "timeout": 30.5, "compressed": true,
-         "maxBodyBytes": 268435456, "caFile": "ca.pem", "insecure": false,
-         "clientCert": "cert.pem", "clientKey": "key.pem",
-         "resolve": {"example.com:443": "127.0.0.1:8443"}, "unixSocket": "path",
-         "cookies": false, "cookieFile": "cookies.txt", "outputFile": "path", "resumeFrom": "…", "cache": "directory"}
+      \(BatchRequest.form)
         Only "url" is needed; the values shown for flags and numbers are the defaults (no timeout).
 
       RESULT:

@@ -68,11 +68,25 @@ struct BatchRequest: Sendable {
   }
 
   /// Every member that a request may have.
-  private static let names: Set<String> = [
+  static let names: Set<String> = [
     "id", "method", "url", "headers", "body", "bodyBase64", "bodyFile", "multipart", "chunked", "followRedirects",
     "maxRedirects", "auth", "timeout", "compressed", "maxBodyBytes", "caFile", "insecure", "clientCert", "clientKey",
     "pins", "outputFile", "resumeFrom", "resolve", "unixSocket", "cache", "proxy", "noProxy", "cookies", "cookieFile",
   ]
+
+  /// A request with every member, for `--help`.
+  static let form = """
+      {"id": 1, "method": "POST", "url": "https://example.com/", "headers": [["X-A", "1"]],
+       "body": "text" | "bodyBase64": "…" | "bodyFile": "path", "chunked": false,
+       "multipart": [{"name": "a", "value": "text"}, {"name": "b", "file": "path", "fileName": "f", "type": "a/b"}],
+       "followRedirects": true, "maxRedirects": 20, "timeout": 30.5, "compressed": true,
+       "auth": {"type": "any", "user": "…", "password": "…"} | "auth": {"type": "bearer", "token": "…"},
+       "maxBodyBytes": 268435456, "caFile": "ca.pem", "insecure": false, "pins": ["sha256/…"],
+       "clientCert": "cert.pem", "clientKey": "key.pem",
+       "resolve": {"example.com:443": "127.0.0.1:8443"}, "unixSocket": "path",
+       "proxy": {"url": "http://proxy:3128", "tunnel": false, "auth": {…}, "headers": []}, "noProxy": "localhost,10.0.0.0/8",
+       "cookies": false, "cookieFile": "cookies.txt", "outputFile": "path", "resumeFrom": "…", "cache": "directory"}
+    """
 
   private static func file(_ fields: BatchFields) throws(BatchRefusal) -> File? {
     let text = try fields.string("resumeFrom")

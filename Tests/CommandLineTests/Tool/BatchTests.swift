@@ -26,6 +26,30 @@ import Testing
     result?["bodyBase64"]?.string.flatMap { Base64.decode($0) }.map { String(decoding: $0, as: UTF8.self) }
   }
 
+  /// What `--help` shows of a request is what one may have.
+  @Test func helpShowsEveryMember() async throws {
+    let parts = BatchRequest.form.split(separator: "\"", omittingEmptySubsequences: false)
+    var names: Set<String> = []
+    var depth = 0
+    for (index, part) in parts.enumerated() {
+      // Every second part stands between quotation marks.
+      guard index.isMultiple(of: 2) else {
+        if depth == 1, parts[index + 1].first == ":" { names.insert(String(part)) }
+        continue
+      }
+      for character in part {
+        switch character {
+        case "{", "[": depth += 1
+        case "}", "]": depth -= 1
+        default: break
+        }
+      }
+    }
+    #expect(names == BatchRequest.names && depth == 0)
+    let help = try await Tool.run(["batch", "--help"]).text
+    for name in BatchRequest.names { #expect(help.contains("\"\(name)\":"), "\(name)") }
+  }
+
   @Test func everyFieldOfAResult() async throws {
     let server = try ScriptedServer([
       [
