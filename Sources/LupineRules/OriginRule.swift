@@ -17,7 +17,7 @@ package enum OriginRule {
       self.init(rawValue: bits)
     }
 
-    /// The origin changed: credentials, and whatever the caller marked sensitive.
+    /// The origin changed: credentials, keys in fields that carry them by custom, and whatever the caller marked sensitive.
     package static let sensitive = Strip(rawValue: 1)
     /// The body was dropped: the fields that describe it (RFC 9110 section 15.4, urllib3 CVE-2023-45803).
     package static let content = Strip(rawValue: 2)
@@ -51,7 +51,7 @@ package enum OriginRule {
   private static func isSensitive(lowercased name: String) -> Bool {
     switch name {
     case "www-authenticate", "origin": true
-    default: isCredential(name) || name.hasPrefix("proxy-")
+    default: isCredential(name) || name.hasPrefix("proxy-") || APIKeyField.isOne(lowercased: name)
     }
   }
 

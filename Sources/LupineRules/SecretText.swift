@@ -3,16 +3,18 @@ package enum SecretText {
   /// Stands in the place of a secret.
   package static let mark = "[redacted]"
 
-  /// A field's value without its secrets: the scheme of credentials, the names of cookies and their attributes stay.
+  /// A field's value without its secrets: the scheme of credentials, the names of cookies and their attributes stay. Of keys that have a field of their own
+  /// by custom (`APIKeyField`) nothing does.
   ///
   /// - Parameter isSensitive: the caller said that the field is a secret, whatever its name.
   package static func redacted(field name: String, value: String, isSensitive: Bool = false) -> String {
-    switch name.lowercased() {
+    let lower = name.lowercased()
+    return switch lower {
     case "authorization", "proxy-authorization": credentials(value)
     case "cookie", "cookie2":
       value.utf8.split(separator: UInt8(ascii: ";")).map { cookie(Substring($0)) }.joined(separator: "; ")
     case "set-cookie", "set-cookie2": setCookie(value)
-    case _ where isSensitive: mark
+    case _ where isSensitive || APIKeyField.isOne(lowercased: lower): mark
     case "link": redacted(links: value)
     case "location", "content-location", "referer", "refresh", "origin": redacted(url: value)
     default: value

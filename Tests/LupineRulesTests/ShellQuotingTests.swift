@@ -24,7 +24,11 @@ import Testing
     ("Proxy-Authorization", "Basic x y", false, "Basic [redacted]"), ("Authorization", "a=b c", false, "[redacted]"),
     ("Cookie", "a=1; b=2;c", false, "a=[redacted]; b=[redacted]; [redacted]"),
     ("Set-Cookie", "a=1; Path=/; Secure", false, "a=[redacted]; Path=/; Secure"), ("X-A", "1", true, "[redacted]"),
-    ("X-A", "1", false, "1"), ("Location", "http://u:p@h/", false, "http://h/"), ("Cookie", "", false, ""),
+    ("X-A", "1", false, "1"), ("X-Api-Key", "S", false, "[redacted]"), ("api-key", "S", false, "[redacted]"),
+    ("X-AUTH-TOKEN", "S", false, "[redacted]"), ("x-access-token", "S", false, "[redacted]"),
+    ("X-Amz-Security-Token", "S", false, "[redacted]"), ("X-Goog-Api-Key", "S", false, "[redacted]"),
+    ("PRIVATE-TOKEN", "Bearer S", false, "[redacted]"), ("X-CSRF-Token", "1", false, "1"),
+    ("Location", "http://u:p@h/", false, "http://h/"), ("Cookie", "", false, ""),
     ("Set-Cookie", "", false, "[redacted]"), ("Authorization", "", false, "[redacted]"),
     (
       "Set-Cookie", "a=1; Path=/\nsid=S; Path=/\r\nS", false,

@@ -44,7 +44,7 @@ import Testing
 
   /// What the configuration marks is as secret in an archive as what the request marks.
   @Test func archivesHideWhatTheConfigurationMarks() async throws {
-    let name = try #require(HTTPField.Name("X-Api-Key"))
+    let name = try #require(HTTPField.Name("X-Own-Key"))
     try await withServer(configure: {
       $0.additionalFields[name] = "S3CRET"
       $0.sensitiveFields = [name]
@@ -54,7 +54,7 @@ import Testing
       var archive = HTTPArchive()
       archive.append(request, response: response, body: body, configuration: session.configuration)
       let text = String(decoding: archive.json(), as: UTF8.self)
-      #expect(text.contains("X-Api-Key") && !text.contains("S3CRET"))
+      #expect(text.contains("X-Own-Key") && !text.contains("S3CRET"))
     }
   }
 }

@@ -36,7 +36,7 @@ import Testing
 
   /// What was meant for an origin stays there; everything else goes along.
   @Test(arguments: moves) func movingToAnotherURL(_ move: Move) throws {
-    let secret = try #require(HTTPField.Name("X-Api-Key"))
+    let secret = try #require(HTTPField.Name("X-Own-Key"))
     let host = try #require(HTTPField.Name("Host"))
     let proxy = try #require(HTTPField.Name("Proxy-Authorization"))
     var request = try Request(move.from, method: .put, body: .bytes([1, 2]))

@@ -28,7 +28,7 @@ package enum StorageDecision: Hashable, Sendable {
 package enum StorageRule {
   /// Request fields that hold secrets: what varies by one stays in memory.
   package static func isSecret(_ name: String) -> Bool {
-    ["authorization", "cookie", "proxy-authorization"].contains(name)
+    ["authorization", "cookie", "proxy-authorization"].contains(name) || APIKeyField.isOne(lowercased: name)
   }
 
   /// - Parameters:
@@ -75,7 +75,9 @@ package enum StorageRule {
   private static func telling(
     _ fields: [(name: String, value: String)], _ isMarkedSensitive: (String) -> Bool
   ) -> [String] {
-    fields.map { $0.name.lowercased() }.filter { $0 == "cookie" || isMarkedSensitive($0) }
+    fields.map { $0.name.lowercased() }.filter { name in
+      name == "cookie" || APIKeyField.isOne(lowercased: name) || isMarkedSensitive(name)
+    }
   }
 
   private static func isAllowed(_ head: ResponseHead, _ directives: CacheDirectives) -> Bool {

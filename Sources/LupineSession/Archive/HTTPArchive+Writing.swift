@@ -7,8 +7,8 @@ extension HTTPArchive {
   /// an underscore, as it asks for.
   ///
   /// - Parameters:
-  ///   - redactingSecrets: leave out credentials and cookies: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`
-  ///     and of fields marked sensitive, userinfo in URLs, and query parameters that are known to carry credentials. Bodies are written
+  ///   - redactingSecrets: leave out credentials and cookies: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`,
+  ///     of `X-Api-Key` and the like (`Request.sensitiveFields` has the list) and of fields marked sensitive, userinfo in URLs, and query parameters that are known to carry credentials. Bodies are written
   ///     as they are. Default true.
   ///   - includingBodies: write the bodies. Default true.
   public func json(redactingSecrets: Bool = true, includingBodies: Bool = true) -> [UInt8] {

@@ -82,8 +82,8 @@ public struct SessionConfiguration: Sendable {
 
   /// Fields for every request that does not set them itself. Default none. `Host` is for a request alone to set: here it is not sent.
   public var additionalFields = HTTPFields()
-  /// Names of fields that are secrets besides the known ones (`Authorization`, `Cookie`, `Proxy-*`): they are dropped when a redirect leaves the
-  /// origin. Default none; see `Request.sensitiveFields` too.
+  /// Names of fields that are secrets besides the known ones, which `Request.sensitiveFields` has: they are dropped when a redirect leaves the origin.
+  /// Default none.
   public var sensitiveFields: Set<HTTPField.Name> = []
   /// The `User-Agent` of requests that set none; nil sends none.
   public var userAgent: String? = "Lupine/0.1"

@@ -8,8 +8,8 @@ extension Request {
   ///
   /// To the same origin (scheme, host and port) the request stays as it is otherwise; a user in the former URL stays too unless the new one names its own, as
   /// `urlString` and `url` never show it. To another origin nothing goes that was meant for the former one: gone are a user in the former URL,
-  /// `credential`, the fields `Authorization`, `Cookie`, `Origin`, `Proxy-*` and those of `sensitiveFields`, and a `Host` of the caller's; set again afterwards
-  /// what the other origin is to have. It is the rule for redirects (curl CVE-2022-27774), but for `SessionConfiguration.sensitiveFields`, which no request
+  /// `credential`, the fields `Authorization`, `Cookie`, `Origin`, `Proxy-*`, `X-Api-Key` and the like and those of `sensitiveFields`, which has the list, and a
+  /// `Host` of the caller's; set again afterwards what the other origin is to have. It is the rule for redirects (curl CVE-2022-27774), but for `SessionConfiguration.sensitiveFields`, which no request
   /// knows. The document that the request is made for stays (`setMainDocument(_:)`).
   ///
   /// - Parameter url: an absolute URL.

@@ -31,7 +31,7 @@ struct BatchCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Write every exchange to a HAR 1.2 file.", valueName: "file"))
   var har: String?
 
-  @Flag(help: "Do not hide credentials and cookies in --har.")
+  @Flag(help: "Do not hide credentials, cookies and keys in --har.")
   var showSecrets = false
 
   func validate() throws {

@@ -61,6 +61,7 @@ struct BatchRequest: Sendable {
     } else {
       request.body = try Self.body(fields)
     }
+    request.sensitiveFields = try Self.secrets(fields)
     file = try Self.file(fields)
     request.credential = try Self.credential(fields)
     request.proxy = try Self.proxy(fields)
@@ -72,11 +73,12 @@ struct BatchRequest: Sendable {
     "id", "method", "url", "headers", "body", "bodyBase64", "bodyFile", "multipart", "chunked", "followRedirects",
     "maxRedirects", "auth", "timeout", "compressed", "maxBodyBytes", "caFile", "insecure", "clientCert", "clientKey",
     "pins", "outputFile", "resumeFrom", "resolve", "unixSocket", "cache", "proxy", "noProxy", "cookies", "cookieFile",
+    "secrets",
   ]
 
   /// A request with every member, for `--help`.
   static let form = """
-      {"id": 1, "method": "POST", "url": "https://example.com/", "headers": [["X-A", "1"]],
+      {"id": 1, "method": "POST", "url": "https://example.com/", "headers": [["X-A", "1"]], "secrets": ["X-A"],
        "body": "text" | "bodyBase64": "…" | "bodyFile": "path", "chunked": false,
        "multipart": [{"name": "a", "value": "text"}, {"name": "b", "file": "path", "fileName": "f", "type": "a/b"}],
        "followRedirects": true, "maxRedirects": 20, "timeout": 30.5, "compressed": true,
@@ -148,6 +150,17 @@ struct BatchRequest: Sendable {
     key.cache = try fields.string("cache")
     if key.clientKey != nil, key.clientCertificate == nil { throw BatchRefusal("\"clientKey\" needs \"clientCert\"") }
     return key
+  }
+
+  private static func secrets(_ fields: BatchFields) throws(BatchRefusal) -> Set<HTTPField.Name> {
+    var secrets: Set<HTTPField.Name> = []
+    for value in try fields.array("secrets") ?? [] {
+      guard let name = value.string.flatMap({ HTTPField.Name($0) }) else {
+        throw BatchRefusal("\"secrets\" is an array of names of header fields")
+      }
+      secrets.insert(name)
+    }
+    return secrets
   }
 
   private static func pins(_ fields: BatchFields) throws(BatchRefusal) -> Set<[UInt8]> {

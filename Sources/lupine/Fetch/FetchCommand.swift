@@ -58,6 +58,7 @@ struct FetchCommand: AsyncParsableCommand {
     } catch let error as SessionError where error.code == .badURL {
       throw target.misplacedURL(error) ?? error
     }
+    try plan.mark(secrets: body.secret)
     if let proxy = try proxy.configuration() { plan.configuration.proxy = proxy }
     if plan.request.method == .head, let option = output.optionOfFile {
       throw CommandFailure.misuse("\(option) saves a body, and the answer to HEAD has none; leave one of them out")
@@ -77,7 +78,10 @@ struct FetchCommand: AsyncParsableCommand {
         redactingSecrets: !output.showSecrets, configuration: plan.configuration)
       return try System.print(command + "\n")
     }
-    let archive = try output.har.map { try ArchiveFile($0, showsSecrets: output.showSecrets) }
+    let secretNames = plan.secretNames
+    let archive = try output.har.map {
+      try ArchiveFile($0, showsSecrets: output.showSecrets, secretNames: secretNames)
+    }
     plan.configuration.transport = try archive?.transport(plan.configuration)
     do {
       try await ArchiveFile.writing(archive) { [plan, output, writeOut] in
@@ -119,6 +123,14 @@ struct BodyOptions: ParsableArguments {
     name: [.customShort("H"), .long], help: ArgumentHelp("Add a header field, as name:value.", valueName: "name:value"))
   var header: [String] = []
 
+  @Option(
+    help: ArgumentHelp(
+      """
+      This header field is a secret (repeatable): it is hidden, and not sent to where redirects lead, as Authorization, Cookie, X-Api-Key and \
+      the like are anyway.
+      """, valueName: "name"))
+  var secret: [String] = []
+
   func validate() throws {
     if json, form { throw ValidationError("--json and --form exclude each other.") }
     if !multipart.isEmpty, json || form {
@@ -148,7 +160,7 @@ struct OutputOptions: ParsableArguments {
   @Flag(help: "Print the same request as a curl command, and do nothing else.")
   var printCurl = false
 
-  @Flag(help: "Do not hide credentials and cookies in --verbose, --har and --print-curl.")
+  @Flag(help: "Do not hide credentials, cookies and keys in --verbose, --har and --print-curl.")
   var showSecrets = false
 
   @Flag(help: "Draw when what happened, to standard error.")

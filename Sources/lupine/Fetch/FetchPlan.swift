@@ -38,6 +38,19 @@ struct FetchPlan: Sendable {
     request.credential = try authentication.credential(ofURL: request.parsedURL.credentials)
   }
 
+  /// Names of the fields that are secrets besides the known ones, in lower case.
+  var secretNames: Set<String> { Set(request.sensitiveFields.map { $0.canonicalName }) }
+
+  /// Marks fields as secrets: of the names that `--secret` gives.
+  mutating func mark(secrets names: [String]) throws(CommandFailure) {
+    for text in names {
+      guard let name = HTTPField.Name(text) else {
+        throw .misuse("--secret \"\(text)\" is no name for a header field")
+      }
+      request.sensitiveFields.insert(name)
+    }
+  }
+
   /// Adds a field; one that the user gives takes the place of a default.
   private mutating func apply(_ item: RequestItem, _ defaults: inout HTTPFields) throws {
     switch item {

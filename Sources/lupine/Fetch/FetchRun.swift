@@ -20,8 +20,9 @@ struct FetchRun {
     self.output = output
     self.writeOut = writeOut
     self.console = console
-    transcript =
-      output.verbose ? Transcript(HeadPrinter(style: console.errorStyle, showsSecrets: output.showSecrets)) : nil
+    let printer = HeadPrinter(
+      style: console.errorStyle, showsSecrets: output.showSecrets, secretNames: plan.secretNames)
+    transcript = output.verbose ? Transcript(printer) : nil
   }
 
   func run() async throws {
@@ -121,7 +122,8 @@ struct FetchRun {
 
   /// What is known only when the body has ended.
   private func tellEnd(_ response: Response) {
-    let printer = HeadPrinter(style: console.errorStyle, showsSecrets: output.showSecrets)
+    let printer = HeadPrinter(
+      style: console.errorStyle, showsSecrets: output.showSecrets, secretNames: plan.secretNames)
     if !response.trailers.isEmpty { System.tell("\n" + printer.trailers(response.trailers)) }
   }
 

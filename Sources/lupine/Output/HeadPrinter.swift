@@ -8,6 +8,8 @@ struct HeadPrinter: Sendable {
   var showsSecrets: Bool
   /// Before each line: ">" and "<" in verbose output, nothing otherwise.
   var marks = true
+  /// Names of fields that are secrets besides the known ones, in lower case.
+  var secretNames: Set<String> = []
 
   private static let mark = "[hidden; --show-secrets shows it]"
 
@@ -54,10 +56,12 @@ struct HeadPrinter: Sendable {
     if showsSecrets {
       shown = value
     } else {
+      let lower = name.lowercased()
       shown =
-        switch name.lowercased() {
+        switch lower {
         case "authorization", "proxy-authorization": Self.hidden(credentials: value)
         case "cookie", "set-cookie": Self.mark
+        case _ where APIKeyField.isOne(lowercased: lower) || secretNames.contains(lower): Self.mark
         default: SecretText.redacted(field: name, value: value)
         }
     }

@@ -5,11 +5,13 @@ internal import LupineTesting
 /// was there stays.
 struct ArchiveFile: Sendable {
   private let file: WholeFile
-  private let recorder = ArchiveRecorder()
+  private let recorder: ArchiveRecorder
   private let showsSecrets: Bool
 
-  init(_ path: String, showsSecrets: Bool) throws(System.Failure) {
+  /// - Parameter secretNames: of fields that are secrets besides the known ones, and those that the requests mark.
+  init(_ path: String, showsSecrets: Bool, secretNames: Set<String> = []) throws(System.Failure) {
     file = try WholeFile(path)
+    recorder = ArchiveRecorder(sensitiveFields: secretNames)
     self.showsSecrets = showsSecrets
   }
 

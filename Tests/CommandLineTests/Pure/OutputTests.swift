@@ -37,6 +37,8 @@ import Testing
     Host: h\r
     Authorization: Basic c2VjcmV0\r
     cookie: session=secret\r
+    x-API-key: abracadabra\r
+    X-Own: sesame\r
     X: \u{1b}[2J\r
     \r
 
@@ -47,8 +49,12 @@ import Testing
     #expect(!text.contains("c2VjcmV0") && !text.contains("session"))
     #expect(text.contains("> Authorization: Basic [hidden") && text.contains("> cookie: [hidden"))
     #expect(text.contains(#"> X: \x1b[2J"#))
+    #expect(text.contains("> x-API-key: [hidden") && text.contains("> X-Own: sesame\n"))
+    let marked = HeadPrinter(style: .plain, showsSecrets: false, secretNames: ["x-own"])
+    #expect(marked.request(Array(Self.head.utf8)).contains("> X-Own: [hidden"))
     let shown = HeadPrinter(style: .plain, showsSecrets: true).request(Array(Self.head.utf8))
     #expect(shown.contains("Authorization: Basic c2VjcmV0\n") && shown.contains("cookie: session=secret\n"))
+    #expect(shown.contains("x-API-key: abracadabra\n"))
   }
 
   /// A cookie without a name is nothing but a value.

@@ -24,6 +24,40 @@ import Testing
     #expect(archive.entries.last?.timings.wait != nil)
   }
 
+  /// A key goes no further than the server that it is for; `--secret` says the same of other fields.
+  @Test func keysStayAtTheirServerAndAreHidden() async throws {
+    let home = try LoopbackServer(routes: ServerRoute.standard())
+    let away = try LoopbackServer(routes: ServerRoute.standard())
+    defer {
+      home.shutdown()
+      away.shutdown()
+    }
+    let folder = try Folder()
+    let secrets = ["--secret", "x-own", "X-Api-Key:k3yk3y", "X-Own:s3cret", "X-Plain:open"]
+    let outcome = try await Tool.run(
+      [home.url("/redirect?to=\(away.url("/hello"))"), "-vF", "--har", "h"] + secrets, in: folder)
+    #expect(outcome.status == 0, "\(outcome.error)")
+    let first = try #require(home.recordedRequests.first)
+    let second = try #require(away.recordedRequests.first)
+    for (name, value) in [("X-Api-Key", "k3yk3y"), ("X-Own", "s3cret"), ("X-Plain", "open")] {
+      #expect(first.fields.first(name) == value, "\(name)")
+      #expect(second.fields.first(name) == (name == "X-Plain" ? value : nil), "\(name)")
+    }
+    #expect(outcome.error.contains("> X-Api-Key: [hidden") && outcome.error.contains("> X-Own: [hidden"))
+    let archive = String(decoding: try folder.bytes("h"), as: UTF8.self)
+    let curl = try await Tool.run([home.url("/"), "--print-curl"] + secrets).text
+    for text in [outcome.error, archive, curl] {
+      #expect(!text.contains("k3yk3y") && !text.contains("s3cret") && text.contains("open"), "\(text)")
+    }
+    // At the server that they are for they go wherever it leads.
+    #expect(try await Tool.run([home.url("/redirect?to=/hello"), "-F"] + secrets).status == 0)
+    for request in home.recordedRequests.suffix(2) {
+      #expect(request.fields.first("X-Api-Key") == "k3yk3y" && request.fields.first("X-Own") == "s3cret")
+    }
+    #expect(try await Tool.run([home.url("/hello"), "--secret", "no name"]).status == 2)
+    #expect(home.requestCount == 3)
+  }
+
   /// Bodies are in it, and secrets if wanted: nobody but its owner may read it.
   @Test func theArchiveIsItsOwnersAlone() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())

@@ -50,6 +50,25 @@ import Testing
     for name in BatchRequest.names { #expect(help.contains("\"\(name)\":"), "\(name)") }
   }
 
+  @Test func secretsStayAtTheirServer() async throws {
+    let home = try LoopbackServer(routes: ServerRoute.standard())
+    let away = try LoopbackServer(routes: ServerRoute.standard())
+    defer {
+      home.shutdown()
+      away.shutdown()
+    }
+    let url = home.url("/redirect?to=\(away.url("/hello"))")
+    let results = try await batch([
+      #"{"id":1,"url":"\#(url)","headers":[["X-Own","1"]],"secrets":["x-own"]}"#,
+      #"{"id":2,"url":"\#(url)","headers":[["X-Own","1"]],"secrets":["no name"]}"#,
+      #"{"id":3,"url":"\#(url)","secrets":[1]}"#,
+    ])
+    #expect(results["1"]?["status"] == .number("200"))
+    for id in ["2", "3"] { #expect(results[id]?["error"]?["code"] == .string("badRequest"), "\(id)") }
+    #expect(home.recordedRequests.map { $0.fields.first("X-Own") } == ["1"])
+    #expect(away.recordedRequests.map { $0.fields.first("X-Own") } == [nil])
+  }
+
   @Test func everyFieldOfAResult() async throws {
     let server = try ScriptedServer([
       [

@@ -423,14 +423,16 @@ import Testing
         case "/store": ["Cache-Control": "no-store, max-age=100"]
         case "/vary": ["Cache-Control": "max-age=100", "Vary": "Cookie"]
         case "/marked": ["Cache-Control": "max-age=100", "Vary": "X-Key"]
+        case "/keyed": ["Cache-Control": "max-age=100", "Vary": "X-Api-Key"]
         default: ["Cache-Control": "max-age=100", "Set-Cookie": "secret=hidden"]
         }
       try connection.respond(fields: fields, text: request.path == "/cookie" ? "plain" : "hidden")
     } _: { session, server, _ in
-      for name in ["/store", "/vary", "/auth", "/marked", "/cookie"] {
+      for name in ["/store", "/vary", "/auth", "/marked", "/keyed", "/cookie"] {
         var request = try Request(server.url(name))
         if name == "/auth" { request.fields[.authorization] = "Bearer hidden" }
         if name == "/vary" { request.fields[.cookie] = "a=hidden" }
+        if name == "/keyed", let key = HTTPField.Name("X-Api-Key") { request.fields[key] = "hidden" }
         if name == "/marked", let key = HTTPField.Name("X-Key") {
           request.fields[key] = "hidden"
           request.sensitiveFields = [key]

@@ -36,9 +36,10 @@ import Testing
 
   /// What is `private` is for who asked, by whatever of the request says who that is, though no `Vary` names it: another session with the same cache is
   /// not answered with it, and no file has it. What is not private is for all.
-  @Test(arguments: ["jar", "Cookie", "X-Api-Key"]) func whatIsPrivateIsForWhoAsked(_ means: String) async throws {
+  @Test(arguments: ["jar", "Cookie", "X-Own-Key", "X-Api-Key"])
+  func whatIsPrivateIsForWhoAsked(_ means: String) async throws {
     let server = try LoopbackServer { request, connection in
-      let user = request.fields.first("Cookie") ?? request.fields.first("X-Api-Key") ?? "nobody"
+      let user = ["Cookie", "X-Own-Key", "X-Api-Key"].compactMap { request.fields.first($0) }.first ?? "nobody"
       let directives = request.path == "/page" ? "private, max-age=1000" : "max-age=1000"
       try connection.respond(fields: ["Cache-Control": directives], text: "\(request.path) of \(user)")
     }
@@ -46,7 +47,7 @@ import Testing
     let scratch = try ScratchDirectory()
     let path = scratch.path + "/cache"
     let cache = try ResponseCache(directory: path)
-    let key = try #require(HTTPField.Name("X-Api-Key"))
+    let key = try #require(HTTPField.Name("X-Own-Key"))
     for user in ["u=alice", "u=bob"] {
       try await withSession(
         ports: [server.port],
@@ -59,7 +60,7 @@ import Testing
           switch means {
           case "jar": try session.configuration.cookieStorage?.setCookies(["\(user); Path=/"], from: server.url())
           case "Cookie": request.fields[.cookie] = user
-          default: request.fields[key] = user
+          default: request.fields[try #require(HTTPField.Name(means))] = user
           }
           for _ in 0..<2 { try await session.expect("/page of \(user)", from: request) }
         })

@@ -9,10 +9,10 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct LaterExchangeTests {
   // MARK: Secrets
 
-  private func key() throws -> HTTPField.Name { try #require(HTTPField.Name("X-Api-Key")) }
+  private func key() throws -> HTTPField.Name { try #require(HTTPField.Name("X-Own-Key")) }
 
   private func keys(_ server: LoopbackServer) -> [String?] {
-    server.recordedRequests.map { $0.fields.first("X-Api-Key") }
+    server.recordedRequests.map { $0.fields.first("X-Own-Key") }
   }
 
   /// Two servers that redirect to where they are told.

@@ -73,11 +73,11 @@ import Testing
 
   /// A `Cookie` of the request's own and a field that is marked say who asks as `Authorization` does: such an image is neither kept for others nor taken
   /// from what others have. That the jar has cookies says nothing.
-  @Test(arguments: ["Cookie", "X-Api-Key", "X-Session-Key", "X-Plain"])
+  @Test(arguments: ["Cookie", "X-Own-Key", "X-Session-Key", "X-Plain"])
   func whatNamesTheUserIsPersonal(_ field: String) async throws {
     let server = try LoopbackServer(routes: routes(""))
     defer { server.shutdown() }
-    let (own, shared) = (try #require(HTTPField.Name("X-Api-Key")), try #require(HTTPField.Name("X-Session-Key")))
+    let (own, shared) = (try #require(HTTPField.Name("X-Own-Key")), try #require(HTTPField.Name("X-Session-Key")))
     var configuration = SessionConfiguration.ephemeral
     configuration.sensitiveFields = [shared]
     try configuration.cookieStorage?.setCookies(["a=1; Path=/"], from: server.url())
@@ -114,7 +114,7 @@ import Testing
 
   /// What an interceptor marks, and a redirect leaves behind, is the user's all the same; so is a `Cookie` that no jar has sent, also where
   /// there is a jar.
-  @Test(arguments: [("X-Api-Key", false), ("Cookie", false), ("Cookie", true)])
+  @Test(arguments: [("X-Own-Key", false), ("Cookie", false), ("Cookie", true)])
   func whatInterceptorsMarkIsNotKept(_ field: String, hasJar: Bool) async throws {
     let other = try LoopbackServer(routes: routes(""))
     defer { other.shutdown() }

@@ -333,7 +333,7 @@ import Testing
   @Test func secretsOfInterceptorsStayAtHome() async throws {
     let away = try LoopbackServer(routes: ServerRoute.standard())
     defer { away.shutdown() }
-    let key = try #require(HTTPField.Name("X-Api-Key"))
+    let key = try #require(HTTPField.Name("X-Own-Key"))
     try await withManager { manager, server in
       manager.responseSerializer = HTTPResponseSerializer()
       manager.interceptors = [
@@ -347,8 +347,8 @@ import Testing
       let target = server.url("/redirect?to=\(away.url("/hello"))")
       let end = await ended { manager.get(target, success: $0, failure: $1) }
       #expect(end.value as? Data == Data("Hello, world!".utf8))
-      #expect(server.recordedRequests.map { $0.fields.first("X-Api-Key") } == ["s"])
-      #expect(away.recordedRequests.map { $0.fields.first("X-Api-Key") } == [nil])
+      #expect(server.recordedRequests.map { $0.fields.first("X-Own-Key") } == ["s"])
+      #expect(away.recordedRequests.map { $0.fields.first("X-Own-Key") } == [nil])
     }
   }
 }
