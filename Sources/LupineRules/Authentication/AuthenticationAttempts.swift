@@ -28,6 +28,14 @@ package struct AuthenticationAttempts: Sendable {
     case refused
   }
 
+  /// For how much of a server something has proved good.
+  package enum Extent: Hashable, Sendable {
+    /// For the realm by which the server asked.
+    case realm
+    /// For whatever the server may ask by the scheme: it has not asked.
+    case everyRealm
+  }
+
   private struct Refusal: Hashable {
     enum Extent: Hashable {
       case everyRealm
@@ -112,6 +120,16 @@ package struct AuthenticationAttempts: Sendable {
   private mutating func refuse(_ secret: CredentialSecret, _ party: AuthenticationParty, _ extent: Refusal.Extent) {
     failures[party, default: 0] += 1
     refusals.insert(Refusal(party: party, secret: secret, extent: extent))
+  }
+
+  /// For how much of the server what the request under way carries has proved good. To be asked before `accepted()`.
+  ///
+  /// - Parameter status: of the response, which is neither 401 nor 407.
+  /// - Returns: nil for nothing: it carries nothing, or a response that is no success says nothing of what nobody had asked for.
+  package func extent(acceptedWith status: Int) -> Extent? {
+    guard current != nil else { return nil }
+    guard currentIsBlind else { return .realm }
+    return status < 400 ? .everyRealm : nil
   }
 
   /// It came back with anything else.

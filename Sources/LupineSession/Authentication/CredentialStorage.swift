@@ -25,8 +25,15 @@ public final class CredentialStorage: Sendable {
   /// The storage of every configuration that names no other. It is empty until somebody puts something into it.
   public static let shared = CredentialStorage()
 
+  /// Whether it follows what servers make of credentials, for programs that keep it between runs: those that requests name, if they are `.permanent`, are
+  /// stored once they are accepted, and what is refused is removed.
+  let followsServers: Bool
+
   /// An empty storage.
-  public init() {}
+  public init() { followsServers = false }
+
+  /// An empty storage; see `followsServers`.
+  package init(followingServers: Bool) { followsServers = followingServers }
 
   /// Whether there is nothing in it; costs no lock.
   var isEmpty: Bool { counter.load(ordering: .relaxed) == 0 }
@@ -53,6 +60,26 @@ public final class CredentialStorage: Sendable {
           && entries.count { $0.key.origin == space.origin } < Self.learnedLimitOfOrigin
     }
     if hasRoom { set(credential, for: space) }
+  }
+
+  /// A server has accepted what a request names: it takes the place of whatever was stored there.
+  ///
+  /// - Parameter space: without a realm what is stored for single realms gives way too.
+  func accepted(_ credential: Credential, for space: ProtectionSpace) {
+    guard followsServers, credential.persistence == .permanent else { return }
+    entries.withLock { entries in
+      entries = entries.filter { !space.covers($0.key) }
+      counter.store(entries.count, ordering: .relaxed)
+    }
+    learn(credential, for: space)
+  }
+
+  /// A server has refused something in a space of its own: it is not stored for it any longer.
+  func refused(_ secret: CredentialSecret, for space: ProtectionSpace) {
+    guard followsServers, !isEmpty else { return }
+    for space in space.generalisations {
+      change(space) { list in list.removeAll { $0.secret == secret } }
+    }
   }
 
   /// Spaces from which on nothing is learned any more; what the program stores itself has no limit.

@@ -174,16 +174,32 @@ final class TaskAuthentication: Sendable {
 
   /// The request came back with anything but 401: what it carried was accepted.
   ///
-  /// - Parameter info: the values of `Authentication-Info`.
-  func accepted(_ hop: AuthenticationHop, info: [[UInt8]]) {
-    let (answer, toStore) = state.withLock { state in
+  /// - Parameters:
+  ///   - status: of the response.
+  ///   - info: the values of `Authentication-Info`.
+  func accepted(_ hop: AuthenticationHop, status: Int, info: [[UInt8]]) {
+    let (answer, toStore, toKeep) = state.withLock { state in
       defer { state.toStore = nil }
-      return (state.attempts.accepted(), state.toStore)
+      let toKeep = named(hop, state.attempts, status: status)
+      return (state.attempts.accepted(), state.toStore, toKeep)
     }
+    if let (credential, space) = toKeep { session.storage?.accepted(credential, for: space) }
     guard let answer else { return }
     if let (credential, space) = toStore { session.storage?.learn(credential, for: space) }
     session.learn(answer, hop.party, url: hop.url)
     if let next = AuthenticationInfo.nextNonce(info) { session.replaceNonce(of: answer, by: next, hop.party) }
+  }
+
+  /// What the caller names, if it was accepted and there is a storage for it, and for what.
+  private func named(
+    _ hop: AuthenticationHop, _ attempts: AuthenticationAttempts, status: Int
+  ) -> (Credential, ProtectionSpace)? {
+    guard session.storage?.followsServers ?? false, let credential = hop.explicit, let sent = attempts.current,
+      sent.secret == credential.secret,
+      let extent = attempts.extent(acceptedWith: status)
+    else { return nil }
+    let space = ProtectionSpace(hop.party, sent.challenge)
+    return (credential, extent == .realm ? space : space.ofEveryRealm)
   }
 
   /// The request came back with 401.
@@ -207,8 +223,12 @@ final class TaskAuthentication: Sendable {
     }
     switch verdict {
     case .unjudged, .refusedHere: break
-    case .outdated, .refused:
+    case .outdated:
       if let sent { session.forget(sent, hop.party) }
+    case .refused:
+      guard let sent else { break }
+      session.forget(sent, hop.party)
+      session.storage?.refused(sent.secret, for: ProtectionSpace(hop.party, sent.challenge))
     case .stale(let digest):
       guard let sent else { break }
       session.forget(sent, hop.party)

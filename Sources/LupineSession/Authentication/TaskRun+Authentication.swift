@@ -60,7 +60,7 @@ extension TaskRun {
     let hop = hop(chain)
     let authentication = authentication
     guard head.status == 401 else {
-      authentication.accepted(hop, info: head.fields.bytes(named: "authentication-info"))
+      authentication.accepted(hop, status: head.status, info: head.fields.bytes(named: "authentication-info"))
       return false
     }
     let asks = observer?.wants(.taskChallenge) ?? false

@@ -70,7 +70,12 @@ struct FetchCommand: AsyncParsableCommand {
     // Progress and ranges count the bytes as they are sent.
     if output.download { plan.request.acceptsCompressedContent = false }
     let file = try session.path.map { try SessionFile($0, isSaved: !output.printCurl) }
-    if let file { plan.configuration.cookieStorage = file.cookies }
+    if let file {
+      plan.configuration.cookieStorage = file.cookies
+      plan.configuration.credentialStorage = file.credentials
+      // What stands in a URL alone is for that URL.
+      if authentication.auth != nil { plan.request.credential?.persistence = .permanent }
+    }
     let cache = try session.cache.map { try ResponseCache(directory: $0) }
     plan.configuration.responseCache = cache
     if output.printCurl {

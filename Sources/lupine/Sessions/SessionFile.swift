@@ -1,13 +1,15 @@
 internal import LupineRules
 internal import LupineSession
 
-/// What belongs to a session, kept in a file between runs: a JSON object with `"version": 1` and `"cookies"`. Members that this program does not
-/// know are kept as they are.
+/// What belongs to a session, kept in a file between runs: a JSON object with `"version": 1`, `"cookies"`, and `"credentials"` if there are any. Members that
+/// this program does not know are kept as they are.
 struct SessionFile {
   private static let sizeLimit = 16 << 20
 
   let path: String
   let cookies: CookieStorage
+  /// What servers have accepted, and not refused since.
+  let credentials: CredentialStorage
   private var members: [JSONValue.Member]
   /// What it is written to; nil: it is read alone.
   private let file: WholeFile?
@@ -16,6 +18,7 @@ struct SessionFile {
   init(_ path: String, isSaved: Bool = true) throws {
     self.path = path
     cookies = CookieStorage()
+    credentials = CredentialStorage(followingServers: true)
     members = []
     guard FileSystem.exists(path) else {
       file = isSaved ? try WholeFile(path) : nil
@@ -35,16 +38,28 @@ struct SessionFile {
       for problem in report.problems {
         System.tell("lupine: \(path): cookie \(problem.place) is left out: \(problem.message)\n")
       }
+      if let kept = JSONValue.object(members)["credentials"] { try credentials.load(json: Self.document(kept)) }
     } catch {
       throw CommandFailure.misuse("\(path) is no session file: \(error.message)")
     }
   }
 
+  /// Credentials as a storage reads them: its files have the same version and the same member.
+  private static func document(_ credentials: JSONValue) -> [UInt8] {
+    JSONWriter.line(
+      .object([
+        JSONValue.Member("version", .integer(CookieJSON.version)), JSONValue.Member("credentials", credentials),
+      ]))
+  }
+
   /// Writes what there is now, readable by the owner only, in the place of the old file. Of two runs at a time the later one wins.
   func save() throws {
     var members = [JSONValue.Member("version", .integer(CookieJSON.version))]
-    members += self.members.filter { $0.name != "version" && $0.name != "cookies" }
+    members += self.members.filter { !["version", "cookies", "credentials"].contains($0.name) }
     members.append(JSONValue.Member("cookies", cookies.jsonValue))
+    if let kept = try JSONReader.read(credentials.json())["credentials"], kept != .array([]) {
+      members.append(JSONValue.Member("credentials", kept))
+    }
     let bytes = Array((JSONWriter.pretty(.object(members)) + "\n").utf8)
     guard bytes.count <= Self.sizeLimit else {
       throw CommandFailure(

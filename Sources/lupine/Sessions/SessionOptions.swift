@@ -4,7 +4,11 @@ internal import ArgumentParser
 struct SessionOptions: ParsableArguments {
   @Option(
     name: .customLong("session"),
-    help: ArgumentHelp("Keep cookies in this file between runs; it is made when it is missing.", valueName: "file"))
+    help: ArgumentHelp(
+      """
+      Keep cookies, and what --auth gives when the server has accepted it, in this file between runs, for its owner only; it is made when it is \
+      missing.
+      """, valueName: "file"))
   var path: String?
 
   @Option(

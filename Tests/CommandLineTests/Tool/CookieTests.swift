@@ -41,11 +41,16 @@ import Testing
     }
   }
 
-  @Test(arguments: ["[]", "{", "{\"version\": 7}", "text"]) func noSessionFile(_ text: String) async throws {
+  @Test(arguments: [
+    "[]", "{", "{\"version\": 7}", "text", "{\"version\": 1, \"credentials\": 7}",
+    "{\"version\": 1, \"credentials\": [{\"origin\": \"http://a\", \"user\": \"s3cret\"}]}",
+    "{\"version\": 1, \"credentials\": [{\"origin\": \"a\", \"token\": \"s3cret\"}]}",
+  ]) func noSessionFile(_ text: String) async throws {
     try await withServer { server, folder in
       try folder.write(text, to: "s.json")
       let outcome = try await Tool.run(["--session", "s.json", server.url("/cookies")], in: folder)
       #expect(outcome.status == 2 && outcome.error.contains("is no session file"), "\(outcome.error)")
+      #expect(!outcome.error.contains("s3cret"))
       #expect(server.requestCount == 0)
       #expect(String(decoding: try folder.bytes("s.json"), as: UTF8.self) == text)
     }

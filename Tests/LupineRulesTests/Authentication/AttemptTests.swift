@@ -209,6 +209,21 @@ import Testing
     #expect(!attempts.mayTry(Self.alice, for: asked[0], party: party))
   }
 
+  /// What nobody had asked for says something only if the response is a success.
+  @Test(
+    arguments: [
+      (false, 200, .realm), (false, 404, .realm), (false, 500, .realm),
+      (true, 200, .everyRealm), (true, 304, .everyRealm), (true, 403, nil), (true, 500, nil),
+    ] as [(Bool, Int, AuthenticationAttempts.Extent?)])
+  func forHowMuchItIsGood(_ isBlind: Bool, _ status: Int, _ extent: AuthenticationAttempts.Extent?) {
+    var attempts = AuthenticationAttempts()
+    #expect(attempts.extent(acceptedWith: status) == nil)
+    attempts.sent(ChallengeAnswer(challenge: .basic(realm: "r"), secret: Self.alice), isBlind: isBlind)
+    #expect(attempts.extent(acceptedWith: status) == extent)
+    _ = attempts.accepted()
+    #expect(attempts.extent(acceptedWith: status) == nil)
+  }
+
   @Test func onlyWhatWasAskedForIsLearned() throws {
     var attempts = AuthenticationAttempts()
     let answer = ChallengeAnswer(challenge: .basic(realm: "r"), secret: Self.alice)

@@ -48,4 +48,55 @@ import Testing
     storage.set(Self.accepted, for: try space("0", "h33.example"))
     #expect(storage.protectionSpaces.count == 1025)
   }
+
+  // MARK: What requests name
+
+  private func named(_ password: String, _ user: String = "a") -> Credential {
+    .password(user: user, password: password, persistence: .permanent)
+  }
+
+  private func passwords(_ storage: CredentialStorage, _ realm: String) throws -> [String] {
+    storage.candidates(for: try space(realm)).compactMap(\.password)
+  }
+
+  @Test func whatIsAcceptedTakesThePlaceOfWhatWasThere() throws {
+    let storage = CredentialStorage(followingServers: true)
+    storage.accepted(named("1"), for: try space("r"))
+    storage.accepted(named("2", "b"), for: try space("r"))
+    storage.accepted(named("3"), for: try space("s"))
+    storage.accepted(named("4"), for: try space("s", "b.example"))
+    #expect(try passwords(storage, "r") == ["2"])
+    #expect(try passwords(storage, "s") == ["3"])
+    storage.accepted(named("5"), for: try space("t").ofEveryRealm)
+    for realm in ["r", "s", "any"] { #expect(try passwords(storage, realm) == ["5"], "\(realm)") }
+    #expect(storage.defaultCredential(for: try space("s", "b.example"))?.password == "4")
+    storage.accepted(named("6"), for: try space("r"))
+    #expect(try passwords(storage, "r") == ["6", "5"])
+    storage.accepted(.password(user: "c", password: "7", persistence: .none), for: try space("r"))
+    #expect(try passwords(storage, "r") == ["6", "5"])
+  }
+
+  @Test func whatIsRefusedGoesFromItsSpaceAlone() throws {
+    let storage = CredentialStorage(followingServers: true)
+    storage.set(named("1"), for: try space("r"))
+    storage.set(named("2", "b"), for: try space("r"))
+    storage.set(named("1"), for: try space("r").ofEveryRealm)
+    storage.set(named("1"), for: try space("s"))
+    storage.set(named("1"), for: try space("r", "b.example"))
+    storage.refused(named("1").secret, for: try space("r"))
+    #expect(try passwords(storage, "r") == ["2"])
+    #expect(try passwords(storage, "s") == ["1"])
+    #expect(storage.defaultCredential(for: try space("r", "b.example")) != nil)
+    #expect(storage.protectionSpaces.count == 3)
+  }
+
+  /// A storage that does not follow servers is the program's own.
+  @Test func otherStoragesStayAsTheyAre() throws {
+    let storage = CredentialStorage()
+    storage.accepted(named("1"), for: try space("r"))
+    #expect(storage.protectionSpaces.isEmpty)
+    storage.set(named("1"), for: try space("r"))
+    storage.refused(named("1").secret, for: try space("r"))
+    #expect(try passwords(storage, "r") == ["1"])
+  }
 }
