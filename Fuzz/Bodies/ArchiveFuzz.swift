@@ -38,6 +38,7 @@ package enum ArchiveFuzz {
     precondition(left.response?.trailers == right.response?.trailers)
     precondition(left.response?.informational == right.response?.informational)
     precondition(left.failure == right.failure && left.tls == right.tls && left.comment == right.comment)
+    precondition(left.fetchType == right.fetchType && left.isFromDisk == right.isFromDisk, "the cache changed")
     precondition(left.timings.wait ?? .zero == right.timings.wait ?? .zero, "a timing changed")
   }
 

@@ -53,9 +53,12 @@ extension HTTPArchive.Entry {
     archived?.trailers = HTTPArchive.fields(trailers, secrets)
     archived?.body = body
     archived?.headerBytes = metrics.responseHeaderBytes
-    archived?.bodyBytes = metrics.responseBodyBytes
+    // What the server sent, where it was asked, was another body.
+    archived?.bodyBytes = metrics.fetchType == .networkLoad ? metrics.responseBodyBytes : 0
     archived?.decodedBytes = metrics.responseDecodedBytes
     self.init(startedAt: metrics.date(of: metrics.fetchStart), request: request, response: archived)
+    // A cache that had nothing to answer with is not where anything came from.
+    if archived != nil { fetchType = metrics.fetchType }
     timings = HTTPArchive.Timings(metrics)
     serverAddress = metrics.remoteAddress.map { Self.split($0).host }
     connection = metrics.localAddress.map { Self.split($0).port }

@@ -142,6 +142,7 @@ private struct ArchiveReader {
     entry.connection = try node.optional("connection")?.string()
     entry.comment = try node.optional("comment")?.string()
     entry.isReusedConnection = try node.optional("_reusedConnection")?.boolean()
+    try readCache(node, &entry)
     if let tls = try node.optional("_tls") {
       entry.tls = HTTPArchive.TLS(
         version: try tls.required("version").string(), cipher: try tls.optional("cipher")?.string(),
@@ -149,6 +150,16 @@ private struct ArchiveReader {
     }
     entry.failure = try failure(node)
     return entry
+  }
+
+  /// As Chrome has it; with other values other tools may mean anything.
+  private func readCache(_ node: ArchiveNode, _ entry: inout HTTPArchive.Entry) throws(HTTPArchiveError) {
+    guard let storage = try node.optional("_fromCache")?.value.string, ["memory", "disk"].contains(storage) else {
+      return
+    }
+    let isValidated = try node.optional("_cacheValidated")?.boolean() ?? false
+    entry.fetchType = isValidated ? .validatedCache : .localCache
+    entry.isFromDisk = storage == "disk"
   }
 
   /// Ours is an object; other tools use the name for a text.

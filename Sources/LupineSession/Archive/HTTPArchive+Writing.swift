@@ -45,7 +45,7 @@ private struct ArchiveWriter {
       Member("startedDateTime", .string(InternetDate.text(milliseconds: Self.integer(milliseconds)))),
       Member("time", Self.number(entry.timings.total)),
       Member("request", request(entry.request)),
-      Member("response", response(entry.response)),
+      Member("response", response(entry)),
       Member("cache", .object([])),
       Member("timings", timings(entry.timings)),
     ]
@@ -53,6 +53,10 @@ private struct ArchiveWriter {
     if let connection = entry.connection { members.append(Member("connection", .string(connection))) }
     if let comment = entry.comment { members.append(Member("comment", .string(comment))) }
     if let isReused = entry.isReusedConnection { members.append(Member("_reusedConnection", .boolean(isReused))) }
+    if entry.fetchType != .networkLoad {
+      members.append(Member("_fromCache", .string(entry.isFromDisk ? "disk" : "memory")))
+      if entry.fetchType == .validatedCache { members.append(Member("_cacheValidated", .boolean(true))) }
+    }
     if let tls = entry.tls {
       members.append(
         Member(
@@ -101,16 +105,19 @@ private struct ArchiveWriter {
   }
 
   /// HAR knows no exchange without a response: status 0, as browsers write it.
-  private func response(_ response: HTTPArchive.Response?) -> JSONValue {
-    let shown = response ?? HTTPArchive.Response(status: 0)
+  private func response(_ entry: HTTPArchive.Entry) -> JSONValue {
+    var shown = entry.response ?? HTTPArchive.Response(status: 0)
+    let isCached = entry.fetchType != .networkLoad
+    // "Set to zero in case of responses coming from the cache."
+    if isCached { shown.bodyBytes = 0 }
     let seen = self.shown(shown.fields)
     let location = HTTPArchive.first(seen, "location") ?? ""
     var members = [
       Member("status", .integer(shown.status)), Member("statusText", .string(shown.reason)),
-      Member("httpVersion", .string(response == nil ? "" : shown.httpVersion)),
+      Member("httpVersion", .string(entry.response == nil ? "" : shown.httpVersion)),
       Member("cookies", .array(ArchiveCookies.response(seen).map { cookie($0) })),
       Member("headers", fields(shown.fields)),
-      Member("content", content(shown)),
+      Member("content", content(shown, isCached: isCached)),
       Member("redirectURL", .string(location)),
       Member("headersSize", Self.size(shown.headerBytes)), Member("bodySize", Self.size(shown.bodyBytes)),
     ]
@@ -127,11 +134,12 @@ private struct ArchiveWriter {
     return .object(members)
   }
 
-  private func content(_ response: HTTPArchive.Response) -> JSONValue {
+  private func content(_ response: HTTPArchive.Response, isCached: Bool) -> JSONValue {
     // Of a body that was cut the archive has less than came.
     let size = max(response.body.map { Int64($0.count) } ?? 0, response.decodedBytes ?? 0)
     var members = [Member("size", .integer(size))]
-    if let wire = response.bodyBytes, response.body != nil, size > wire {
+    // What a coding saved: nothing of what a cache had came over the wire at all.
+    if !isCached, let wire = response.bodyBytes, response.body != nil, size > wire, Self.isCoded(response) {
       members.append(Member("compression", .integer(size - wire)))
     }
     members.append(Member("mimeType", .string(response.first(named: "content-type") ?? "x-unknown")))
@@ -141,6 +149,13 @@ private struct ArchiveWriter {
       if isBase64 { members.append(Member("encoding", .string("base64"))) }
     }
     return .object(members)
+  }
+
+  private static func isCoded(_ response: HTTPArchive.Response) -> Bool {
+    response.fields.contains { field in
+      field.name.isSame(ignoringCase: "content-encoding") && !field.value.isEmpty
+        && !field.value.isSame(ignoringCase: "identity")
+    }
   }
 
   private func fields(_ fields: [HTTPArchive.Field]) -> JSONValue {

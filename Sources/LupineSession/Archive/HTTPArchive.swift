@@ -95,7 +95,7 @@ public struct HTTPArchive: Sendable, Equatable {
     public var informational: [Interim] = []
     /// Bytes of all heads; nil: not known.
     public var headerBytes: Int64?
-    /// Bytes of the body as they came over the wire, before decoding; nil: not known.
+    /// Bytes of the body as they came over the wire, before decoding: of a response that a cache had, 0; nil: not known.
     public var bodyBytes: Int64?
     /// Bytes of the body after decoding, also where it was not kept; nil: not known.
     public var decodedBytes: Int64?
@@ -199,6 +199,11 @@ public struct HTTPArchive: Sendable, Equatable {
     public var isReusedConnection: Bool?
     /// The TLS of the connection; nil: none, or not known.
     public var tls: TLS?
+    /// Where the response came from. Default: the transport.
+    public var fetchType = TransactionMetrics.FetchType.networkLoad
+    /// Whether the cache had the response on a disk and not in memory; metrics do not say it, archives of browsers do. Default false. Without
+    /// meaning for what came from the transport.
+    public var isFromDisk = false
     /// How the exchange failed; nil: it did not.
     public var failure: Failure?
     /// Anything else.

@@ -20,7 +20,8 @@ import Testing
     var response = HTTPArchive.Response(status: 200)
     response.reason = "Fine \u{1}"
     response.fields = [
-      .init("Content-Type", "text/html"), .init("Set-Cookie", "sid=s3cret; Path=/; HttpOnly; Secure; Domain=a.example"),
+      .init("Content-Type", "text/html"), .init("Content-Encoding", "gzip"),
+      .init("Set-Cookie", "sid=s3cret; Path=/; HttpOnly; Secure; Domain=a.example"),
     ]
     response.body = Array("<p>\u{0}\u{7f}\"\\</p>".utf8)
     response.trailers = [.init("X-Sum", "1")]
