@@ -1,8 +1,11 @@
 /// Dates as RFC 3339 writes them: `2026-11-21T12:00:00.123Z`. Pure, without a calendar of anybody else.
 package enum InternetDate {
-  /// Milliseconds since 1970 as text, in UTC. Outside the years 0 to 9999 it is the nearest date inside.
+  /// The years 0 to 9999, in milliseconds since 1970.
+  package static let range: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
+
+  /// Milliseconds since 1970 as text, in UTC. Outside `range` it is the nearest date inside.
   package static func text(milliseconds: Int64) -> String {
-    let clamped = min(max(milliseconds, -62_167_219_200_000), 253_402_300_799_999)
+    let clamped = min(max(milliseconds, range.lowerBound), range.upperBound)
     let days = floorDivide(clamped, 86_400_000)
     let rest = clamped - days * 86_400_000
     let (year, month, day) = civil(days)

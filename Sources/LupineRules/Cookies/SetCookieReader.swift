@@ -11,22 +11,26 @@ package enum SetCookieReader {
   /// The longest life of a cookie: 400 days.
   package static let ageLimit: Int64 = 400 * 86_400
 
-  package static func read(_ text: String, now: HTTPDate) throws(CookieRefusal) -> SetCookie {
-    try read(text.utf8.span, now: now)
+  /// Longer than all dates of cookies are apart, for what is only shown.
+  package static let anyAge: Int64 = 1 << 40
+
+  /// - Parameter ageLimit: seconds from now, at most `anyAge`.
+  package static func read(
+    _ text: String, now: HTTPDate, ageLimit: Int64 = Self.ageLimit
+  ) throws(CookieRefusal) -> SetCookie {
+    try read(text.utf8.span, now: now, ageLimit: ageLimit)
   }
 
-  package static func read(_ bytes: Span<UInt8>, now: HTTPDate) throws(CookieRefusal) -> SetCookie {
+  package static func read(
+    _ bytes: Span<UInt8>, now: HTTPDate, ageLimit: Int64 = Self.ageLimit
+  ) throws(CookieRefusal) -> SetCookie {
     for index in 0..<bytes.count where isControl(bytes[index]) { throw CookieRefusal.controlByte(bytes[index]) }
-    let pairEnd = bytes.firstIndex(of: UInt8(ascii: ";"), in: 0..<bytes.count) ?? bytes.count
-    // Without "=" the whole is the value of a cookie that has no name.
-    let equals = bytes.firstIndex(of: UInt8(ascii: "="), in: 0..<pairEnd)
-    let name = equals.map { trimmed(bytes, 0..<$0) } ?? 0..<0
-    let value = trimmed(bytes, (equals.map { $0 + 1 } ?? 0)..<pairEnd)
+    let (name, value, pairEnd) = pair(bytes)
     let count = name.count + value.count
     guard count > 0 else { throw CookieRefusal.empty }
     guard count <= pairLimit else { throw CookieRefusal.tooLong(count: count, limit: pairLimit) }
     guard let nameText = bytes.text(name), let valueText = bytes.text(value) else { throw CookieRefusal.notUTF8 }
-    var attributes = Attributes(cookie: SetCookie(name: nameText, value: valueText), now: now)
+    var attributes = Attributes(cookie: SetCookie(name: nameText, value: valueText), now: now, ageLimit: ageLimit)
     var index = pairEnd
     while index < bytes.count {
       let start = index + 1
@@ -34,6 +38,22 @@ package enum SetCookieReader {
       attributes.take(bytes, start..<index)
     }
     return try attributes.finished()
+  }
+
+  /// Name and value of a cookie, whether it is one that is taken or not; attributes behind them are passed over.
+  package static func pair(_ text: String) -> (name: String, value: String) {
+    let bytes = text.utf8.span
+    let (name, value, _) = pair(bytes)
+    return (bytes.text(name) ?? "", bytes.text(value) ?? "")
+  }
+
+  /// - Returns: also where the attributes begin.
+  private static func pair(_ bytes: Span<UInt8>) -> (name: Range<Int>, value: Range<Int>, end: Int) {
+    let end = bytes.firstIndex(of: UInt8(ascii: ";"), in: 0..<bytes.count) ?? bytes.count
+    // Without "=" the whole is the value of a cookie that has no name.
+    let equals = bytes.firstIndex(of: UInt8(ascii: "="), in: 0..<end)
+    let name = equals.map { trimmed(bytes, 0..<$0) } ?? 0..<0
+    return (name, trimmed(bytes, (equals.map { $0 + 1 } ?? 0)..<end), end)
   }
 
   /// A control byte other than a tab.
@@ -53,6 +73,7 @@ package enum SetCookieReader {
   private struct Attributes {
     var cookie: SetCookie
     let now: HTTPDate
+    let ageLimit: Int64
     var maximumAge: HTTPDate?
     var expires: HTTPDate?
     /// What is wrong with the last `Domain` and the last `Path`. Known for good only at the end: a later one may take its place.
@@ -69,7 +90,7 @@ package enum SetCookieReader {
       case "expires":
         if let date = CookieDate.read(bytes, value) { expires = date }
       case "max-age":
-        if let date = Self.end(afterAge: bytes, value, now: now) { maximumAge = date }
+        if let date = end(afterAge: bytes, value) { maximumAge = date }
       case "domain": takeDomain(bytes, value)
       case "path": takePath(bytes, value)
       case "secure": cookie.isSecure = true
@@ -101,13 +122,13 @@ package enum SetCookieReader {
     }
 
     /// When an age ends; nil if it is no number. Numbers beyond all bounds are the bound (Rust cookie CVE-2017-18589).
-    private static func end(afterAge bytes: Span<UInt8>, _ value: Range<Int>, now: HTTPDate) -> HTTPDate? {
+    private func end(afterAge bytes: Span<UInt8>, _ value: Range<Int>) -> HTTPDate? {
       guard let first = value.first else { return nil }
       let isNegative = bytes[first] == UInt8(ascii: "-")
       var age: Int64 = 0
       for index in isNegative ? first + 1..<value.upperBound : value {
         guard URLByteClass.of(bytes[index]) & URLByteClass.digit != 0 else { return nil }
-        age = min(age * 10 + Int64(bytes[index] - UInt8(ascii: "0")), SetCookieReader.ageLimit)
+        age = min(age * 10 + Int64(bytes[index] - UInt8(ascii: "0")), ageLimit)
       }
       guard !isNegative, age > 0 else { return HTTPDate(seconds: .min) }
       return HTTPDate(seconds: now.seconds.addingReportingOverflow(age).partialValue)
@@ -116,13 +137,13 @@ package enum SetCookieReader {
     func finished() throws(CookieRefusal) -> SetCookie {
       if let refusal = domainRefusal ?? pathRefusal { throw refusal }
       var cookie = cookie
-      cookie.expiry = (maximumAge ?? expires).map { SetCookieReader.capped($0, now: now) }
+      cookie.expiry = (maximumAge ?? expires).map { SetCookieReader.capped($0, now: now, ageLimit: ageLimit) }
       return cookie
     }
   }
 
-  /// At most 400 days from now.
-  static func capped(_ expiry: HTTPDate, now: HTTPDate) -> HTTPDate {
+  /// At most 400 days from now, or so many seconds.
+  static func capped(_ expiry: HTTPDate, now: HTTPDate, ageLimit: Int64 = Self.ageLimit) -> HTTPDate {
     let (latest, overflow) = now.seconds.addingReportingOverflow(ageLimit)
     return overflow ? expiry : min(expiry, HTTPDate(seconds: latest))
   }

@@ -40,9 +40,8 @@ private struct ArchiveWriter {
   private typealias Member = JSONValue.Member
 
   func entry(_ entry: HTTPArchive.Entry) -> JSONValue {
-    let milliseconds = (entry.startedAt.timeIntervalSince1970 * 1_000).rounded()
     var members = [
-      Member("startedDateTime", .string(InternetDate.text(milliseconds: Self.integer(milliseconds)))),
+      Member("startedDateTime", .string(InternetDate.text(milliseconds: Self.milliseconds(entry.startedAt)))),
       Member("time", Self.number(entry.timings.total)),
       Member("request", request(entry.request)),
       Member("response", response(entry)),
@@ -112,10 +111,11 @@ private struct ArchiveWriter {
     if isCached { shown.bodyBytes = 0 }
     let seen = self.shown(shown.fields)
     let location = HTTPArchive.first(seen, "location") ?? ""
+    let now = HTTPDate(seconds: Self.milliseconds(entry.startedAt) / 1_000)
     var members = [
       Member("status", .integer(shown.status)), Member("statusText", .string(shown.reason)),
       Member("httpVersion", .string(entry.response == nil ? "" : shown.httpVersion)),
-      Member("cookies", .array(ArchiveCookies.response(seen).map { cookie($0) })),
+      Member("cookies", .array(ArchiveCookies.response(seen, at: now).map { cookie($0) })),
       Member("headers", fields(shown.fields)),
       Member("content", content(shown, isCached: isCached)),
       Member("redirectURL", .string(location)),
@@ -179,6 +179,10 @@ private struct ArchiveWriter {
     ]
     if let path = cookie.path { members.append(Member("path", .string(path))) }
     if let domain = cookie.domain { members.append(Member("domain", .string(domain))) }
+    if let expiry = cookie.expiry {
+      // Not every reader knows an earlier date than this, which any cookie ended before that is to be removed.
+      members.append(Member("expires", .string(InternetDate.text(milliseconds: max(0, expiry.seconds) * 1_000))))
+    }
     if cookie.isHTTPOnly { members.append(Member("httpOnly", .boolean(true))) }
     if cookie.isSecure { members.append(Member("secure", .boolean(true))) }
     return .object(members)
@@ -218,8 +222,11 @@ private struct ArchiveWriter {
 
   private static func size(_ count: Int64?) -> JSONValue { .integer(count ?? -1) }
 
-  private static func integer(_ value: Double) -> Int64 {
-    value.isFinite ? Int64(max(-9e15, min(9e15, value))) : 0
+  /// Since 1970; as far as it can be written, so that what is worked out from it is the same when it is read again.
+  private static func milliseconds(_ date: Date) -> Int64 {
+    let value = (date.timeIntervalSince1970 * 1_000).rounded()
+    let range = InternetDate.range
+    return value.isFinite ? Int64(max(Double(range.lowerBound), min(Double(range.upperBound), value))) : 0
   }
 
   /// Milliseconds, to the microsecond; -1 for what is not known.
@@ -265,53 +272,46 @@ enum PercentText {
 /// Cookies as an archive lists them, beside the fields that carry them; nobody acts upon these.
 enum ArchiveCookies {
   struct Cookie {
+    /// Empty of a cookie without a name.
     var name: String
     var value: String
     var path: String?
     var domain: String?
+    var expiry: HTTPDate?
     var isHTTPOnly = false
     var isSecure = false
 
-    fileprivate init(_ pair: Substring) {
-      let (name, value) = split(pair)
-      (self.name, self.value) = (name, value)
+    fileprivate init(_ text: String) {
+      (name, value) = SetCookieReader.pair(text)
     }
   }
 
   static func request(_ fields: [HTTPArchive.Field]) -> [Cookie] {
     fields.filter { $0.name.isSame(ignoringCase: "cookie") }.flatMap { field in
-      field.value.utf8.split(separator: UInt8(ascii: ";")).map { Cookie(Substring($0)) }
+      field.value.utf8.split(separator: UInt8(ascii: ";")).map { Cookie(String(Substring($0))) }
     }
   }
 
   /// One for each line: browsers' archives join the values of several fields with line feeds.
-  static func response(_ fields: [HTTPArchive.Field]) -> [Cookie] {
+  ///
+  /// - Parameter now: what ages count from.
+  static func response(_ fields: [HTTPArchive.Field], at now: HTTPDate) -> [Cookie] {
     fields.filter { $0.name.isSame(ignoringCase: "set-cookie") }.flatMap { field in
       field.value.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map {
-        response(Substring($0))
+        response(String(Substring($0)), at: now)
       }
     }
   }
 
-  private static func response(_ line: Substring) -> Cookie {
-    let parts = line.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)
-    var cookie = Cookie(Substring(parts[0]))
-    for part in parts.dropFirst() {
-      let (name, value) = split(Substring(part))
-      switch name.utf8.smallToken {
-      case "path": cookie.path = value
-      case "domain": cookie.domain = value
-      case "httponly": cookie.isHTTPOnly = true
-      case "secure": cookie.isSecure = true
-      default: break
-      }
-    }
+  private static func response(_ line: String, at now: HTTPDate) -> Cookie {
+    var cookie = Cookie(line)
+    // What no jar takes has a name and a value all the same.
+    guard let read = try? SetCookieReader.read(line, now: now, ageLimit: SetCookieReader.anyAge) else { return cookie }
+    cookie.path = read.path
+    cookie.domain = read.domain
+    cookie.expiry = read.expiry
+    cookie.isHTTPOnly = read.isHTTPOnly
+    cookie.isSecure = read.isSecure
     return cookie
-  }
-
-  private static func split(_ text: Substring) -> (name: String, value: String) {
-    let trimmed = text.utf8.drop { $0 == UInt8(ascii: " ") }
-    let pair = trimmed.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-    return (String(Substring(pair.first ?? trimmed)), pair.count > 1 ? String(Substring(pair[1])) : "")
   }
 }
