@@ -1,39 +1,72 @@
 import LupineRules
+import LupineTestSupport
 import Testing
 
+/// One case of `Cases/retries.md`; the file says how it is written.
+struct RetryCase: Sendable, CustomStringConvertible {
+  var name: String
+  var rows: [Substring] = []
+
+  var description: String { name }
+
+  static func all() throws -> [RetryCase] {
+    var cases: [RetryCase] = []
+    for line in try CaseFile.lines("retries.md") {
+      if line.hasPrefix("### ") {
+        cases.append(RetryCase(name: String(line.dropFirst(4))))
+      } else if !cases.isEmpty, line.hasPrefix("> ") {
+        cases[cases.count - 1].rows.append(line.dropFirst(2))
+      }
+    }
+    return cases
+  }
+}
+
 @Suite struct RetryRuleTests {
-  private static func facts(
-    reused: Bool = true, wrote: Bool = true, received: Bool = false, keyed: Bool = false, replayable: Bool = true,
-    attempts: Int = 1
-  ) -> AttemptFacts {
-    AttemptFacts(
-      connectionWasReused: reused, wroteAnything: wrote, receivedAnything: received, hasIdempotencyKey: keyed,
-      isBodyReplayable: replayable, attempts: attempts)
+  private static func facts(_ words: ArraySlice<Substring>) throws -> AttemptFacts {
+    var facts = AttemptFacts(connectionWasReused: false, wroteAnything: false, receivedAnything: false)
+    for word in words {
+      switch word {
+      case "fresh", "unsent": break
+      case "reused": facts.connectionWasReused = true
+      case "sent": facts.wroteAnything = true
+      case "begun": (facts.wroteAnything, facts.receivedAnything) = (true, true)
+      case "early": facts.receivedAnything = true
+      case "keyed": facts.hasIdempotencyKey = true
+      case "once": facts.isBodyReplayable = false
+      default:
+        let attempts = word.hasPrefix("attempt=") ? Int(word.dropFirst(8)) : nil
+        facts.attempts = try #require(attempts, "\(word)")
+      }
+    }
+    return facts
   }
 
-  static let rows: [(String, AttemptFacts, RetryDecision)] = [
-    ("GET", facts(), .retry(.idempotent)),
-    ("HEAD", facts(), .retry(.idempotent)),
-    ("PUT", facts(), .retry(.idempotent)),
-    ("DELETE", facts(), .retry(.idempotent)),
-    ("OPTIONS", facts(), .retry(.idempotent)),
-    ("POST", facts(), .fail(.notIdempotent)),
-    ("PATCH", facts(), .fail(.notIdempotent)),
-    ("get", facts(), .fail(.notIdempotent)),
-    ("POST", facts(keyed: true), .retry(.idempotent)),
-    ("POST", facts(wrote: false), .retry(.nothingWritten)),
-    ("POST", facts(wrote: false, replayable: false), .fail(.bodyNotReplayable)),
-    ("PUT", facts(replayable: false), .fail(.bodyNotReplayable)),
-    ("GET", facts(reused: false), .fail(.freshConnection)),
-    ("GET", facts(reused: false, wrote: false), .fail(.freshConnection)),
-    ("GET", facts(received: true), .fail(.responseBegun)),
-    ("POST", facts(received: true, keyed: true), .fail(.responseBegun)),
-    ("GET", facts(attempts: RetryRule.maximumAttempts - 1), .retry(.idempotent)),
-    ("GET", facts(attempts: RetryRule.maximumAttempts), .fail(.tooManyAttempts(limit: RetryRule.maximumAttempts))),
-  ]
+  private static func told(_ decision: RetryDecision) -> String {
+    switch decision {
+    case .retry(let reason): "retry \(reason)"
+    case .fail(.tooManyAttempts(let limit)): "fail tooManyAttempts \(limit)"
+    case .fail(let reason): "fail \(reason)"
+    }
+  }
 
-  @Test(arguments: rows) func decides(_ row: (String, AttemptFacts, RetryDecision)) {
-    #expect(RetryRule.decide(method: row.0, row.1) == row.2)
+  @Test(arguments: try RetryCase.all()) func decides(_ one: RetryCase) throws {
+    for row in one.rows {
+      let halves = row.split(separator: " | ")
+      let words = halves[0].split(separator: " ")
+      try #require(halves.count == 2 && words.count >= 3, "\(row)")
+      let decision = RetryRule.decide(method: String(words[0]), try Self.facts(words.dropFirst()))
+      let told = Self.told(decision)
+      #expect(told == String(halves[1]), "\(row)")
+    }
+  }
+
+  @Test func thereAreEnoughCases() throws {
+    let cases = try RetryCase.all()
+    #expect(cases.count >= 14)
+    #expect(Set(cases.map(\.name)).count == cases.count)
+    #expect(cases.allSatisfy { !$0.rows.isEmpty })
+    #expect(cases.reduce(0) { $0 + $1.rows.count } >= 170)
   }
 
   @Test func keys() {
