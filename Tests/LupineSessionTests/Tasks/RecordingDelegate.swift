@@ -3,6 +3,7 @@ import FoundationEssentials
 import LupineBase
 import LupineSession
 import LupineTesting
+import Testing
 
 /// Writes down every callback, with its queue, and answers as it is told.
 final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
@@ -10,6 +11,8 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     var disposition: (@Sendable (Response) -> ResponseDisposition)?
     var redirection: (@Sendable (Request) -> Request?)?
     var newBody: (@Sendable () -> BodyStream?)?
+    var trust: (@Sendable (ConnectionChallenge) -> ConnectionChallengeDisposition)?
+    var challenge: (@Sendable (AuthenticationChallenge) -> ChallengeDisposition)?
     var delayed: (@Sendable (Request) -> DelayedRequestDisposition)?
     var stored: (@Sendable (CachedResponse) -> CachedResponse?)?
     var finished: (@Sendable (String) -> Void)?
@@ -43,6 +46,9 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     queue.setSpecific(key: Self.key, value: true)
   }
 
+  /// Whether the caller runs on the queue of a recording delegate.
+  static var isOnQueue: Bool { DispatchQueue.getSpecific(key: key) ?? false }
+
   var entries: [String] { log.withLock { $0.entries } }
   var data: [UInt8] { log.withLock { $0.data } }
   var sentBytes: Int64 { log.withLock { $0.sent } }
@@ -59,7 +65,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   ///
   /// - Parameter keep: what else there is to keep; in one step with the entry, as who waits for the entry looks at that next.
   private func note(_ entry: String, merging: Bool = false, _ keep: (inout Log) -> Void = { _ in }) {
-    let isOnQueue = DispatchQueue.getSpecific(key: Self.key) ?? false
+    let isOnQueue = Self.isOnQueue
     log.withLock { log in
       keep(&log)
       if !isOnQueue { log.offQueue += 1 }
@@ -73,6 +79,18 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   private func give(_ answer: @escaping @Sendable () -> Void) {
     guard answers.answersElsewhere else { return answer() }
     DispatchQueue.global().async(execute: answer)
+  }
+
+  func session(
+    _ session: Session, didReceive challenge: ConnectionChallenge,
+    completionHandler: @escaping @Sendable (ConnectionChallengeDisposition) -> Void
+  ) {
+    switch challenge.kind {
+    case .serverTrust: note("serverTrust")
+    case .clientCertificate: note("clientCertificate")
+    }
+    let answer = answers.trust?(challenge) ?? .performDefaultHandling
+    give { completionHandler(answer) }
   }
 
   func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) { note("invalid") }
@@ -100,6 +118,15 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   ) {
     note("redirect \(response.statusCode)")
     let answer = answers.redirection.map { $0(request) } ?? request
+    give { completionHandler(answer) }
+  }
+
+  func session(
+    _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
+    completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
+  ) {
+    note("challenge \(challenge.failureResponse.statusCode)")
+    let answer = answers.challenge?(challenge) ?? .performDefaultHandling
     give { completionHandler(answer) }
   }
 
@@ -172,10 +199,10 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   }
 }
 
-/// Runs `body` with a session whose callbacks go to a recording delegate.
+/// Runs `body` with a session whose callbacks go to a recording delegate: all of them on its queue, one at a time.
 func withDelegate(
   _ handled: CallbackSet = .all, _ answers: RecordingDelegate.Answers = RecordingDelegate.Answers(),
-  configure: (inout SessionConfiguration) -> Void = { _ in },
+  configure: (inout SessionConfiguration) -> Void = { _ in }, sourceLocation: SourceLocation = #_sourceLocation,
   _ body: (Session, RecordingDelegate) async throws -> Void
 ) async throws {
   let delegate = RecordingDelegate(handled, answers)
@@ -191,4 +218,11 @@ func withDelegate(
     throw error
   }
   session.invalidateAndCancel()
+  // Behind all that was called for by now.
+  await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+    delegate.queue.async { continuation.resume() }
+  }
+  #expect(
+    delegate.misplaced == 0, "callbacks came on another queue, or while another one ran",
+    sourceLocation: sourceLocation)
 }

@@ -154,11 +154,9 @@ import Testing
       #expect(last?.countOfBytesSent == 500_000 && last?.countOfBytesExpectedToSend == 500_000)
       #expect(last?.countOfBytesReceived == 500_000 && last?.fractionReceived == 1 && last?.fractionSent == 1)
       #expect(delegate.sentBytes == 500_000)
+      // The server answers when it has all of it.
       #expect(
-        delegate.entries.filter { $0 != "sent" } == [
-          "created", "response 200", "data", "metrics", "completed well completed",
-        ])
-      #expect(delegate.entries.contains("sent"))
+        delegate.entries == ["created", "sent", "response 200", "data", "metrics", "completed well completed"])
       #expect(task.taskDescription == "an upload")
     }
   }
@@ -206,13 +204,10 @@ import Testing
       task.resume()
       #expect(await delegate.hasEnded())
       #expect(server.recordedRequests.first?.text == "body 1")
-      let calls = delegate.entries.filter { $0 != "sent" }
+      let calls = delegate.entries
+      #expect(calls.prefix(5) == ["created", "newBody", "sent", "redirect 307", "newBody"])
       if hasOne {
-        #expect(
-          calls == [
-            "created", "newBody", "redirect 307", "newBody", "response 200", "data", "metrics",
-            "completed well completed",
-          ])
+        #expect(calls.dropFirst(5) == ["sent", "response 200", "data", "metrics", "completed well completed"])
         #expect(String(decoding: delegate.data, as: UTF8.self) == "body 2")
       } else {
         #expect(calls.suffix(3) == ["newBody", "metrics", "completed requestBodyFailed completed"])

@@ -1,0 +1,77 @@
+import FoundationEssentials
+import HTTPTypes
+import LupineBase
+import LupineSession
+import LupineTesting
+import Testing
+
+/// Callbacks of connections, challenges and bodies within the whole order; `withDelegate` sees to their queue.
+@Suite(.timeLimit(.minutes(5))) struct CallbackOrderTests {
+  /// A body that a challenge has sent twice: each time before the answer to it, and the challenge between them. An answer that comes from elsewhere, and
+  /// late, changes nothing.
+  @Test(arguments: [false, true]) func challengedUpload(_ answersElsewhere: Bool) async throws {
+    let server = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic))
+    defer { server.shutdown() }
+    var answers = RecordingDelegate.Answers()
+    answers.challenge = { _ in .useCredential(AuthenticationTests.aladdin) }
+    answers.answersElsewhere = answersElsewhere
+    try await withDelegate(.all, answers, configure: { $0.credentialStorage = CredentialStorage() }) {
+      session, delegate in
+      let task = session.uploadTask(with: try Request(server.url("/"), method: .post), from: Data([1, 2, 3, 4, 5, 6]))
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(
+        delegate.entries == [
+          "created", "sent", "challenge 401", "sent", "response 200", "data", "metrics", "completed well completed",
+        ])
+      #expect(String(decoding: delegate.data, as: UTF8.self) == "welcome 6")
+      #expect(delegate.sentBytes == 6 && delegate.metrics?.transactions.count == 2)
+    }
+  }
+
+  /// Nobody is asked anything, nor told of anything but that the task is there, before the server is trusted; and once for a connection.
+  @Test(arguments: [false, true]) func serverTrust(_ answersElsewhere: Bool) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: try TestIdentity.server())
+    defer { server.shutdown() }
+    var answers = RecordingDelegate.Answers()
+    answers.answersElsewhere = answersElsewhere
+    try await withDelegate(.all, answers) { session, delegate in
+      let first = session.uploadTask(with: try Request(server.url("/echo"), method: .post), from: Data([1]))
+      first.resume()
+      #expect(await delegate.hasEnded())
+      let rest = ["response 200", "data", "metrics", "completed well completed"]
+      #expect(delegate.entries == ["created", "serverTrust", "sent"] + rest)
+      session.dataTask(with: try Request(server.url("/hello"))).resume()
+      #expect(await eventually { delegate.entries.count { $0.hasPrefix("completed") } == 2 })
+      #expect(Array(delegate.entries.dropFirst(7)) == ["created"] + rest)
+      session.finishTasksAndInvalidate()
+      #expect(await delegate.hasEnded("invalid"))
+      #expect(delegate.entries.count { $0 == "invalid" } == 1 && delegate.entries.last == "invalid")
+    }
+  }
+
+  /// A server that is not trusted hears of no request.
+  @Test func rejectedServer() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: try TestIdentity.server())
+    defer { server.shutdown() }
+    var answers = RecordingDelegate.Answers()
+    answers.trust = { _ in .reject }
+    try await withDelegate(.all, answers) { session, delegate in
+      session.uploadTask(with: try Request(server.url("/echo"), method: .post), from: Data([1])).resume()
+      #expect(await delegate.hasEnded())
+      #expect(
+        delegate.entries == ["created", "serverTrust", "metrics", "completed serverCertificateUntrusted completed"])
+      #expect(server.requestCount == 0)
+    }
+  }
+
+  /// The list of tasks comes where the delegate is called.
+  @Test func listsComeOnTheDelegateQueue() async throws {
+    try await withDelegate { session, _ in
+      let isOnQueue = Locked<Bool?>(nil)
+      session.getAllTasks { _ in isOnQueue.withLock { $0 = RecordingDelegate.isOnQueue } }
+      #expect(await eventually { isOnQueue.withLock { $0 } != nil })
+      #expect(isOnQueue.withLock { $0 } == true)
+    }
+  }
+}
