@@ -164,6 +164,9 @@ let package = Package(
       name: "allocations", dependencies: ["LupineSession", "LupineTesting", "CAllocations"], path: "Tests/Allocations",
       swiftSettings: settings),
 
+    // How much of the heap is in use: Swift does not say it.
+    .target(name: "CHeap", path: "Tests/CHeap"),
+
     tests("LupineBaseTests", ["LupineBase"]),
     tests("LupineWireTests", ["LupineWire", "LupineBase", "LupineTestSupport"], resources: [.copy("Cases")]),
     tests(
@@ -188,7 +191,7 @@ let package = Package(
       "LupineSessionTests",
       [
         "LupineSession", "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase",
-        "LupineTesting", "LupineTestSupport",
+        "LupineTesting", "LupineTestSupport", "CHeap",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ], resources: [.copy("Cases")]),

@@ -1,3 +1,4 @@
+import CHeap
 import FoundationEssentials
 import Glibc
 import LupineBase
@@ -15,7 +16,10 @@ import Testing
     let description: String
   }
 
-  /// In a process of its own, so that descriptors and threads can be counted.
+  /// How much of the heap a task may cost for good: what is in use is never quite the same. What a task is made of takes far more.
+  private static let bytesPerTask = 64
+
+  /// In a process of its own, so that descriptors and threads can be counted, and memory.
   @Test func everyTaskCompletesExactlyOnce() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       // What the process keeps is made by a small storm.
@@ -26,6 +30,15 @@ import Testing
         try await Self.storm(tasks: Self.tasks, seed: seed)
         guard before.isRestored(withinSeconds: 60) else {
           throw Failed(description: "\(before) is now \(DescriptorCensus.now()): \(before.newcomers())")
+        }
+        // Sanitizers have allocators of their own.
+        guard unsafe getenv("LUPINE_SANITIZE") == nil else { return }
+        let settled = heap_bytes_in_use()
+        try await Self.storm(tasks: Self.tasks, seed: seed)
+        // Threads that have nothing more to do end after some seconds, and give back what they kept.
+        let isFlat = await eventually { heap_bytes_in_use() < settled + Self.tasks * Self.bytesPerTask }
+        guard isFlat else {
+          throw Failed(description: "the heap has grown from \(settled) to \(heap_bytes_in_use()) bytes")
         }
       } catch {
         Self.report("LUPINE_SEED=\(seed): \(error)")
@@ -62,6 +75,12 @@ import Testing
     }
   }
 
+  private final class Weak: @unchecked Sendable {
+    weak var task: SessionTask?
+
+    init(_ task: SessionTask) { self.task = task }
+  }
+
   private static func storm(tasks: Int, seed: UInt64) async throws {
     let server = try LoopbackServer(routes: misbehaviour(), recording: .none)
     defer { server.shutdown() }
@@ -77,12 +96,15 @@ import Testing
       "/headCut", "/bodyCut", "/reset", "/garbage", "/early",
     ].map { server.url($0) }
     let made = Locked<[UInt64]>([])
+    let handles = Locked<[Weak]>([])
     try onThreads(threads) { number in
       var random = SeededGenerator(seed: seed &+ UInt64(number))
       for _ in 0..<(tasks / threads) {
         guard let request = try? Request(paths[Int.random(in: 0..<paths.count, using: &random)]) else { continue }
         let task = make(session, request, ledger, Int.random(in: 0..<4, using: &random))
         made.withLock { $0.append(task.taskIdentifier) }
+        let handle = Weak(task)
+        handles.withLock { $0.append(handle) }
         let fate = Int.random(in: 0..<8, using: &random)
         if fate == 0 { task.cancel() }
         task.resume()
@@ -103,7 +125,10 @@ import Testing
     session.finishTasksAndInvalidate()
     let becameInvalid = await eventually { ledger.isInvalid.withLock { $0 } }
     let counts = ledger.completions.withLock { $0 }
-    guard isComplete, remaining == 0, becameInvalid, ledger.late.withLock({ $0 }) == 0,
+    let weak = handles.withLock { $0 }
+    // Whoever has just done something with a task holds it until then.
+    let areGone = await eventually { weak.allSatisfy { $0.task == nil } }
+    guard isComplete, remaining == 0, becameInvalid, areGone, ledger.late.withLock({ $0 }) == 0,
       Set(expected).count == expected.count, expected.allSatisfy({ counts[$0] == 1 })
     else {
       for task in await session.tasks.prefix(5) {
@@ -113,7 +138,7 @@ import Testing
       throw Failed(
         description: """
           of \(expected.count) tasks \(counts.count) completed, \(counts.count { $0.value > 1 }) more than once, \(remaining) remain; \
-          invalid: \(becameInvalid); callbacks too late: \(ledger.late.withLock { $0 })
+          invalid: \(becameInvalid); still held: \(weak.count { $0.task != nil }); callbacks too late: \(ledger.late.withLock { $0 })
           """)
     }
   }
