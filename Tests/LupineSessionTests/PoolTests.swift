@@ -87,6 +87,28 @@ import Testing
     }
   }
 
+  /// swift-corelibs-foundation #5445: a task that had waited for its turn, and was redirected then, never ended there.
+  @Test func waitersMayBeRedirected() async throws {
+    let go = try Latch()
+    try await withServer(
+      [
+        ServerRoute(nil, "/first") { _, connection in
+          _ = try connection.stall(until: go)
+          try connection.respond()
+        }
+      ] + ServerRoute.standard(), configure: { $0.maximumConnectionsPerHost = 1 }
+    ) { session, server in
+      let first = Task { _ = try await session.data(from: server.url("/first")) }
+      #expect(await eventually { server.requestCount == 1 })
+      let waiting = (0..<10).map { _ in Task { try await session.text(server.url("/redirect?to=/hello")).0 } }
+      #expect(await eventually { await session.poolStatistics().waits == 11 })
+      go.release()
+      try await first.value
+      for task in waiting { #expect(try await task.value == "Hello, world!") }
+      #expect(server.requestCount == 21 && server.connectionCount == 1)
+    }
+  }
+
   @Test func tooManyWaitersIsAnError() async throws {
     try await withScript(
       [[.readHead, .stall(nil)]],

@@ -34,6 +34,16 @@ import Testing
     ]
   }
 
+  /// swift-corelibs-foundation #3267: in small letters the field was not seen there.
+  @Test(arguments: ["location", "LOCATION", "lOCATION"]) func theFieldIsKnownInAnyCase(_ name: String) async throws {
+    let redirect = ScriptBytes("HTTP/1.1 302 Found\r\n\(name): /next\r\ncontent-length: 0\r\n\r\n")
+    try await withScript([[.readHead, .send(redirect), .readHead, .send(reply("there")), .waitForClose]]) {
+      session, server in
+      let response = try await session.expect("there", from: server.url("/from"))
+      #expect(response.urlString == server.url("/next"))
+    }
+  }
+
   @Test(arguments: Row.all) func methodAndBody(_ row: Row) async throws {
     try await withServer([
       ServerRoute(nil, "/from") { _, connection in
