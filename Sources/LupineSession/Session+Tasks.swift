@@ -11,7 +11,7 @@ extension Session {
 
   /// Makes a data task whose response goes to the delegate: its own, or the session's.
   public func dataTask(with request: Request) -> DataTask {
-    created(DataTask(TaskRun(request, session: self, consumer: DelegateConsumer(), kind: .data, isObserved: true)))
+    created(unlistedDataTask(with: request))
   }
 
   /// Makes a data task whose response goes to a completion handler, which is called once, on the delegate queue.
@@ -21,7 +21,7 @@ extension Session {
 
   /// Makes a task that sends bytes; its response goes to the delegate.
   public func uploadTask(with request: Request, from data: Data) -> UploadTask {
-    uploadTask(request, .data(data), nil)
+    created(unlistedUploadTask(with: request, body: .data(data)))
   }
 
   /// Makes a task that sends bytes; its response goes to a completion handler, on the delegate queue.
@@ -33,7 +33,7 @@ extension Session {
 
   /// Makes a task that sends a file; its response goes to the delegate.
   public func uploadTask(with request: Request, fromFile path: String) -> UploadTask {
-    uploadTask(request, .file(path: path), nil)
+    created(unlistedUploadTask(with: request, body: .file(path: path)))
   }
 
   /// Makes a task that sends a file; its response goes to a completion handler, on the delegate queue.
@@ -46,18 +46,14 @@ extension Session {
   /// Makes a task that sends the stream of its request's body. If that is `.none`, the delegate is asked for one with `needNewBodyStream`, and
   /// asked again whenever the body has to be sent again. The response goes to the delegate.
   public func uploadTask(withStreamedRequest request: Request) -> UploadTask {
-    uploadTask(request, request.body, nil)
+    created(unlistedUploadTask(with: request, body: request.body))
   }
 
   private func uploadTask(
-    _ request: Request, _ body: Request.Body, _ completionHandler: DataTaskCompletion?
+    _ request: Request, _ body: Request.Body, _ completionHandler: @escaping DataTaskCompletion
   ) -> UploadTask {
     var request = request
     request.body = body
-    guard let completionHandler else {
-      return created(
-        UploadTask(TaskRun(request, session: self, consumer: DelegateConsumer(), kind: .upload, isObserved: true)))
-    }
     return created(UploadTask(run(request, .upload, completionHandler)))
   }
 
@@ -70,11 +66,42 @@ extension Session {
     }
   }
 
+  // MARK: Tasks that nobody knows of until `SessionTask.enlist()`
+
+  /// Makes a data task for whoever is to be its delegate: if the end of the session could come to it before that, nobody would be told. Unlisted it
+  /// comes to it when it begins.
+  package func unlistedDataTask(with request: Request) -> DataTask {
+    DataTask(TaskRun(request, session: self, consumer: DelegateConsumer(), kind: .data, isObserved: true))
+  }
+
+  /// Makes a task that sends a body; see `unlistedDataTask(with:)`.
+  package func unlistedUploadTask(with request: Request, body: Request.Body) -> UploadTask {
+    var request = request
+    request.body = body
+    return UploadTask(TaskRun(request, session: self, consumer: DelegateConsumer(), kind: .upload, isObserved: true))
+  }
+
   // MARK: Beginnings
 
   func created<Task: SessionTask>(_ task: Task) -> Task {
-    if let listener = creationListener(nil) { tellCreated(task, listener) {} }
+    enlist(task)
     return task
+  }
+
+  /// See `SessionTask.enlist`.
+  func enlist(_ task: SessionTask, _ tell: (() -> Void)? = nil) {
+    let listener = creationListener(nil)
+    guard listener != nil || tell != nil else {
+      task.list()
+      return
+    }
+    // The place holds back the end of the session, which somebody may call for as soon as the task is told of.
+    let hasPlace = registry.reserve()
+    if let listener { tellCreated(task, listener) {} }
+    tell?()
+    guard hasPlace else { return }
+    if task.list(hasPlace: true) { task.cancel() }
+    registry.release()
   }
 
   /// Who wants to hear that a task was made; nil for most tasks.
@@ -127,8 +154,8 @@ extension Session {
 
   // MARK: All of them
 
-  /// The tasks that have begun and not completed, those of the `async` API too; the latter also while a delegate is told that they were made, behind which
-  /// they begin. A task that never began is not among them.
+  /// The tasks that have not completed, those that were made and not resumed yet included, as in URLSession, and those of the `async` API too; the latter also
+  /// while a delegate is told that they were made, behind which they begin. A task that was made when the session was invalid already is not among them.
   public var tasks: [SessionTask] {
     get async { allTasks }
   }
@@ -141,6 +168,8 @@ extension Session {
 
   /// The same at once, from any thread.
   package var allTasks: [SessionTask] {
-    registry.runs.filter { !$0.isOver }.map { $0.face }.sorted { $0.taskIdentifier < $1.taskIdentifier }
+    let (begun, made) = registry.tasks
+    let tasks = begun.filter { !$0.isOver }.map { $0.face } + made.filter { !$0.run.isOver }
+    return tasks.sorted { $0.taskIdentifier < $1.taskIdentifier }
   }
 }

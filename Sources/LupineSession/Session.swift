@@ -141,17 +141,24 @@ public final class Session: Sendable {
 
   // MARK: The end
 
-  /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`. Every task completes, with `.cancelled`
-  /// unless it is a download whose file is complete and is being handed over; then the delegate hears that the session is invalid, and is let go.
+  /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`. Every task completes, also one that was made and never
+  /// resumed, with `.cancelled` unless it is a download whose file is complete and is being handed over; then the delegate hears that the session is
+  /// invalid, and is let go. Any thread; the completions come where they always come.
   public func invalidateAndCancel() {
     invalidate(cancelling: true)
     // The pool first: otherwise each cancelled task would make room for one that waits.
     transport.invalidate(cancelling: true)
+    let (begun, made) = registry.tasksToCancel
+    // First those that have not begun: the end of another one may be what begins them.
+    for task in made { task.cancel() }
     // By its handle, where it has one: a task that has not begun yet has its delegate there.
-    for run in registry.runsToCancel { if let face = run.knownFace { face.cancel() } else { run.cancel() } }
+    for run in begun { if let face = run.knownFace { face.cancel() } else { run.cancel() } }
   }
 
-  /// Lets tasks finish, then closes every connection; later requests fail with `.sessionInvalidated`.
+  /// Lets tasks finish, then closes every connection; later requests fail with `.sessionInvalidated`. Any thread.
+  ///
+  /// A task that was made before may still be resumed, and the delegate hears that the session is invalid when it has completed, as in URLSession. So one that
+  /// is kept and never resumed keeps the session from that, and the session its delegate: resume it, cancel it, or let it go.
   public func finishTasksAndInvalidate() {
     invalidate(cancelling: false)
     transport.invalidate(cancelling: false)

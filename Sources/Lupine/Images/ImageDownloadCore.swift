@@ -172,6 +172,8 @@ final class ImageDownloadCore: Sendable {
       state.delegates[number] = task.delegate as? ManagedTask
       return (receipt, state.machine.add(number, key: key, receipt: number, handler: handler))
     }
+    // By the end of its session, and told before anybody was there to hear of it.
+    if task.state == .completed { finish(number, nil, nil, task.error) }
     if begins {
       task.resume()
     } else if receipt.download != number {

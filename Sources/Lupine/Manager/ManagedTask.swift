@@ -110,9 +110,6 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     }
   }
 
-  /// Whether an `async` call waits for its end.
-  var isAwaited: Bool { state.withLock { $0.handler.isAwaited } }
-
   // MARK: What is called for
 
   override var handledCallbacks: CallbackSet {

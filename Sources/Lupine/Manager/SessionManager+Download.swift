@@ -62,8 +62,8 @@ extension SessionManager {
             },
             isAttempt: retrying != nil)
           let made =
-            resumeData.map { session.downloadTask(withResumeData: $0, request: request) }
-            ?? session.downloadTask(with: request)
+            resumeData.map { session.unlistedDownloadTask(withResumeData: $0, request: request) }
+            ?? session.unlistedDownloadTask(with: request)
           let task = managed.manage(made, in: self)
           cancellation.attach(task)
           begin(task)

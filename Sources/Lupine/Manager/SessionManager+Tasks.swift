@@ -36,7 +36,7 @@ extension SessionManager {
     _ download: TaskProgressHandler?, _ handler: ManagedTask.Handler
   ) -> DataTask {
     let managed = managed(.data, request, serializer, upload, download, handler)
-    return managed.manage(session.dataTask(with: request), in: self)
+    return managed.manage(session.unlistedDataTask(with: request), in: self)
   }
 
   // MARK: Uploads
@@ -47,7 +47,7 @@ extension SessionManager {
     progress: TaskProgressHandler? = nil, completion: DataTaskHandler?
   ) -> UploadTask {
     let managed = managed(.upload, request, responseSerializer, progress, nil, .data(completion))
-    return managed.manage(session.uploadTask(with: request, from: data), in: self)
+    return managed.manage(session.unlistedUploadTask(with: request, body: .data(data)), in: self)
   }
 
   /// Makes a task that sends a file; see `dataTask`. A file that cannot be read is an error of the task, and so is a URL that is no file's.
@@ -56,7 +56,8 @@ extension SessionManager {
     progress: TaskProgressHandler? = nil, completion: DataTaskHandler?
   ) -> UploadTask {
     let managed = managed(.upload, request, responseSerializer, progress, nil, .data(completion))
-    return managed.manage(session.uploadTask(with: request, fromFile: Self.path(of: file)), in: self)
+    return managed.manage(
+      session.unlistedUploadTask(with: request, body: .file(path: Self.path(of: file))), in: self)
   }
 
   /// The path of any other URL names a file here that nobody meant. An empty one is never opened: the task fails as one whose file cannot be read.
@@ -75,7 +76,7 @@ extension SessionManager {
     _ handler: ManagedTask.Handler
   ) -> UploadTask {
     let managed = managed(.upload, request, serializer, progress, nil, handler)
-    return managed.manage(session.uploadTask(withStreamedRequest: request), in: self)
+    return managed.manage(session.unlistedUploadTask(with: request, body: request.body), in: self)
   }
 
   func managed(
@@ -104,7 +105,7 @@ extension SessionManager {
     progress: TaskProgressHandler? = nil, destination: DownloadDestinationHandler?, completion: DownloadTaskHandler?
   ) -> DownloadTask {
     let managed = managed(responseSerializer, options, progress, destination, .download(completion))
-    return managed.manage(session.downloadTask(with: request), in: self)
+    return managed.manage(session.unlistedDownloadTask(with: request), in: self)
   }
 
   /// Makes a task that goes on with a download; `SessionError.resumeData` of the earlier one has what it needs. See `downloadTask(with:)`.
@@ -116,7 +117,8 @@ extension SessionManager {
     completion: DownloadTaskHandler?
   ) -> DownloadTask {
     let managed = managed(responseSerializer, options, progress, destination, .download(completion))
-    return managed.manage(session.downloadTask(withResumeData: resumeData, request: request), in: self)
+    return managed.manage(
+      session.unlistedDownloadTask(withResumeData: resumeData, request: request), in: self)
   }
 
   func managed(
@@ -155,12 +157,13 @@ extension SessionManager {
 
 extension ManagedTask {
   func manage<Task: SessionTask>(_ task: Task, in manager: SessionManager) -> Task {
+    // First: behind it the end of the session may come to the task at any time.
     manage(task as SessionTask)
     if let created = hook({ $0.taskWasCreated }) {
       let session = manager.session
-      // Before the hook can run: if it ends the session, that is the end of this task too.
-      if isAwaited { task.register() }
-      session.delegateQueue.async { created(session, task) }
+      task.enlist { session.delegateQueue.async { created(session, task) } }
+    } else {
+      task.enlist()
     }
     return task
   }

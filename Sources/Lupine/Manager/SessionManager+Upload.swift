@@ -17,7 +17,7 @@ extension SessionManager {
   ) async throws -> (Serializer.Output, Response) {
     try await uploaded(serializer) {
       managed(.upload, request, serializer, progress, nil, $0).manage(
-        session.uploadTask(with: request, from: data), in: self)
+        session.unlistedUploadTask(with: request, body: .data(data)), in: self)
     }
   }
 
@@ -28,7 +28,7 @@ extension SessionManager {
   ) async throws -> (Serializer.Output, Response) {
     try await uploaded(serializer) {
       managed(.upload, request, serializer, progress, nil, $0).manage(
-        session.uploadTask(with: request, fromFile: Self.path(of: file)), in: self)
+        session.unlistedUploadTask(with: request, body: .file(path: Self.path(of: file))), in: self)
     }
   }
 

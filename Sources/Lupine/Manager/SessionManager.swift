@@ -40,7 +40,8 @@ open class SessionManager: @unchecked Sendable {
   /// Ends the session.
   ///
   /// - Parameters:
-  ///   - cancellingTasks: end its tasks at once, with `.cancelled`; otherwise they finish.
+  ///   - cancellingTasks: end its tasks at once, with `.cancelled`, those that have not begun too; otherwise they finish, and the session is invalid when the
+  ///     last of them has, or is gone without having begun.
   ///   - resettingSession: go on with a new session of the same configuration. Default false: tasks made later fail with `.sessionInvalidated`.
   /// - Throws: `SessionError` if no new session can be made; the old one is valid then.
   ///
@@ -157,7 +158,8 @@ open class SessionManager: @unchecked Sendable {
 
   // MARK: Tasks under way
 
-  /// The tasks of the session that have begun and are not over, those of `async` calls too (see `Session.tasks`), oldest first. At once, from any thread and queue.
+  /// The tasks of the session that are not over, those that have not begun and those of `async` calls too (see `Session.tasks`), oldest first. At once, from
+  /// any thread and queue.
   public var tasks: [SessionTask] { session.allTasks }
   /// Those of `tasks` that send at most a small body and give a value.
   public var dataTasks: [DataTask] { tasks.compactMap { $0 is UploadTask ? nil : $0 as? DataTask } }

@@ -178,7 +178,7 @@ extension HTTPRequestOperation {
       state.transfer.isComplete = false
       return state.transfer.prepare(next)
     }
-    let task = session.dataTask(with: prepared)
+    let task = session.unlistedDataTask(with: prepared)
     task.delegate = OperationAttempt(self, attempt)
     // Paused or cancelled in between: then nobody else knows of this task.
     let (isCurrent, isCancelled) = state.withLock { state in
@@ -187,6 +187,7 @@ extension HTTPRequestOperation {
       return (true, state.machine.isCancelled)
     }
     guard isCurrent else { return }
+    task.enlist()
     if isCancelled { task.cancel() } else { task.resume() }
   }
 

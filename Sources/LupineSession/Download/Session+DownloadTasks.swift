@@ -10,14 +10,14 @@ extension Session {
   ///
   /// Only a 2xx status makes a file; any other fails with `.badResponse`. See `download(for:to:progress:)` for what else is promised.
   public func downloadTask(with request: Request) -> DownloadTask {
-    downloadTask(request, nil, nil)
+    created(unlistedDownloadTask(with: request))
   }
 
   /// Makes a task that fetches a request into a temporary file, which goes to a completion handler, on the delegate queue.
   public func downloadTask(
     with request: Request, completionHandler: @escaping DownloadTaskCompletion
   ) -> DownloadTask {
-    downloadTask(request, nil, completionHandler)
+    created(downloadTask(request, nil, completionHandler))
   }
 
   /// Makes a task that goes on with a download; see `download(resumeFrom:request:to:progress:)`. The file goes to the delegate. A delegate that has the task
@@ -25,7 +25,7 @@ extension Session {
   ///
   /// - Parameter request: what to ask with; nil: a plain GET of the URL of the data.
   public func downloadTask(withResumeData resumeData: ResumeData, request: Request? = nil) -> DownloadTask {
-    downloadTask(request ?? Request(resuming: resumeData), resumeData, nil)
+    created(unlistedDownloadTask(withResumeData: resumeData, request: request))
   }
 
   /// Makes a task that goes on with a download; the file goes to a completion handler, on the delegate queue.
@@ -33,15 +33,22 @@ extension Session {
     withResumeData resumeData: ResumeData, request: Request? = nil,
     completionHandler: @escaping DownloadTaskCompletion
   ) -> DownloadTask {
-    downloadTask(request ?? Request(resuming: resumeData), resumeData, completionHandler)
+    created(downloadTask(request ?? Request(resuming: resumeData), resumeData, completionHandler))
   }
 
   private func downloadTask(
     _ request: Request, _ resumeData: ResumeData?, _ handler: DownloadTaskCompletion?
   ) -> DownloadTask {
     let consumer = DownloadTaskConsumer(resuming: resumeData, handler: handler.map { (delegateQueue, $0) })
-    return created(
-      DownloadTask(TaskRun(request, session: self, consumer: consumer, kind: .download, isObserved: true)))
+    return DownloadTask(TaskRun(request, session: self, consumer: consumer, kind: .download, isObserved: true))
+  }
+
+  /// Makes a download task for whoever is to be its delegate; see `unlistedDataTask(with:)`.
+  package func unlistedDownloadTask(with request: Request) -> DownloadTask { downloadTask(request, nil, nil) }
+
+  /// Makes a task that goes on with a download; see `unlistedDataTask(with:)`.
+  package func unlistedDownloadTask(withResumeData resumeData: ResumeData, request: Request?) -> DownloadTask {
+    downloadTask(request ?? Request(resuming: resumeData), resumeData, nil)
   }
 }
 

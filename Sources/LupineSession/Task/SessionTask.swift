@@ -7,7 +7,7 @@ internal import Synchronization
 /// One task of a session: a handle on it, good from any thread. Tasks are equal if they are the same task.
 ///
 /// A task is made suspended and begins with `resume()`. Whatever happens it completes exactly once. A running task needs no reference to go
-/// on; one that never began is forgotten with its last reference.
+/// on; one that never began is forgotten with its last reference, and completes only if it, or its session, is cancelled before.
 public class SessionTask: @unchecked Sendable, Hashable {
   /// Where a task stands.
   public enum State: Sendable, Hashable {
@@ -34,16 +34,19 @@ public class SessionTask: @unchecked Sendable, Hashable {
     var nextUpdate = 0
     /// The handle on the data task that became this download.
     var former: SessionTask?
+    /// The session may know it as one that was made.
+    var isListed = false
   }
 
   init(_ run: TaskRun) {
     self.run = run
   }
 
-  /// The progress of a task that never began has no other end.
+  /// The progress of a task that never began has no other end, and its session waits for it no longer.
   deinit {
-    let updates = settings.withLock { Array($0.updates.values) }
+    let (updates, isListed) = settings.withLock { (Array($0.updates.values), $0.isListed) }
     for update in updates { update.finish() }
+    if isListed { run.session.registry.withdraw(run.identifier) }
   }
 
   /// The usual priority: 0.5.
@@ -141,11 +144,22 @@ public class SessionTask: @unchecked Sendable, Hashable {
     run.start { onChange?(self, .running) }
   }
 
-  /// Makes the task one of its session's before it begins. For managers, whose hooks hear of a task that nobody else can begin.
-  package func register() {
-    // Whoever asks for the session's tasks meanwhile is given this handle, which has the delegate.
-    run.adopt(self)
-    run.register()
+  /// Makes an unlisted task one of its session's: behind that, the end of the session is its end too. For whoever has become its delegate by then.
+  ///
+  /// - Parameter tell: queues the word that the task was made, if anybody wants to hear of it: what comes of the task is told behind that. Called once,
+  ///   at once.
+  package func enlist(_ tell: (() -> Void)? = nil) {
+    run.session.enlist(self, tell)
+  }
+
+  /// Has the session know the task until it begins, unless somebody has begun or cancelled it already; see `TaskRegistry.list`.
+  @discardableResult
+  func list(hasPlace: Bool = false) -> Bool {
+    settings.withLock { $0.isListed = true }
+    return run.state.withLock { state in
+      guard state.machine.state == .created else { return false }
+      return run.session.registry.list(self, hasPlace: hasPlace)
+    }
   }
 
   /// Stops a running task: the socket is not read until `resume()`, and nothing new begins. Suspensions do not add up. The time for the whole

@@ -1,7 +1,12 @@
 internal import LupineBase
 internal import Synchronization
 
-/// The tasks of a session that have begun, or begin as soon as a delegate was told that they were made, and have not completed; and whether new ones may begin.
+/// The tasks of a session that have begun, or begin as soon as a delegate was told that they were made, and have not completed; those that were made and
+/// still exist; and whether new ones may begin.
+///
+/// Who has a task that has not begun may let it go, and nothing is left of it then: such a one is not held here.
+///
+/// Invariant: no reference to a task is the last one to go under the lock, as a task that goes comes here.
 final class TaskRegistry: Sendable {
   private struct Slot {
     var run: TaskRun?
@@ -9,10 +14,18 @@ final class TaskRegistry: Sendable {
     var next = -1
   }
 
+  /// A task that has not begun.
+  private struct Made {
+    weak var task: SessionTask?
+  }
+
   private struct State {
     var slots: [Slot] = []
     /// The first of the free slots; -1 is none.
     var free = -1
+    /// By the identifiers of the tasks.
+    var made: [UInt64: Made] = [:]
+    /// Places taken: by tasks that have begun, by those that were made, and by those that are still being made.
     var count = 0
     var isInvalid = false
     var onEmpty: (@Sendable () -> Void)?
@@ -22,6 +35,18 @@ final class TaskRegistry: Sendable {
     var promised: [TaskRun] = []
 
     func isPromised(_ run: TaskRun) -> Bool { promised.contains { $0 === run } }
+
+    @inline(__always)
+    mutating func keep(_ run: TaskRun) -> Int {
+      let slot = free
+      guard slot >= 0 else {
+        slots.append(Slot(run: run))
+        return slots.count - 1
+      }
+      free = slots[slot].next
+      slots[slot].run = run
+      return slot
+    }
 
     /// One place less is taken; what is to be called then.
     mutating func leave() -> (@Sendable () -> Void)? {
@@ -44,14 +69,18 @@ final class TaskRegistry: Sendable {
     state.withLock { state in
       guard !state.isInvalid || state.isPromised(run) else { return nil }
       state.count += 1
-      let slot = state.free
-      guard slot >= 0 else {
-        state.slots.append(Slot(run: run))
-        return state.slots.count - 1
+      return state.keep(run)
+    }
+  }
+
+  /// The same for a task that may have been made before it begins: it keeps its place, also where the session was invalidated in between.
+  func addObserved(_ run: TaskRun) -> Int? {
+    state.withLock { state in
+      if state.made.removeValue(forKey: run.identifier) == nil {
+        guard !state.isInvalid || state.isPromised(run) else { return nil }
+        state.count += 1
       }
-      state.free = state.slots[slot].next
-      state.slots[slot].run = run
-      return slot
+      return state.keep(run)
     }
   }
 
@@ -66,13 +95,40 @@ final class TaskRegistry: Sendable {
     withExtendedLifetime(run) { onEmpty?() }
   }
 
-  var runs: [TaskRun] {
-    state.withLock { $0.slots.compactMap(\.run) }
+  /// Those that have begun, and those that were made.
+  var tasks: (begun: [TaskRun], made: [SessionTask]) {
+    state.withLock { state in (state.slots.compactMap(\.run), state.made.values.compactMap { $0.task }) }
   }
 
   /// With those that are about to be added, and perhaps some twice.
-  var runsToCancel: [TaskRun] {
-    state.withLock { $0.slots.compactMap(\.run) + $0.promised }
+  var tasksToCancel: (begun: [TaskRun], made: [SessionTask]) {
+    state.withLock { state in
+      (state.slots.compactMap(\.run) + state.promised, state.made.values.compactMap { $0.task })
+    }
+  }
+
+  // MARK: Tasks that were made
+
+  /// Gives a place to a task that was made, until it begins, is over or gone; none where the session was invalidated before.
+  ///
+  /// - Parameter hasPlace: a place is reserved for it since before that.
+  /// - Returns: whether the invalidation has cancelled what there was, so that this one is to be cancelled too.
+  func list(_ task: SessionTask, hasPlace: Bool) -> Bool {
+    state.withLock { state in
+      guard hasPlace || !state.isInvalid else { return false }
+      state.count += 1
+      state.made[task.taskIdentifier] = Made(task: task)
+      return state.cancels
+    }
+  }
+
+  /// A task is over, or gone, and may have been listed without having begun.
+  func withdraw(_ identifier: UInt64) {
+    let onEmpty = state.withLock { state -> (@Sendable () -> Void)? in
+      guard state.made.removeValue(forKey: identifier) != nil else { return nil }
+      return state.leave()
+    }
+    onEmpty?()
   }
 
   // MARK: Tasks that are still being made
@@ -107,7 +163,7 @@ final class TaskRegistry: Sendable {
     onEmpty?()
   }
 
-  /// No task begins any more; `onEmpty` is called once, when the last one has completed. False: that was so already.
+  /// No task is made any more; `onEmpty` is called once, when the last one has completed, or is gone. False: that was so already.
   ///
   /// - Parameter cancelling: tasks that are still being made are to be cancelled.
   func invalidate(cancelling: Bool, onEmpty: @escaping @Sendable () -> Void) -> Bool {

@@ -130,14 +130,12 @@ class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
   /// it any more, as the session is invalid, or the task is over.
   @discardableResult
   func register() -> Bool {
-    guard let slot = session.registry.add(self) else { return false }
-    let isTaken = state.withLock { state -> Bool in
-      guard !state.isEnding else { return false }
+    // In one step: a task that ends meanwhile keeps the place that it had when it was made, until its end is told.
+    state.withLock { state in
+      guard !state.isEnding, let slot = session.registry.addObserved(self) else { return false }
       state.registration = slot
       return true
     }
-    if !isTaken { session.registry.remove(slot) }
-    return isTaken
   }
 
   /// Stops reading; nothing new begins until `start`. `tell` is called before that, if the task runs, as in `start`.
@@ -207,13 +205,6 @@ class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
 
   /// The handle, if anybody has one.
   var knownFace: SessionTask? { state.withLock { $0.face } }
-
-  /// Makes a handle the one that there is, if there is none yet.
-  func adopt(_ face: SessionTask) {
-    state.withLock { state in
-      if state.face == nil, state.machine.state == .created { state.face = face }
-    }
-  }
 
   /// Before the start: reads the delegates, once.
   ///
@@ -386,7 +377,12 @@ class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
     if let logger = session.configuration.logger { log(ending.result, to: logger) }
     if ending.isSeen || isWatched.load(ordering: .relaxed) { endObserved(ending.result) }
     tell()
-    if let registration = ending.registration { session.registry.remove(registration) }
+    if let registration = ending.registration {
+      session.registry.remove(registration)
+    } else if callbacks != nil {
+      // Made, perhaps, and over before it began.
+      session.registry.withdraw(identifier)
+    }
   }
 
   /// - Parameter isPrompt: where it succeeds, the task ends with its last exchange, whose time is known.

@@ -183,7 +183,7 @@ import Testing
 }
 
 /// Runs `body` on so many threads at once, and waits for all of them.
-private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) throws {
+func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) throws {
   final class Job: Sendable {
     let work: @Sendable () -> Void
     init(_ work: @escaping @Sendable () -> Void) { self.work = work }
