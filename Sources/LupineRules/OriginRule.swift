@@ -77,4 +77,31 @@ package enum OriginRule {
     if previous.scheme == .https, next.scheme == .http { return nil }
     return previous.origin.serialized + "/"
   }
+
+  /// What a `Referer` that the caller has given may say in a request to `next`: all but userinfo and fragment (RFC 9110 section 10.1.3) where the
+  /// caller has named the target or its origin has; from the first redirect to another origin on, what `referrer(leaving:entering:)` leaves of it.
+  ///
+  /// - Parameter crossed: whether a redirect has led to another origin.
+  /// - Returns: nil: there may be none. A value that is no whole URL is none of another origin's business, and says nothing there.
+  package static func referrer(given value: String, entering next: ParsedURL, crossed: Bool) -> String? {
+    guard crossed else { return withoutUserAndFragment(value) }
+    guard let page = try? URLReader.read(value) else { return nil }
+    return referrer(leaving: page, entering: next)
+  }
+
+  /// As it is written otherwise: it need not be a URL that can be fetched.
+  private static func withoutUserAndFragment(_ value: String) -> String {
+    let bytes = value.utf8
+    guard bytes.contains(where: { $0 == UInt8(ascii: "#") || $0 == UInt8(ascii: "@") }) else { return value }
+    let end = bytes.firstIndex(of: UInt8(ascii: "#")) ?? bytes.endIndex
+    let isPathOrQuery: (UInt8) -> Bool = { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") }
+    // The authority is behind the first "//", before which there is nothing but a scheme.
+    guard let slash = bytes[..<end].firstIndex(where: isPathOrQuery), bytes[slash..<end].starts(with: "//".utf8),
+      slash == bytes.startIndex || bytes[bytes.index(before: slash)] == UInt8(ascii: ":")
+    else { return String(value[..<end]) }
+    let start = bytes.index(slash, offsetBy: 2)
+    let stop = bytes[start..<end].firstIndex(where: isPathOrQuery) ?? end
+    guard let at = bytes[start..<stop].lastIndex(of: UInt8(ascii: "@")) else { return String(value[..<end]) }
+    return String(value[..<start]) + String(value[bytes.index(after: at)..<end])
+  }
 }

@@ -197,4 +197,30 @@ struct RedirectCase: Sendable, CustomStringConvertible {
     #expect(
       OriginRule.referrer(leaving: plain, entering: try URLReader.read("https://a/")) == "http://[fe80::1]:81/")
   }
+
+  /// A value of the caller's; what goes to the target that the caller named; what goes to https://a/ and to http://b/ behind a redirect to another origin.
+  static let referrers: [(String, String, String?, String?)] = [
+    ("https://a/x?y", "https://a/x?y", "https://a/x?y", nil),
+    ("https://u:p@a/x?y#z", "https://a/x?y", "https://a/x?y", nil),
+    ("https://u@p@c/x@y#z@w", "https://c/x@y", nil, nil),
+    ("https://u:p@c/x@y#z@w", "https://c/x@y", "https://c/", nil),
+    ("http://u:p@b?q@r/s", "http://b?q@r/s", "http://b/", "http://b/?q@r/s"),
+    ("http://u:p@c", "http://c", "http://c/", "http://c/"),
+    ("//u:p@c/x#y", "//c/x", nil, nil),
+    ("/x//u@y#z", "/x//u@y", nil, nil),
+    ("x?//u@y#z", "x?//u@y", nil, nil),
+    ("android-app://u@c/#z", "android-app://c/", nil, nil),
+    ("about:blank#@", "about:blank", nil, nil),
+    ("#", "", nil, nil),
+    ("", "", nil, nil),
+  ]
+
+  @Test(arguments: referrers) func referrerOfTheCaller(_ row: (String, String, String?, String?)) throws {
+    let (same, plain) = (try URLReader.read("https://a/"), try URLReader.read("http://b/"))
+    for url in [same, plain] {
+      #expect(OriginRule.referrer(given: row.0, entering: url, crossed: false) == row.1)
+    }
+    #expect(OriginRule.referrer(given: row.0, entering: same, crossed: true) == row.2)
+    #expect(OriginRule.referrer(given: row.0, entering: plain, crossed: true) == row.3)
+  }
 }

@@ -256,4 +256,64 @@ import Testing
       #expect(response.metrics.transactions.first?.responseDecodedBytes == 0)
     }
   }
+
+  // MARK: Referer
+
+  private static func referrers(of server: LoopbackServer) -> [String?] {
+    server.recordedRequests.map { $0.fields.first("Referer") }
+  }
+
+  /// A user and a fragment go nowhere; the rest goes where the caller wants it, redirects within the origin included.
+  @Test func referrerGoesWithoutUserAndFragment() async throws {
+    for isOfTheSession in [false, true] {
+      let value = "https://user:secret@page.example/path?query#fragment"
+      try await withServer(configure: { if isOfTheSession { $0.additionalFields[.referer] = value } }) {
+        session, server in
+        var request = try Request(server.url("/redirect"))
+        if !isOfTheSession { request.fields[.referer] = value }
+        try await session.expect("Hello, world!", from: request)
+        let shown = "https://page.example/path?query"
+        #expect(Self.referrers(of: server) == [shown, shown])
+      }
+    }
+  }
+
+  /// Behind a redirect to another origin each hears of others the origin alone; with the word of a delegate or without.
+  @Test(arguments: [false, true]) func referrerToAnotherOrigin(_ isAsked: Bool) async throws {
+    let home = try LoopbackServer(routes: ServerRoute.standard())
+    let away = try LoopbackServer(routes: ServerRoute.standard())
+    defer {
+      home.shutdown()
+      away.shutdown()
+    }
+    try await withSession(ports: [home.port, away.port]) { session in
+      let there = "\(away.url("/redirect"))%3Fto=\(home.url("/hello"))"
+      var request = try Request(home.url("/redirect?to=\(there)"))
+      request.fields[.referer] = home.url("/page?query").replacing("http://", with: "http://user:secret@")
+      let delegate = RecordingDelegate([.redirection])
+      let (body, _) = try await session.data(for: request, delegate: isAsked ? delegate : nil)
+      #expect(String(decoding: body, as: UTF8.self) == "Hello, world!")
+      #expect(delegate.entries == (isAsked ? ["redirect 302", "redirect 302"] : []))
+      #expect(Self.referrers(of: away) == [home.url("/")])
+      // What a delegate was shown is all that there is of it from there on.
+      let whole = home.url("/page?query")
+      #expect(Self.referrers(of: home) == [whole, isAsked ? home.url("/") : whole])
+    }
+  }
+
+  /// A page that came over https is not named over http.
+  @Test func referrerOfADowngrade() async throws {
+    let plain = try LoopbackServer(routes: ServerRoute.standard())
+    defer { plain.shutdown() }
+    let pages = ["https://page.example/path", "http://page.example/path", "/path"]
+    for page in pages {
+      try await withServer(isSecure: true, configure: { $0.redirects.allowsDowngrade = true }) { session, server in
+        var request = try Request(server.url("/redirect?to=\(plain.url("/hello"))"))
+        request.fields[.referer] = page
+        try await session.expect("Hello, world!", from: request)
+        #expect(Self.referrers(of: server) == [page])
+      }
+    }
+    #expect(Self.referrers(of: plain) == [nil, "http://page.example/", nil])
+  }
 }

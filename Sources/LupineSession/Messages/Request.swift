@@ -97,7 +97,8 @@ public struct Request: Sendable {
     set { own().method = newValue }
   }
   /// The fields. `Host` and the framing fields are made from the URL and the body. A `Host` given here goes to the first origin as it
-  /// is, whatever the URL says, redirects within that origin included; framing fields must agree with the body.
+  /// is, whatever the URL says, redirects within that origin included; framing fields must agree with the body. A `Referer` goes without userinfo and
+  /// fragment; behind a redirect to another origin another one than its own hears the origin alone, and nothing over http of a page that came over https.
   public var fields: HTTPFields {
     get { storage.fields }
     _modify {

@@ -176,6 +176,11 @@ struct ComposedFields: Sendable {
         if let cookies { return pairs[cookies].value = pairs[cookies].value.followedBy(cookies: field.value) }
         cookies = pairs.count
       }
+      if field.name == .referer {
+        let value = OriginRule.referrer(given: field.value, entering: url, crossed: strip.contains(.sensitive))
+        if let value { pairs.append((field.name.rawName, value)) }
+        return
+      }
       pairs.append((field.name.rawName, field.value))
     }
     for field in fields { take(field, strip.own) }

@@ -59,6 +59,9 @@ struct Chain {
     if strip.contains(.sensitive) {
       request.credential = nil
       request.parsedURL = url.withoutUserinfo
+      if let referrer = request.fields[.referer] {
+        request.fields[.referer] = OriginRule.referrer(given: referrer, entering: url, crossed: true)
+      }
     }
     return request
   }
