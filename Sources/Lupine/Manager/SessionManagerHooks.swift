@@ -110,7 +110,7 @@ public struct SessionManagerHooks: Sendable {
       ) -> Void
     )?
 
-  /// The server goes on where an earlier attempt ended: offset, and length of the whole (nil: not known). Source: `setDownloadTaskDidResumeBlock:`.
+  /// The server goes on where an earlier attempt ended: offset, and length of the whole (nil: not known; the offset: all was there already). Source: `setDownloadTaskDidResumeBlock:`.
   public var downloadTaskDidResume: (@Sendable (Session, DownloadTask, Int64, Int64?) -> Void)?
 
   /// None.

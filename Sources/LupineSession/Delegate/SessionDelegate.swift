@@ -162,7 +162,7 @@ public protocol SessionDownloadDelegate: SessionTaskDelegate {
     _ session: Session, downloadTask: DownloadTask, didWriteData bytesWritten: Int64, totalBytesWritten: Int64,
     totalBytesExpectedToWrite: Int64?)
 
-  /// The server goes on where an earlier attempt ended.
+  /// The server goes on where an earlier attempt ended. If everything was there already, so that no data is written, both numbers are its length.
   func session(
     _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?)
 }

@@ -11,7 +11,7 @@ struct DownloadHooks: Sendable {
   var validate: @Sendable (Response) -> SessionError? = { response in
     (200..<300).contains(response.statusCode) ? nil : DownloadConsumer.statusError(response)
   }
-  /// The server goes on at this offset.
+  /// The server goes on at this offset: at the end, if all is there already.
   var resumed: (@Sendable (_ offset: Int64, _ expected: Int64?) -> Void)?
   /// So many more bytes have arrived, so many are there in all, of so many.
   var received: (@Sendable (_ count: Int64, _ total: Int64, _ expected: Int64?) -> Void)?
@@ -148,11 +148,13 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
       }
       hooks.resumed?(start, total)
     case .complete:
+      let count = offer?.offset ?? 0
       state.withLock { state in
         state.mode = .complete
-        state.offset = offer?.offset ?? 0
+        state.offset = count
       }
       exchange.discardBody()
+      hooks.resumed?(count, count)
     case .replace, .askAgain, .fail:
       begin(response, answer)
     }

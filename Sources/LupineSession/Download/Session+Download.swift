@@ -38,7 +38,7 @@ extension Session {
   /// - Parameters:
   ///   - request: what to ask with, for example an `Authorization` field, which resume data never holds. Its URL must be that of the data.
   ///     Nil: a plain GET of that URL.
-  ///   - progress: told, on a thread of the engine, how many bytes of the file are there.
+  ///   - progress: told, on a thread of the engine, how many bytes of the file are there; once, if everything was there already.
   /// - Throws: as `download(for:to:progress:)`, and `.badResumeData` if the request is for another URL.
   public func download(
     resumeFrom resumeData: ResumeData, request: Request? = nil, to destination: DownloadDestination = .temporary,
@@ -67,7 +67,13 @@ extension Session {
         listener?.value?.wrote(count, total: total, expected: expected)
       }
     }
-    if let listener { hooks.resumed = { listener.value?.resumed(at: $0, expected: $1) } }
+    if progress != nil || listener != nil {
+      hooks.resumed = { offset, expected in
+        // Nothing is received behind it.
+        if offset == expected { teller.value?(offset, expected) }
+        listener?.value?.resumed(at: offset, expected: expected)
+      }
+    }
     let cancellation = CancellationRelay<TaskRun> { $0.cancel() }
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { [hooks] continuation in

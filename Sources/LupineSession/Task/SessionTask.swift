@@ -130,7 +130,16 @@ public class SessionTask: @unchecked Sendable, Hashable {
   public var countOfBytesExpectedToReceive: Int64? { response?.expectedContentLength }
 
   /// The length of the body as it is delivered; nil: not known, or a content coding is taken off on the way.
-  package var decodedLength: Int64? { response?.decodedLength(isDecoded: run.offersCodings) }
+  package var decodedLength: Int64? {
+    guard let response else { return nil }
+    return bringsNothing(response) ? 0 : response.decodedLength(isDecoded: run.offersCodings)
+  }
+
+  /// Whether a download has succeeded with a 416, whose body is an error page: all of the file was there already.
+  private func bringsNothing(_ response: Response) -> Bool {
+    response.statusCode == 416 && run.kind == .download
+      && run.state.withLock { $0.machine.state == .completed && $0.error == nil }
+  }
 
   /// What is left of the time that the task may take in all: `Request.totalTimeout`. For managers, which wait between attempts.
   package var timeLeft: Duration { .nanoseconds(run.nanosecondsLeft) }
@@ -282,7 +291,8 @@ public struct TaskProgress: Sendable, Hashable {
   public var countOfBytesReceived: Int64
   /// Bytes that the response announced, before decoding; nil if it announced none, or has not arrived.
   public var countOfBytesExpectedToReceive: Int64?
-  /// The same as the body is delivered: nil where a content coding is taken off on the way as well, for what comes out of it is not announced.
+  /// The same as the body is delivered: nil where a content coding is taken off on the way as well, for what comes out of it is not announced; 0 of a
+  /// download that is complete with a 416, as all of it was there already.
   public var countOfDecodedBytesExpectedToReceive: Int64?
 
   /// The received part of the body as it is delivered, from 0 to 1; nil if its length is not known.

@@ -111,6 +111,46 @@ import Testing
     }
   }
 
+  /// All is there, as a 416 says: so does the progress, whatever the length of the error page.
+  @Test func progressOfWhatIsThereAlready() async throws {
+    let folder = try DownloadFolder()
+    let route = ServerRoute("GET", "/file") { request, connection in
+      guard request.fields.first("Range") == nil else {
+        return try connection.respond(416, fields: ["Content-Range": "bytes */1000"], text: "no such range")
+      }
+      try connection.begin(fields: ["ETag": "\"v1\""], framing: .chunked)
+      try connection.write(PatternBody.bytes(1000))
+      try connection.flush()
+      connection.abort()
+    }
+    try await withServer([route], configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      let request = try Request(server.url("/file"))
+      var data = try await leftover { try await session.download(for: request) }
+      #expect(data.receivedBytes == 1000)
+      let delegate = RecordingDelegate([.resumedAtOffset, .wroteData, .finishedDownload, .completed])
+      let task = session.downloadTask(withResumeData: data)
+      task.delegate = delegate
+      let updates = task.progressUpdates
+      task.resume()
+      var last: TaskProgress?
+      for await progress in updates { last = progress }
+      #expect(await delegate.hasEnded())
+      #expect(delegate.entries == ["resumed 1000", "finished", "completed well completed"])
+      #expect(last?.fractionReceived == 1 && task.progress.fractionReceived == 1)
+      #expect(task.countOfBytesExpectedToReceive == 13)
+
+      data = try await leftover { try await session.download(for: request) }
+      let told = Locked<[[Int64?]]>([])
+      let (path, response) = try await session.download(resumeFrom: data) { received, expected in
+        told.withLock { $0.append([received, expected]) }
+      }
+      #expect(response.statusCode == 416 && Pattern.matches(path, 1000))
+      #expect(told.withLock { $0 } == [[1000, 1000]])
+      unsafe unlink(path)
+    }
+    #expect(folder.partials == [])
+  }
+
   private func cancelled(_ url: String, _ session: Session, at point: Int64) async throws -> ResumeData {
     let latch = try Latch()
     let task = Task {

@@ -44,10 +44,18 @@ import Testing
       #expect(response.statusCode == 416)
       #expect(try Data(contentsOf: file) == Data(PatternBody.bytes(1000)))
       let again = try await leftover(manager, folder)
+      let fractions = Recorder<Double>()
+      let live = Recorder<Progress>()
       let end = await downloaded { handler in
-        manager.downloadTask(withResumeData: again, destination: { _, _ in folder.file("other") }, completion: handler)
+        let task = manager.downloadTask(
+          withResumeData: again, progress: { fractions.add($0.fractionCompleted) },
+          destination: { _, _ in folder.file("other") }, completion: handler)
+        if let progress = manager.downloadProgress(for: task) { live.add(progress) }
+        return task
       }
       #expect(end.error == nil && end.value as? URL == folder.file("other"))
+      #expect(fractions.values == [1] && live.values.map(\.totalUnitCount) == [1000])
+      #expect(live.values.map(\.completedUnitCount) == [1000])
       #expect(folder.names == ["file", "other"])
     }
   }
