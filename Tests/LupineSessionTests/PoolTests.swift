@@ -109,6 +109,38 @@ import Testing
     }
   }
 
+  /// The priority of a task is that of its requests among those that wait.
+  @Test func waitersAreServedByPriority() async throws {
+    let go = try Latch()
+    try await withServer(
+      [
+        ServerRoute(nil, "/first") { _, connection in
+          _ = try connection.stall(until: go)
+          try connection.respond()
+        },
+        ServerRoute(nil, "/next") { _, connection in try connection.respond() },
+      ], configure: { $0.maximumConnectionsPerHost = 1 }
+    ) { session, server in
+      let first = session.dataTask(with: try Request(server.url("/first")))
+      first.resume()
+      #expect(await eventually { server.requestCount == 1 })
+      var tasks = [first]
+      let priorities = [SessionTask.lowPriority, 0.4, SessionTask.defaultPriority, 0.6, SessionTask.highPriority]
+      for (index, priority) in priorities.enumerated() {
+        let task = session.dataTask(with: try Request(server.url("/next?\(priority)")))
+        task.priority = priority
+        task.resume()
+        tasks.append(task)
+        #expect(await eventually { await session.poolStatistics().waits == index + 2 })
+      }
+      go.release()
+      let all = tasks
+      #expect(await eventually { all.allSatisfy { $0.response?.statusCode == 200 && $0.state == .completed } })
+      let order = [0.6, SessionTask.highPriority, SessionTask.defaultPriority, SessionTask.lowPriority, 0.4]
+      #expect(server.recordedRequests.dropFirst().map { $0.target } == order.map { "/next?\($0)" })
+    }
+  }
+
   @Test func tooManyWaitersIsAnError() async throws {
     try await withScript(
       [[.readHead, .stall(nil)]],
