@@ -49,6 +49,14 @@ extension Session {
     created(unlistedUploadTask(with: request, body: request.body))
   }
 
+  /// Makes a task that sends the stream of its request's body; its response goes to a completion handler, on the delegate queue. If the body is `.none`, or
+  /// has to be sent again and cannot be, a delegate is asked for one with `needNewBodyStream`: the task's own, or the session's.
+  public func uploadTask(
+    withStreamedRequest request: Request, completionHandler: @escaping DataTaskCompletion
+  ) -> UploadTask {
+    uploadTask(request, request.body, completionHandler)
+  }
+
   private func uploadTask(
     _ request: Request, _ body: Request.Body, _ completionHandler: @escaping DataTaskCompletion
   ) -> UploadTask {

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPTypes
 import LupineBase
 import LupineSession
@@ -92,6 +93,48 @@ import Testing
       #expect(task.error == nil)
       let sent = try #require(server.recordedRequests.first)
       #expect(sent.bodyLength == 1000 && sent.fields.values("Transfer-Encoding") == ["chunked"])
+    }
+  }
+
+  /// With a completion handler: the stream of the request, which can be made again, or that of a delegate, which is asked again where the body has to be
+  /// sent again.
+  @Test(arguments: [false, true]) func aStreamWithACompletionHandler(_ isMadeByDelegate: Bool) async throws {
+    let routes = [
+      ServerRoute("POST", "/from") { _, connection in
+        _ = try connection.readBody()
+        try connection.respond(307, fields: ["Location": "/to"])
+      },
+      ServerRoute("POST", "/to") { _, connection in
+        let body = try connection.readBody()
+        try connection.respond(body: body)
+      },
+    ]
+    try await withServer(routes) { session, server in
+      var answers = RecordingDelegate.Answers()
+      answers.newBody = { BodyStream([Array("made".utf8)]) }
+      let delegate = RecordingDelegate([.needNewBodyStream, .receivedData, .completed], answers)
+      var request = try Request(server.url("/from"), method: .post)
+      if !isMadeByDelegate {
+        request.body = .stream(length: nil, isReplayable: true) { BodyStream([Array("given".utf8)]) }
+      }
+      let ends = Locked<[String]>([])
+      let task = session.uploadTask(withStreamedRequest: request) { result in
+        let end =
+          switch result {
+          case .success(let answer): "\(answer.1.statusCode) \(String(decoding: answer.0, as: UTF8.self))"
+          case .failure(let error): error.code.rawValue
+          }
+        ends.withLock { $0.append(end) }
+      }
+      task.delegate = delegate
+      task.resume()
+      #expect(await eventually { ends.withLock { !$0.isEmpty } })
+      let body = isMadeByDelegate ? "made" : "given"
+      #expect(ends.withLock { $0 } == ["200 \(body)"])
+      // What was received is the handler's.
+      #expect(delegate.entries == (isMadeByDelegate ? ["newBody", "newBody"] : []))
+      #expect(server.recordedRequests.map { $0.text } == [body, body])
+      #expect(server.recordedRequests.allSatisfy { $0.fields.values("Transfer-Encoding") == ["chunked"] })
     }
   }
 }

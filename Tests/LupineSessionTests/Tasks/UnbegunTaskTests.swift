@@ -10,12 +10,12 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct UnbegunTaskTests {
   enum Form: CaseIterable, Sendable {
     case data, upload, file, streamed, download
-    case dataHandler, uploadHandler, fileHandler, downloadHandler
+    case dataHandler, uploadHandler, fileHandler, streamedHandler, downloadHandler
     case ownDelegate
 
     var hasHandler: Bool {
       switch self {
-      case .dataHandler, .uploadHandler, .fileHandler, .downloadHandler: true
+      case .dataHandler, .uploadHandler, .fileHandler, .streamedHandler, .downloadHandler: true
       default: false
       }
     }
@@ -29,10 +29,12 @@ import Testing
       case .data: return session.dataTask(with: request)
       case .upload: return session.uploadTask(with: request, from: Data([1]))
       case .file: return session.uploadTask(with: request, fromFile: "/etc/passwd")
-      case .streamed:
+      case .streamed, .streamedHandler:
         var request = request
         request.body = .data(Data([1]))
-        return session.uploadTask(withStreamedRequest: request)
+        return self == .streamed
+          ? session.uploadTask(withStreamedRequest: request)
+          : session.uploadTask(withStreamedRequest: request, completionHandler: handler)
       case .download: return session.downloadTask(with: request)
       case .dataHandler: return session.dataTask(with: request, completionHandler: handler)
       case .uploadHandler:
@@ -85,7 +87,8 @@ import Testing
       let ends = Locked<[String]>([])
       let own = RecordingDelegate([.completed])
       var request = try Request(server.url("/any"))
-      if [.upload, .file, .streamed, .uploadHandler, .fileHandler].contains(form) { request.method = .post }
+      let sent: [Form] = [.upload, .file, .streamed, .uploadHandler, .fileHandler, .streamedHandler]
+      if sent.contains(form) { request.method = .post }
       let task = form.make(session, request, ends, own)
       session.finishTasksAndInvalidate()
       session.delegateQueue.sync {}
