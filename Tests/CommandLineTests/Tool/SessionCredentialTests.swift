@@ -85,7 +85,7 @@ import Testing
   }
 
   @Test func whatIsGivenGoesFirstAndTakesItsPlace() async throws {
-    try await withServer { server, folder in
+    try await withServer { (server, folder) async throws in
       #expect(try await run(server, basicPath("a", "1"), ["-a", "a:1"], in: folder) == [0, 2])
       // A refused one changes nothing, and what is kept is not tried in its place.
       #expect(try await run(server, basicPath("a", "1"), ["-a", "a:wrong"], in: folder) == [22, 2])
@@ -101,7 +101,7 @@ import Testing
   }
 
   @Test(arguments: [false, true]) func whatTheServerRefusesIsDropped(_ isOfEveryRealm: Bool) async throws {
-    try await withServer { server, folder in
+    try await withServer { (server, folder) async throws in
       let arguments = ["-a", "a:1"] + (isOfEveryRealm ? ["-A", "basic"] : [])
       #expect(try await run(server, basicPath("a", "1"), arguments, in: folder)[0] == 0)
       #expect(try kept(folder).count == 1)
