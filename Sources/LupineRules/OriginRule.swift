@@ -51,15 +51,15 @@ package enum OriginRule {
   private static func isSensitive(lowercased name: String) -> Bool {
     switch name {
     case "www-authenticate", "origin": true
-    default: isCredential(name) || name.hasPrefix("proxy-") || APIKeyField.isOne(lowercased: name)
+    default: isCredential(lowercased: name) || name.hasPrefix("proxy-")
     }
   }
 
   /// Whether a field says who is asking.
-  package static func isCredential(_ name: String) -> Bool {
-    switch name.lowercased() {
+  package static func isCredential(lowercased name: String) -> Bool {
+    switch name {
     case "authorization", "proxy-authorization", "cookie", "cookie2": true
-    default: false
+    default: APIKeyField.isOne(lowercased: name)
     }
   }
 

@@ -103,13 +103,11 @@ extension Session {
       task.list()
       return
     }
-    // The place holds back the end of the session, which somebody may call for as soon as the task is told of.
-    let hasPlace = registry.reserve()
+    // Before anybody is told: who hears of the task may end the session, and begin or cancel the task behind that.
+    let isListed = task.list(isTold: false)
     if let listener { tellCreated(task, listener) {} }
     tell?()
-    guard hasPlace else { return }
-    if task.list(hasPlace: true) { task.cancel() }
-    registry.release()
+    if isListed, registry.told(task.taskIdentifier) { task.cancel() }
   }
 
   /// Who wants to hear that a task was made; nil for most tasks.

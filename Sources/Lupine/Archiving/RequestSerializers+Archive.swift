@@ -57,7 +57,7 @@ extension HTTPRequestSerializer: ArchivableSerializer {
         refusedHeader, .init(codingPath: encoder.codingPath, debugDescription: "a header that cannot be sent"))
     }
     var container = encoder.container(keyedBy: CodingKeys.self)
-    let headers = fields.filter { !OriginRule.isCredential($0.name.rawName) }
+    let headers = fields.filter { !OriginRule.isCredential(lowercased: $0.name.canonicalName) }
     try container.encode(headers.map { Header(name: $0.name.rawName, value: $0.value) }, forKey: .headers)
     try container.encode(stringEncoding.rawValue, forKey: .stringEncoding)
     try container.encode(methodsEncodingParametersInURL.sorted(), forKey: .methodsEncodingParametersInURL)

@@ -37,7 +37,7 @@ struct ImageTransport: Sendable {
 
   /// Whether a field of a request names a user by itself. The cookies of a jar do not: they are the session's, whoever asks.
   func namesUser(_ name: HTTPField.Name, in request: Request) -> Bool {
-    name == .authorization || name == .cookie || request.sensitiveFields.contains(name)
+    OriginRule.isCredential(lowercased: name.canonicalName) || request.sensitiveFields.contains(name)
       || configuration.sensitiveFields.contains(name)
   }
 

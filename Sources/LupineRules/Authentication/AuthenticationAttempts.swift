@@ -124,12 +124,16 @@ package struct AuthenticationAttempts: Sendable {
 
   /// For how much of the server what the request under way carries has proved good. To be asked before `accepted()`.
   ///
-  /// - Parameter status: of the response, which is neither 401 nor 407.
-  /// - Returns: nil for nothing: it carries nothing, or a response that is no success says nothing of what nobody had asked for.
+  /// - Parameter status: of the response, which is not 401.
+  /// - Returns: nil for nothing: it carries nothing, or the response says nothing of that: who is too busy or broken, or stands before the server, may not
+  ///   have looked at it, and one that is no success says nothing of what nobody had asked for.
   package func extent(acceptedWith status: Int) -> Extent? {
     guard current != nil else { return nil }
-    guard currentIsBlind else { return .realm }
-    return status < 400 ? .everyRealm : nil
+    return switch status {
+    case 407, 408, 429, 500...: nil
+    case 400...: currentIsBlind ? nil : .realm
+    default: currentIsBlind ? .everyRealm : .realm
+    }
   }
 
   /// It came back with anything else.

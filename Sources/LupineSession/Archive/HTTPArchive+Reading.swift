@@ -157,7 +157,7 @@ private struct ArchiveReader {
     guard let storage = try node.optional("_fromCache")?.value.string, ["memory", "disk"].contains(storage) else {
       return
     }
-    let isValidated = try node.optional("_cacheValidated")?.boolean() ?? false
+    let isValidated = try node.optional("_cacheValidated")?.value.boolean ?? false
     entry.fetchType = isValidated ? .validatedCache : .localCache
     entry.isFromDisk = storage == "disk"
   }

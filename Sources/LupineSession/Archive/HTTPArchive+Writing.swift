@@ -106,7 +106,7 @@ private struct ArchiveWriter {
   /// HAR knows no exchange without a response: status 0, as browsers write it.
   private func response(_ entry: HTTPArchive.Entry) -> JSONValue {
     var shown = entry.response ?? HTTPArchive.Response(status: 0)
-    let isCached = entry.fetchType != .networkLoad
+    let isCached = entry.response != nil && entry.fetchType != .networkLoad
     // "Set to zero in case of responses coming from the cache."
     if isCached { shown.bodyBytes = 0 }
     let seen = self.shown(shown.fields)

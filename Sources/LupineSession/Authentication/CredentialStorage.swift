@@ -54,24 +54,28 @@ public final class CredentialStorage: Sendable {
   /// Stores what a server has accepted, under a realm of its choice: as much of it as anybody needs.
   func learn(_ credential: Credential, for space: ProtectionSpace) {
     guard space.realm?.utf8.count ?? 0 <= Self.learnedRealmLimit else { return }
-    let hasRoom = entries.withLock { entries in
-      entries[space] != nil
-        || entries.count < Self.learnedLimit
-          && entries.count { $0.key.origin == space.origin } < Self.learnedLimitOfOrigin
-    }
+    let hasRoom = entries.withLock { $0[space] != nil || Self.hasRoom(in: $0, for: space) }
     if hasRoom { set(credential, for: space) }
+  }
+
+  private static func hasRoom(in entries: [ProtectionSpace: Entry], for space: ProtectionSpace) -> Bool {
+    entries.count < learnedLimit && entries.count { $0.key.origin == space.origin } < learnedLimitOfOrigin
   }
 
   /// A server has accepted what a request names: it takes the place of whatever was stored there.
   ///
   /// - Parameter space: without a realm what is stored for single realms gives way too.
   func accepted(_ credential: Credential, for space: ProtectionSpace) {
-    guard followsServers, credential.persistence == .permanent else { return }
+    guard followsServers, credential.persistence == .permanent, space.realm?.utf8.count ?? 0 <= Self.learnedRealmLimit
+    else { return }
     entries.withLock { entries in
-      entries = entries.filter { !space.covers($0.key) }
+      let others = entries.filter { !space.covers($0.key) }
+      // Nothing gives way to what there is no room for.
+      guard others.count < entries.count || Self.hasRoom(in: others, for: space) else { return }
+      entries = others
+      entries[space] = Entry(space: space, credentials: [credential])
       counter.store(entries.count, ordering: .relaxed)
     }
-    learn(credential, for: space)
   }
 
   /// A server has refused something in a space of its own: it is not stored for it any longer.

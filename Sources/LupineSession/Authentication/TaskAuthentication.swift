@@ -175,9 +175,9 @@ final class TaskAuthentication: Sendable {
   /// The request came back with anything but 401: what it carried was accepted.
   ///
   /// - Parameters:
-  ///   - status: of the response.
+  ///   - status: of the response; nil: a cache had it, and the server may have seen nothing.
   ///   - info: the values of `Authentication-Info`.
-  func accepted(_ hop: AuthenticationHop, status: Int, info: [[UInt8]]) {
+  func accepted(_ hop: AuthenticationHop, status: Int?, info: [[UInt8]]) {
     let (answer, toStore, toKeep) = state.withLock { state in
       defer { state.toStore = nil }
       let toKeep = named(hop, state.attempts, status: status)
@@ -192,10 +192,10 @@ final class TaskAuthentication: Sendable {
 
   /// What the caller names, if it was accepted and there is a storage for it, and for what.
   private func named(
-    _ hop: AuthenticationHop, _ attempts: AuthenticationAttempts, status: Int
+    _ hop: AuthenticationHop, _ attempts: AuthenticationAttempts, status: Int?
   ) -> (Credential, ProtectionSpace)? {
     guard session.storage?.followsServers ?? false, let credential = hop.explicit, let sent = attempts.current,
-      sent.secret == credential.secret,
+      sent.secret == credential.secret, let status,
       let extent = attempts.extent(acceptedWith: status)
     else { return nil }
     let space = ProtectionSpace(hop.party, sent.challenge)

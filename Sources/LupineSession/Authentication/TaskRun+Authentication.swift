@@ -60,7 +60,9 @@ extension TaskRun {
     let hop = hop(chain)
     let authentication = authentication
     guard head.status == 401 else {
-      authentication.accepted(hop, status: head.status, info: head.fields.bytes(named: "authentication-info"))
+      let isStored = (exchange as? CacheExchange)?.servesStored ?? false
+      authentication.accepted(
+        hop, status: isStored ? nil : head.status, info: head.fields.bytes(named: "authentication-info"))
       return false
     }
     let asks = observer?.wants(.taskChallenge) ?? false

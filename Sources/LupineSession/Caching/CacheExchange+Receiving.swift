@@ -229,7 +229,7 @@ extension CacheExchange {
 
   private func fallBack(_ stored: StoredResponse, _ metrics: TransactionMetrics) {
     land()
-    serve(stored, metrics.from(.localCache))
+    serve(stored, metrics.from(.localCache, stored))
   }
 
   private func confirmed(_ stored: StoredResponse, _ head: ResponseHead, _ metrics: TransactionMetrics) {
@@ -242,7 +242,8 @@ extension CacheExchange {
         stored, by: head, query, requestTime: times.0, responseTime: times.1, since: times.2,
         isMarkedSensitive: isSensitive)
     land()
-    serve(updated ?? stored, metrics.from(.validatedCache))
+    let answer = updated ?? stored
+    serve(answer, metrics.from(.validatedCache, answer))
   }
 
   // MARK: Keeping

@@ -140,9 +140,11 @@ extension CacheExchange {
 }
 
 extension TransactionMetrics {
-  /// The same of a response that came from elsewhere.
-  func from(_ fetchType: FetchType) -> TransactionMetrics {
-    TransactionMetrics(record, url: url, method: method, fetchType: fetchType)
+  /// The same, where a stored response is the answer.
+  func from(_ fetchType: FetchType, _ stored: StoredResponse) -> TransactionMetrics {
+    var record = record
+    record.responseDecodedBytes = Int64(stored.body.count)
+    return TransactionMetrics(record, url: url, method: method, fetchType: fetchType)
   }
 
   /// The same behind what the transport did before it was asked anew.

@@ -309,6 +309,9 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     (state.withLock { $0.inner } as? any ReadKeepingExchange)?.keepRead(bytes, for: spare)
   }
 
+  /// Whether the answer is the cache's, and the server has not confirmed it.
+  var servesStored: Bool { state.withLock { $0.serving?.metrics.isLocal ?? false } }
+
   /// `keepsBody` of the exchange that asks the server, or has.
   var keepsBodyBelow: Bool { state.withLock { state in state.inner?.keepsBody ?? state.keptBody } }
 

@@ -66,10 +66,8 @@ extension Session {
         teller.value?(total, expected)
         listener?.value?.wrote(count, total: total, expected: expected)
       }
-    }
-    if progress != nil || listener != nil {
       hooks.resumed = { offset, expected in
-        // Nothing is received behind it.
+        // Complete already: nothing is received behind it, while a range that is appended has a byte at least.
         if offset == expected { teller.value?(offset, expected) }
         listener?.value?.resumed(at: offset, expected: expected)
       }

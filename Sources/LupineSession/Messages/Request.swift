@@ -119,7 +119,7 @@ public struct Request: Sendable {
     get { storage.body }
     set { own().body = newValue }
   }
-  /// Names of fields that are secrets besides the known ones, which are `Authorization`, `Cookie`, `Proxy-*`, and what carries a key by custom: `X-Api-Key`,
+  /// Names of fields that are secrets besides the known ones, which are `Authorization`, `Proxy-Authorization`, `Cookie`, and what carries a key by custom: `X-Api-Key`,
   /// `Api-Key`, `X-Auth-Token`, `X-Access-Token`, `X-Amz-Security-Token`, `X-Goog-Api-Key` and `Private-Token`. Secrets are dropped when a redirect leaves the
   /// origin, and never logged. Default none.
   public var sensitiveFields: Set<HTTPField.Name> {

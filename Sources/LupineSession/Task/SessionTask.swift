@@ -163,11 +163,11 @@ public class SessionTask: @unchecked Sendable, Hashable {
 
   /// Has the session know the task until it begins, unless somebody has begun or cancelled it already; see `TaskRegistry.list`.
   @discardableResult
-  func list(hasPlace: Bool = false) -> Bool {
+  func list(isTold: Bool = true) -> Bool {
     settings.withLock { $0.isListed = true }
     return run.state.withLock { state in
       guard state.machine.state == .created else { return false }
-      return run.session.registry.list(self, hasPlace: hasPlace)
+      return run.session.registry.list(self, isTold: isTold)
     }
   }
 

@@ -17,6 +17,10 @@ final class TaskRegistry: Sendable {
   /// A task that has not begun.
   private struct Made {
     weak var task: SessionTask?
+    /// Whether who wants to hear that it was made is told, behind which anything else of it may be told.
+    var isTold: Bool
+    /// Nil until it is told of too.
+    var known: SessionTask? { isTold ? task : nil }
   }
 
   private struct State {
@@ -97,27 +101,36 @@ final class TaskRegistry: Sendable {
 
   /// Those that have begun, and those that were made.
   var tasks: (begun: [TaskRun], made: [SessionTask]) {
-    state.withLock { state in (state.slots.compactMap(\.run), state.made.values.compactMap { $0.task }) }
+    state.withLock { state in (state.slots.compactMap(\.run), state.made.values.compactMap { $0.known }) }
   }
 
   /// With those that are about to be added, and perhaps some twice.
   var tasksToCancel: (begun: [TaskRun], made: [SessionTask]) {
     state.withLock { state in
-      (state.slots.compactMap(\.run) + state.promised, state.made.values.compactMap { $0.task })
+      (state.slots.compactMap(\.run) + state.promised, state.made.values.compactMap { $0.known })
     }
   }
 
   // MARK: Tasks that were made
 
-  /// Gives a place to a task that was made, until it begins, is over or gone; none where the session was invalidated before.
+  /// Gives a place to a task that was made, until it begins, is over or gone; false: none, as the session was invalidated before.
   ///
-  /// - Parameter hasPlace: a place is reserved for it since before that.
-  /// - Returns: whether the invalidation has cancelled what there was, so that this one is to be cancelled too.
-  func list(_ task: SessionTask, hasPlace: Bool) -> Bool {
+  /// - Parameter isTold: false: `told` follows.
+  func list(_ task: SessionTask, isTold: Bool) -> Bool {
     state.withLock { state in
-      guard hasPlace || !state.isInvalid else { return false }
+      guard !state.isInvalid else { return false }
       state.count += 1
-      state.made[task.taskIdentifier] = Made(task: task)
+      state.made[task.taskIdentifier] = Made(task: task, isTold: isTold)
+      return true
+    }
+  }
+
+  /// It has been told that a listed task was made.
+  ///
+  /// - Returns: whether the invalidation has cancelled what there was, so that this one is to be cancelled too.
+  func told(_ identifier: UInt64) -> Bool {
+    state.withLock { state in
+      state.made[identifier]?.isTold = true
       return state.cancels
     }
   }

@@ -287,8 +287,11 @@ final class EngineTransport: Transport {
 
   private func route(of request: TransportRequest) throws(SessionError) -> ProxyRoute? {
     guard configuration.unixSocketPath == nil else { return nil }
-    guard let own = request.composition.proxy else { return try proxies?.route(to: request.url) }
-    return try ProxySelector.make(own, for: configuration)?.route(to: request.url)
+    let selector: ProxySelector?
+    if let own = request.composition.proxy { selector = try .make(own, for: configuration) } else { selector = proxies }
+    return try selector?.route(
+      to: request.url,
+      hasOwnField: request.fields.contains { $0.name.lowercased() == "proxy-authorization" })
   }
 
   private func key(for request: TransportRequest, through way: Way?) -> PoolKey {

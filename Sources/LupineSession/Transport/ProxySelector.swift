@@ -52,8 +52,11 @@ final class ProxySelector: Sendable {
 
   /// The way to a URL; nil is the straight one.
   ///
+  /// - Parameter hasOwnField: the request says itself to a proxy who is asking.
   /// - Throws: `SessionError` with `.badProxy`.
-  func route(to url: ParsedURL) throws(SessionError) -> ProxyRoute? {
+  func route(
+    to url: ParsedURL, hasOwnField: @autoclosure () -> Bool
+  ) throws(SessionError) -> ProxyRoute? {
     let ways: Ways?
     switch source {
     case .fixed(let fixed, let exceptions): ways = exceptions.exempts(url.origin) ? nil : fixed
@@ -73,7 +76,10 @@ final class ProxySelector: Sendable {
     }
     guard let ways else { return nil }
     var route = url.scheme == .http ? ways.forward ?? ways.tunnel : ways.tunnel
-    if route.credentials == nil { route.credentials = Self.storedCredentials(for: route, session) }
+    // A tunnel carries no field of the caller's to the proxy.
+    if route.credentials == nil, route.tunnels || !hasOwnField() {
+      route.credentials = Self.storedCredentials(for: route, session)
+    }
     return route
   }
 

@@ -10,7 +10,8 @@ public protocol Transport: Sendable {
   /// Begins an exchange and returns at once. Any thread.
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange
   /// The session was invalidated. With `cancelling`, whatever is under way ends with `.cancelled`; otherwise it goes on, and what is kept
-  /// beyond it is let go. Any thread.
+  /// beyond it is let go. Exchanges may still begin behind that: of tasks that were made before, and, with `cancelling`, of such as are cancelled at once.
+  /// Any thread.
   func invalidate(cancelling: Bool)
 }
 

@@ -111,6 +111,28 @@ import Testing
     }
   }
 
+  /// What a cache answers, and a server that is too busy to look, says nothing of who asks.
+  @Test func onlyTheServersWordCounts() async throws {
+    let cached = ServerRoute(nil, "/cached") { _, connection in
+      try connection.respond(fields: ["Cache-Control": "public, max-age=1000"], text: "Welcome.")
+    }
+    let busy = ServerRoute(nil, "/busy") { request, connection in
+      guard request.fields.first("Authorization") == nil else { return try connection.respond(503, text: "later") }
+      try connection.respond(401, fields: ["WWW-Authenticate": "Basic realm=\"busy\""], text: "")
+    }
+    let server = try LoopbackServer(routes: [cached, busy])
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let options = ["-A", "basic", "--cache", "c", "-a"]
+    let first = try await run(server, "/cached", options + ["c:3"], in: folder)
+    let second = try await run(server, "/cached", options + ["c:wrong"], in: folder)
+    #expect(first == [0, 1] && second == [0, 0])
+    #expect(try kept(folder).map { $0["password"]?.string } == ["3"])
+    let third = try await run(server, "/busy", ["-a", "c:wrong"], in: folder)
+    #expect(third == [22, 2])
+    #expect(try kept(folder).map { $0["password"]?.string } == ["3"])
+  }
+
   @Test func whatIsNotGivenByTheOptionIsNotKept() async throws {
     try await withServer { server, folder in
       let url = "http://Mufasa:Circle%20of%20Life@127.0.0.1:\(server.port)\(basicPath())"

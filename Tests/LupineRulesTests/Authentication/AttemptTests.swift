@@ -212,7 +212,8 @@ import Testing
   /// What nobody had asked for says something only if the response is a success.
   @Test(
     arguments: [
-      (false, 200, .realm), (false, 404, .realm), (false, 500, .realm),
+      (false, 200, .realm), (false, 403, .realm), (false, 404, .realm), (false, 407, nil), (false, 408, nil),
+      (false, 429, nil), (false, 500, nil), (false, 503, nil),
       (true, 200, .everyRealm), (true, 304, .everyRealm), (true, 403, nil), (true, 500, nil),
     ] as [(Bool, Int, AuthenticationAttempts.Extent?)])
   func forHowMuchItIsGood(_ isBlind: Bool, _ status: Int, _ extent: AuthenticationAttempts.Extent?) {

@@ -35,6 +35,7 @@ import Testing
       let fetchTypes: [TransactionMetrics.FetchType] = [.networkLoad, .localCache, .networkLoad, .validatedCache]
       #expect(archive.entries.map(\.fetchType) == fetchTypes)
       #expect(archive.entries.map { $0.response?.bodyBytes } == [5, 0, 5, 0])
+      #expect(archive.entries.map { $0.response?.decodedBytes } == [5, 5, 5, 5])
       let read = try HTTPArchive(json: archive.json())
       for archive in [archive, read] {
         let lines = try entries(archive)
@@ -68,7 +69,7 @@ import Testing
       archive.append(request, response: response, body: body)
       let entry = try #require(archive.entries.first)
       #expect(entry.response?.status == 200 && entry.response?.body == Array("old".utf8))
-      #expect(entry.fetchType == .localCache && entry.response?.bodyBytes == 0)
+      #expect(entry.fetchType == .localCache && entry.response?.bodyBytes == 0 && entry.response?.decodedBytes == 3)
     }
   }
 

@@ -76,6 +76,21 @@ import Testing
     #expect(try passwords(storage, "r") == ["6", "5"])
   }
 
+  /// What finds no room leaves what is there, and what gives way makes room.
+  @Test func nothingIsLostForWantOfRoom() throws {
+    let storage = CredentialStorage(followingServers: true)
+    for realm in 0..<32 { storage.set(named("1"), for: try space("\(realm)")) }
+    storage.accepted(named("2"), for: try space("new"))
+    #expect(try storage.protectionSpaces.count == 32 && passwords(storage, "new") == [])
+    storage.accepted(named("2"), for: try space("7"))
+    #expect(try storage.protectionSpaces.count == 32 && passwords(storage, "7") == ["2"])
+    for realm in 32..<40 { storage.set(named("1"), for: try space("\(realm)")) }
+    storage.accepted(named("3"), for: try space("8"))
+    #expect(try storage.protectionSpaces.count == 40 && passwords(storage, "8") == ["3"])
+    storage.accepted(named("4"), for: try space("any").ofEveryRealm)
+    #expect(try storage.protectionSpaces.count == 1 && passwords(storage, "8") == ["4"])
+  }
+
   @Test func whatIsRefusedGoesFromItsSpaceAlone() throws {
     let storage = CredentialStorage(followingServers: true)
     storage.set(named("1"), for: try space("r"))

@@ -1,3 +1,4 @@
+import HTTPTypes
 import LupineSession
 import LupineTesting
 import Testing
@@ -53,6 +54,21 @@ import Testing
       // Once it was accepted it goes along.
       #expect(fields(proxy) == [nil, Self.field, Self.field])
       #expect(proxy.recordedRequests.allSatisfy { $0.fields.first("authorization") == nil })
+    }
+  }
+
+  /// Who says to a forwarding proxy himself who is asking is not overruled.
+  @Test func aFieldOfTheCallersGoesFirst() async throws {
+    try await withProxy(
+      [[.readHead, .send(reply("one")), .readHead, .send(Self.refusal), .waitForClose]],
+      storing: { $0.set(Self.user, for: try ProtectionSpace($1, isProxy: true)) }
+    ) { session, proxy in
+      for status in [200, 407] {
+        var request = try Request("http://a.example/")
+        request.fields[.proxyAuthorization] = "Bearer own"
+        #expect(try await session.data(for: request).1.statusCode == status)
+      }
+      #expect(fields(proxy) == ["Bearer own", "Bearer own"])
     }
   }
 

@@ -220,7 +220,7 @@ func withDelegate(
   session.invalidateAndCancel()
   // Behind all that was called for by now.
   await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-    delegate.queue.async { continuation.resume() }
+    session.delegateQueue.async { continuation.resume() }
   }
   #expect(
     delegate.misplaced == 0, "callbacks came on another queue, or while another one ran",
