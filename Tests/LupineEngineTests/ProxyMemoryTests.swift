@@ -13,9 +13,12 @@ import Testing
     return route
   }
 
+  private func asking(_ nonce: String) -> [UInt8] {
+    Array(#"Digest realm="r", nonce="\#(nonce)", qop="auth", algorithm=SHA-256"#.utf8)
+  }
+
   private func answer(_ nonce: String) throws -> ChallengeAnswer {
-    let field = #"Digest realm="r", nonce="\#(nonce)", qop="auth", algorithm=SHA-256"#
-    let challenge = try DigestChallenge(#require(ChallengeReader.read([Array(field.utf8)]).challenges.first))
+    let challenge = try DigestChallenge(#require(ChallengeReader.read([asking(nonce)]).challenges.first))
     return ChallengeAnswer(challenge: .digest(challenge), secret: secret, clientNonce: "c")
   }
 
@@ -69,6 +72,79 @@ import Testing
     memory.accepted(try #require(third.answer), nextNonce: "4", route)
     let none = try next(&memory)
     #expect(none.nonce == nil)
+  }
+
+  /// A proxy may name a nonce again, in whatever way: its counts go on (RFC 7616 section 3.4).
+  @Test func aNonceThatIsNamedAgainCountsOn() throws {
+    var memory = ProxyMemory()
+    var accepted = try answer("1")
+    var uses: [String] = []
+    for nonce in ["2", "1", "2", "1"] {
+      memory.accepted(accepted, nextNonce: nonce, route)
+      accepted = try #require(try next(&memory).answer)
+      uses.append("\(accepted.nonce ?? "-"):\(accepted.count)")
+    }
+    #expect(uses == ["2:1", "1:2", "2:2", "1:3"])
+    memory.forget(route)
+    memory.accepted(try answer("3"), nextNonce: "1", route)
+    let named = try next(&memory)
+    #expect(named.nonce == "1" && named.count == 4)
+    memory.learn(try answer("2"), route)
+    let asked = try next(&memory)
+    #expect(asked.nonce == "2" && asked.count == 3)
+  }
+
+  /// A request that goes out again after the memory has moved on says what a new one would, and uses nobody's count.
+  @Test func aRepeatedRequestUsesNobodysCount() throws {
+    var memory = ProxyMemory()
+    memory.learn(try answer("1"), route)
+    var repeated = memory.authentication(for: route)
+    _ = try repeated.field(method: "GET", target: "/")
+    let other = try #require(try next(&memory).answer)
+    #expect(repeated.sent?.count == 2 && other.nonce == "1" && other.count == 3)
+    memory.accepted(other, nextNonce: "2", route)
+    memory.countAnew(&repeated, for: route)
+    _ = try repeated.field(method: "GET", target: "/")
+    #expect(repeated.sent?.nonce == "2" && repeated.sent?.count == 1)
+    // Nor once the answer is forgotten.
+    let last = try next(&memory)
+    #expect(last.nonce == "2" && last.count == 2)
+    memory.forget(route)
+    memory.countAnew(&repeated, for: route)
+    _ = try repeated.field(method: "GET", target: "/")
+    #expect(repeated.sent?.nonce == "2" && repeated.sent?.count == 3)
+  }
+
+  /// Who was asked answers with the nonce of the challenge, whatever is known, each time with a count that nobody has used.
+  @Test func anAnswerToAChallengeKeepsItsNonce() throws {
+    var memory = ProxyMemory()
+    memory.learn(try answer("1"), route)
+    var asked = memory.authentication(for: route)
+    _ = try asked.field(method: "GET", target: "/")
+    #expect(try next(&memory).count == 3)
+    memory.learn(try answer("2"), route)
+    let isAnswered = asked.challenged(by: [asking("1")])
+    #expect(isAnswered)
+    for count: UInt32 in [4, 5] {
+      memory.countAnew(&asked, for: route)
+      _ = try asked.field(method: "GET", target: "/")
+      #expect(asked.sent?.nonce == "1" && asked.sent?.count == count)
+    }
+  }
+
+  /// Without a count that is left the proxy is to ask, for the first time of a request and later.
+  @Test func anExhaustedNonceIsNotSent() throws {
+    var memory = ProxyMemory()
+    var last = try answer("1")
+    last.count = .max - 1
+    memory.learn(last, route)
+    var repeated = memory.authentication(for: route)
+    let value = try repeated.field(method: "GET", target: "/")
+    #expect(value != nil && repeated.sent?.count == .max)
+    memory.countAnew(&repeated, for: route)
+    let none = try repeated.field(method: "GET", target: "/")
+    #expect(none == nil)
+    #expect(try next(&memory).nonce == nil)
   }
 
   /// Basic has no nonce that another could follow.

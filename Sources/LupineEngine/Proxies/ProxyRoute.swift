@@ -69,6 +69,8 @@ package enum ProxyFailure: Error, Sendable {
 /// What proxies accepted, so that they need not ask again. Lives on the loop, goes with its pool.
 struct ProxyMemory {
   private var answers: [ProxyRoute: ChallengeAnswer] = [:]
+  /// The last count of each nonce that was given out, or that a tunnel was made with. By where the proxy is: it counts for all who ask it.
+  private var nonces = NonceCounts<ProxyEndpoint>(limit: AuthenticationMemory.maximumNonces)
   private static let limit = 64
 
   static let tools = ProxyAuthenticationTools { hash, bytes in
@@ -85,23 +87,37 @@ struct ProxyMemory {
 
   /// A new request's word to the proxy; counts as a use of the nonce.
   mutating func authentication(for route: ProxyRoute) -> ProxyAuthentication {
-    var remembered: ChallengeAnswer?
-    if route.credentials != nil, let answer = answers[route.party], answer.count < UInt32.max {
-      remembered = answer
-      remembered?.count += 1
-      answers[route.party] = remembered
-      remembered?.isRemembered = true
-    }
-    return ProxyAuthentication(
-      route.credentials, isSecure: route.kind == .https, remembered: remembered, tools: Self.tools)
+    ProxyAuthentication(route.credentials, isSecure: route.kind == .https, remembered: use(route), tools: Self.tools)
   }
 
   /// A request goes out once more: what it says next takes its turn among those of all others.
+  ///
+  /// What it was not asked for is what a new request would say: the proxy may want another nonce by now. The answer to a challenge keeps the
+  /// nonce of that, and takes the next count of it.
   mutating func countAnew(_ authentication: inout ProxyAuthentication, for route: ProxyRoute) {
-    guard let known = answers[route.party], known.count < UInt32.max,
-      authentication.take(count: known.count + 1, of: known)
-    else { return }
-    answers[route.party]?.count += 1
+    guard var answer = authentication.next, let nonce = answer.nonce else { return }
+    if answer.isRemembered, let known = use(route) { return authentication.goesOutAgain(with: known) }
+    answer.count = nextCount(of: nonce, route)
+    authentication.goesOutAgain(with: answer.count > 0 ? answer : nil)
+  }
+
+  /// What was accepted, with the next count of its nonce; nil: nothing, or the nonce has no more.
+  private mutating func use(_ route: ProxyRoute) -> ChallengeAnswer? {
+    guard route.credentials != nil, var answer = answers[route.party] else { return nil }
+    if let nonce = answer.nonce {
+      answer.count = nextCount(of: nonce, route)
+      guard answer.count > 0 else { return nil }
+      answers[route.party] = answer
+    }
+    answer.isRemembered = true
+    return answer
+  }
+
+  /// 0 if the nonce has no more.
+  private mutating func nextCount(of nonce: String, _ route: ProxyRoute) -> UInt32 {
+    var known: UInt32 = 0
+    if let answer = answers[route.party], answer.nonce == nonce { known = answer.count }
+    return nonces.next(of: nonce, party: route.endpoint, after: known)
   }
 
   /// This was accepted, and the proxy may have named the nonce that it wants next.
@@ -118,6 +134,7 @@ struct ProxyMemory {
     else { return }
     challenge.nonce = nonce
     known.challenge = .digest(challenge)
+    // Where the proxy has named it before, its counts go on.
     known.count = 0
     answers[route.party] = known
   }
@@ -129,6 +146,7 @@ struct ProxyMemory {
     if answer.isRemembered, answer.nonce != nil { return }
     var answer = answer
     answer.isRemembered = false
+    if let nonce = answer.nonce { nonces.note(answer.count, of: nonce, party: route.endpoint) }
     if let known = answers[route.party], known.nonce == answer.nonce { answer.count = max(answer.count, known.count) }
     if answers.count >= Self.limit { answers.removeAll() }
     answers[route.party] = answer

@@ -47,19 +47,9 @@ package struct AuthenticationMemory: Sendable {
     var lastUse: UInt64
   }
 
-  private struct NonceKey: Hashable {
-    var party: AuthenticationParty
-    var nonce: String
-  }
-
-  private struct NonceUse: Sendable {
-    var count: UInt32
-    var lastUse: UInt64
-  }
-
   private var spaces: [AuthenticationParty: [Space]] = [:]
   /// The last count of each nonce that was given out.
-  private var nonces: [NonceKey: NonceUse] = [:]
+  private var nonces = NonceCounts<AuthenticationParty>(limit: AuthenticationMemory.maximumNonces)
   private var count = 0
   private var clock: UInt64 = 0
 
@@ -135,20 +125,9 @@ package struct AuthenticationMemory: Sendable {
   ///
   /// - Returns: 0 if the nonce has no more.
   package mutating func nextCount(of nonce: String, party: AuthenticationParty) -> UInt32 {
-    let key = NonceKey(party: party, nonce: nonce)
-    var last = nonces[key]?.count ?? 0
-    for space in spaces[party] ?? [] where space.answer.nonce == nonce { last = max(last, space.answer.count) }
-    guard last < UInt32.max else { return 0 }
-    clock += 1
-    nonces[key] = NonceUse(count: last + 1, lastUse: clock)
-    evictNonces()
-    return last + 1
-  }
-
-  private mutating func evictNonces() {
-    while nonces.count > Self.maximumNonces, let oldest = nonces.min(by: { $0.value.lastUse < $1.value.lastUse }) {
-      nonces[oldest.key] = nil
-    }
+    var known: UInt32 = 0
+    for space in spaces[party] ?? [] where space.answer.nonce == nonce { known = max(known, space.answer.count) }
+    return nonces.next(of: nonce, party: party, after: known)
   }
 
   /// The answer was refused: it is sent no more unless asked for. An entry with another secret or nonce stays.
@@ -179,15 +158,10 @@ package struct AuthenticationMemory: Sendable {
 
   /// Forgets everything but the counts of nonces, which are no secrets: the server may name one again.
   package mutating func removeAll() {
-    for (party, list) in spaces {
-      for space in list {
-        guard let nonce = space.answer.nonce else { continue }
-        let known = nonces[NonceKey(party: party, nonce: nonce)]
-        nonces[NonceKey(party: party, nonce: nonce)] = NonceUse(
-          count: max(space.answer.count, known?.count ?? 0), lastUse: max(space.lastUse, known?.lastUse ?? 0))
-      }
+    // The one that was used last is known for longest.
+    for space in spaces.values.joined().sorted(by: { $0.lastUse < $1.lastUse }) {
+      if let nonce = space.answer.nonce { nonces.note(space.answer.count, of: nonce, party: space.party) }
     }
-    evictNonces()
     spaces = [:]
     count = 0
   }

@@ -45,7 +45,8 @@ package struct ProxyAuthentication: Sendable {
   private let credentials: ProxyCredentials?
   private let isSecure: Bool
   private let tools: ProxyAuthenticationTools
-  private var next: ChallengeAnswer?
+  /// What goes out next.
+  package private(set) var next: ChallengeAnswer?
   private var isBlind = false
   private var rounds = 0
   /// What went out last: once it was accepted, worth remembering.
@@ -95,11 +96,11 @@ package struct ProxyAuthentication: Sendable {
     }
   }
 
-  /// The count of the next answer, if that has the nonce of `answer`; false: it has another one, and counts on its own.
-  package mutating func take(count: UInt32, of answer: ChallengeAnswer) -> Bool {
-    guard let next, let nonce = next.nonce, nonce == answer.nonce, next.secret == answer.secret else { return false }
-    self.next?.count = count
-    return true
+  /// The request goes out once more, with this: its count was given to nobody else.
+  ///
+  /// - Parameter answer: nil: it goes without, so that the proxy asks. One with another secret than that of the credentials is not sent either.
+  package mutating func goesOutAgain(with answer: ChallengeAnswer?) {
+    next = answer?.secret == credentials?.secret ? answer : nil
   }
 
   /// It came back with 407.
