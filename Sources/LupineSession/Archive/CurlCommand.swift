@@ -103,6 +103,9 @@ struct CurlCommand {
     request.fields.contains(name) || configuration.additionalFields.contains(name)
   }
 
+  /// Fields that are written, and that the request drops when a redirect leaves the origin, but curl does not.
+  private var keptFields: [String] = []
+
   private mutating func addField(_ field: HTTPField) {
     let name = field.name.rawName
     if field.name == .contentLength, field.value == "0", !hasBody, !announcesEmptyBody {
@@ -117,6 +120,10 @@ struct CurlCommand {
       ? SecretText.redacted(field: name, value: field.value, isSensitive: isSensitive(field.name)) : field.value
     // Without a value curl would leave the field out; a semicolon sends it empty.
     add("--header", value.isEmpty ? "\(name);" : "\(name): \(value)")
+    // These two curl drops as well.
+    guard field.name != .authorization, field.name != .cookie, !keptFields.contains(name) else { return }
+    let isDropped = OriginRule.strips(name, .sensitive, isMarkedSensitive: isSensitive(field.name))
+    if isDropped { keptFields.append(name) }
   }
 
   private mutating func addFields() {
@@ -251,6 +258,10 @@ struct CurlCommand {
     add("--max-redirs", "\(redirects.limit)")
     let isSecure = request.parsedURL.scheme == .https
     add("--proto-redir", isSecure && !redirects.allowsDowngrade ? "=https" : "=http,https")
+    if !keptFields.isEmpty, redirects.limit > 0 {
+      let fields = keptFields.joined(separator: ", ")
+      comments.append("curl repeats \(fields) after a redirect to another origin; the request itself does not")
+    }
     let becomesGet = [301, 302, 303].filter { RedirectRule.method(after: $0, method) != method }
     guard namesMethod, !becomesGet.isEmpty else { return }
     let statuses = becomesGet.map { "\($0)" }.joined(separator: ", ")

@@ -78,6 +78,29 @@ import Testing
       command.contains("--pinnedpubkey sha256//") && command.contains("\n# curl compares") == verifies, "\(command)")
   }
 
+  /// To another origin curl drops `Authorization` and `Cookie` alone: of every other secret that it would take there, a comment says so.
+  @Test(arguments: [
+    ("Authorization", false), ("Cookie", false), ("X-Plain", false), ("X-Api-Key", true), ("private-token", true),
+    ("Origin", true), ("X-Mine", true), ("X-Of-The-Session", true),
+  ]) func whatRedirectsTakeAlong(_ name: String, _ isKept: Bool) throws {
+    var configuration = SessionConfiguration.ephemeral
+    configuration.sensitiveFields = [try #require(HTTPField.Name("x-of-the-session"))]
+    let field = try #require(HTTPField.Name(name))
+    var request = try Request("https://a.example/")
+    request.sensitiveFields = [try #require(HTTPField.Name("x-mine"))]
+    let comment = "\n# curl repeats \(name) after a redirect to another origin; the request itself does not"
+    #expect(!request.curlCommand(configuration: configuration).contains("\n#"))
+    configuration.additionalFields[field] = "of the session"
+    #expect(request.curlCommand(configuration: configuration).hasSuffix(comment) == isKept)
+    request.fields[field] = "https://b.example"
+    for redacts in [true, false] {
+      let command = request.curlCommand(redactingSecrets: redacts, configuration: configuration)
+      #expect(command.hasSuffix(comment) == isKept && command.contains("\n#") == isKept, "\(command)")
+    }
+    request.redirects = .disabled
+    #expect(!request.curlCommand(configuration: configuration).contains("\n#"))
+  }
+
   /// How a proxy is written, by what the configuration says, and what is not written then.
   @Test(arguments: [
     (
