@@ -125,14 +125,15 @@ package struct AuthenticationAttempts: Sendable {
   /// For how much of the server what the request under way carries has proved good. To be asked before `accepted()`.
   ///
   /// - Parameter status: of the response, which is not 401.
-  /// - Returns: nil for nothing: it carries nothing, or the response says nothing of that: who is too busy or broken, or stands before the server, may not
-  ///   have looked at it, and one that is no success says nothing of what nobody had asked for.
+  /// - Returns: nil for nothing: it carries nothing, or the response says nothing of that: who is too busy or broken, stands before the server, or dislikes
+  ///   the request itself, may not have looked at it; 403 finds it insufficient (RFC 9110 section 15.5.4); and what nobody had asked for is known by success
+  ///   alone, as a redirect may be anybody's.
   package func extent(acceptedWith status: Int) -> Extent? {
     guard current != nil else { return nil }
     return switch status {
-    case 407, 408, 429, 500...: nil
-    case 400...: currentIsBlind ? nil : .realm
-    default: currentIsBlind ? .everyRealm : .realm
+    case 200..<300: currentIsBlind ? .everyRealm : .realm
+    case 400, 403, 407, 408, 421, 429, 431, 500...: nil
+    default: currentIsBlind ? nil : .realm
     }
   }
 

@@ -145,11 +145,17 @@ package enum DigestRule {
 
 /// `Authentication-Info` of servers, and `Proxy-Authentication-Info` of proxies (RFC 7615, RFC 7616 sections 3.5 and 3.8).
 package enum AuthenticationInfo {
-  /// The nonce that the server or proxy wants next.
+  /// Bytes of a nonce that is taken: it goes out with every request from then on.
+  package static let nonceLimit = 1024
+
+  /// The nonce that the server or proxy wants next; none that is longer than `nonceLimit`: somebody behind a proxy may have named it, to make requests of
+  /// a length that the proxy refuses.
   ///
   /// The field has no scheme, so it is read as the parameters of one.
   package static func nextNonce(_ values: [[UInt8]]) -> String? {
     let list = ChallengeReader.read(values.map { Array("info ".utf8) + $0 })
-    return list.challenges.lazy.compactMap { (try? $0.exact("nextnonce")) ?? nil }.first
+    return list.challenges.lazy.compactMap { (try? $0.exact("nextnonce")) ?? nil }.first.flatMap { nonce in
+      nonce.utf8.count <= nonceLimit ? nonce : nil
+    }
   }
 }

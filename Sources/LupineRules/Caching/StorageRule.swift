@@ -53,31 +53,40 @@ package enum StorageRule {
     guard let names = VaryRule.names(head.fields) else { return .refuse(.variesByAnything) }
     if names.contains(where: { isSecret($0) || isMarkedSensitive($0) }) { return .storeInMemory }
     if directives.isPrivate, !telling(fields(), isMarkedSensitive).isEmpty { return .storeInMemory }
+    if !isOpen(directives), !keys(fields(), isMarkedSensitive).isEmpty { return .storeInMemory }
     return isBound(request, directives) ? .storeInMemory : .store
   }
 
   /// The names of the request fields that a response varies by, as `VaryRule.names` has them. What is `private` is for a single user (RFC 9111
   /// section 5.2.2.7), and one process may speak for several: it varies by whatever of the request tells users apart, also where no `Vary` says so,
-  /// and by cookies also where the request has none, as that tells somebody apart too. `Authorization` needs none; see `isBound`.
+  /// and by cookies also where the request has none, as that tells somebody apart too. Keys count as `Authorization` does, which needs none: what came for one
+  /// is for that alone, unless the response says that it is for all; see `isBound`.
   ///
   /// - Parameters:
-  ///   - fields: of the request, all of them; asked for only if the response is `private`.
+  ///   - fields: of the request, all of them; asked for only if the response does not say that it is for all.
   ///   - isMarkedSensitive: whether the caller says that a request field, in lower case, holds a secret.
   package static func varyingNames(
     _ head: ResponseHead, of fields: () -> [(name: String, value: String)], isMarkedSensitive: (String) -> Bool
   ) -> [String]? {
     guard let names = VaryRule.names(head.fields) else { return nil }
-    guard CacheDirectives(head.fields.values(named: "cache-control")).isPrivate else { return names }
-    return Set(names).union(telling(fields(), isMarkedSensitive)).union(["cookie"]).sorted()
+    let directives = CacheDirectives(head.fields.values(named: "cache-control"))
+    if directives.isPrivate { return Set(names).union(telling(fields(), isMarkedSensitive)).union(["cookie"]).sorted() }
+    let keys = isOpen(directives) ? [] : keys(fields(), isMarkedSensitive)
+    return keys.isEmpty ? names : Set(names).union(keys).sorted()
   }
 
   /// The names of fields that tell users apart, in lower case.
   private static func telling(
     _ fields: [(name: String, value: String)], _ isMarkedSensitive: (String) -> Bool
   ) -> [String] {
-    fields.map { $0.name.lowercased() }.filter { name in
-      name == "cookie" || APIKeyField.isOne(lowercased: name) || isMarkedSensitive(name)
-    }
+    keys(fields, isMarkedSensitive) + (fields.contains { $0.name.lowercased() == "cookie" } ? ["cookie"] : [])
+  }
+
+  /// The names of fields that hold keys by custom, or secrets by the caller's word, in lower case.
+  private static func keys(
+    _ fields: [(name: String, value: String)], _ isMarkedSensitive: (String) -> Bool
+  ) -> [String] {
+    fields.map { $0.name.lowercased() }.filter { APIKeyField.isOne(lowercased: $0) || isMarkedSensitive($0) }
   }
 
   private static func isAllowed(_ head: ResponseHead, _ directives: CacheDirectives) -> Bool {
@@ -88,7 +97,12 @@ package enum StorageRule {
   /// Whether a response is for the one who asked, as `Authorization` names him. RFC 9111 section 3.5 asks that of shared caches only; but one
   /// process may speak for several users. Stricter than there: `must-revalidate` alone opens nothing, and `private` closes.
   package static func isBound(_ request: CacheRequest, _ directives: CacheDirectives) -> Bool {
-    request.authorization != nil && (directives.isPrivate || !directives.isPublic && !directives.hasSharedAge)
+    request.authorization != nil && !isOpen(directives)
+  }
+
+  /// Whether a response says that it is for whoever asks.
+  private static func isOpen(_ directives: CacheDirectives) -> Bool {
+    !directives.isPrivate && (directives.isPublic || directives.hasSharedAge)
   }
 
   /// RFC 9110 section 15.1.

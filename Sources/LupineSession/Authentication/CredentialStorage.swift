@@ -62,17 +62,13 @@ public final class CredentialStorage: Sendable {
     entries.count < learnedLimit && entries.count { $0.key.origin == space.origin } < learnedLimitOfOrigin
   }
 
-  /// A server has accepted what a request names: it takes the place of whatever was stored there.
-  ///
-  /// - Parameter space: without a realm what is stored for single realms gives way too.
+  /// A server has accepted what a request names: it takes the place of whatever was stored in just this space. Without a realm, for what nobody had asked for,
+  /// it is looked at behind what is stored for single realms, which the server has asked for.
   func accepted(_ credential: Credential, for space: ProtectionSpace) {
     guard followsServers, credential.persistence == .permanent, space.realm?.utf8.count ?? 0 <= Self.learnedRealmLimit
     else { return }
     entries.withLock { entries in
-      let others = entries.filter { !space.covers($0.key) }
-      // Nothing gives way to what there is no room for.
-      guard others.count < entries.count || Self.hasRoom(in: others, for: space) else { return }
-      entries = others
+      guard entries[space] != nil || Self.hasRoom(in: entries, for: space) else { return }
       entries[space] = Entry(space: space, credentials: [credential])
       counter.store(entries.count, ordering: .relaxed)
     }
@@ -87,7 +83,7 @@ public final class CredentialStorage: Sendable {
   }
 
   /// Spaces from which on nothing is learned any more; what the program stores itself has no limit.
-  static let learnedLimit = 1024
+  package static let learnedLimit = 1024
   static let learnedLimitOfOrigin = 32
   /// Bytes of a realm.
   static let learnedRealmLimit = 1024
@@ -148,11 +144,14 @@ public final class CredentialStorage: Sendable {
 
   private func change(_ space: ProtectionSpace, _ body: (inout [Credential]) -> Void) {
     entries.withLock { entries in
-      var entry = entries[space] ?? Entry(space: space, credentials: [])
+      // Taken out: a list that the dictionary has too would be copied.
+      let found = entries.removeValue(forKey: space)
+      var entry = found ?? Entry(space: space, credentials: [])
       body(&entry.credentials)
-      entries[space] = entry.credentials.isEmpty ? nil : entry
+      if !entry.credentials.isEmpty { entries[space] = entry }
       counter.store(entries.count, ordering: .relaxed)
-      if space.isProxy { proxyCounter.store(entries.count { $0.key.isProxy }, ordering: .relaxed) }
+      guard space.isProxy else { return }
+      proxyCounter.add((entries[space] == nil ? 0 : 1) - (found == nil ? 0 : 1), ordering: .relaxed)
     }
   }
 }

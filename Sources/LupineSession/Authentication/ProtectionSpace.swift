@@ -71,9 +71,6 @@ public struct ProtectionSpace: Hashable, Sendable {
     ProtectionSpace(party: AuthenticationParty(origin: origin, isProxy: isProxy), realm: nil, method: method)
   }
 
-  /// Whether another space is this one, or a realm of it if it is that of every realm.
-  func covers(_ other: ProtectionSpace) -> Bool { self == (realm == nil ? other.ofEveryRealm : other) }
-
   /// The spaces in which a credential for this one may be stored, the closest first.
   var generalisations: [ProtectionSpace] {
     let party = AuthenticationParty(origin: origin, isProxy: isProxy)

@@ -20,7 +20,7 @@ struct SessionFile {
     cookies = CookieStorage()
     credentials = CredentialStorage(followingServers: true)
     members = []
-    guard FileSystem.exists(path) else {
+    guard try FileSystem.isThere(path) else {
       file = isSaved ? try WholeFile(path) : nil
       return
     }
@@ -36,9 +36,17 @@ struct SessionFile {
     do throws(SessionError) {
       let report = try cookies.load(.object(members))
       for problem in report.problems {
-        System.tell("lupine: \(path): cookie \(problem.place) is left out: \(problem.message)\n")
+        let text = "\(path): cookie \(problem.place) is left out: \(problem.message)"
+        System.tell("lupine: \(TerminalText.escaped(text))\n")
       }
-      if let kept = JSONValue.object(members)["credentials"] { try credentials.load(json: Self.document(kept)) }
+      if let kept = JSONValue.object(members)["credentials"] {
+        // More are kept by no run.
+        let limit = CredentialStorage.learnedLimit
+        guard kept.array?.count ?? 0 <= limit else {
+          throw SessionError(.fileFailed, phase: .prepare, message: "it has more than \(limit) credentials")
+        }
+        try credentials.load(json: Self.document(kept))
+      }
     } catch {
       throw CommandFailure.misuse("\(path) is no session file: \(error.message)")
     }

@@ -411,6 +411,14 @@ enum FileSystem {
     identity(path) != nil
   }
 
+  /// The same, where what cannot be known must not count as nothing: a link of somebody else's in a directory of all, say, which the system does not
+  /// follow, and a replacement of what it leads to would.
+  static func isThere(_ path: String) throws(System.Failure) -> Bool {
+    if exists(path) { return true }
+    guard [ENOENT, ENOTDIR].contains(errno) else { throw System.Failure(operation: "cannot find \(path)", code: errno) }
+    return false
+  }
+
   /// The size of a regular file; nil if there is none.
   static func size(_ path: String) -> Int64? {
     identity(path)?.size

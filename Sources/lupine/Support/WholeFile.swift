@@ -8,11 +8,12 @@ struct WholeFile: Sendable {
 
   /// Finds out whether the file can be written, and leaves what is there alone.
   init(_ path: String) throws(System.Failure) {
+    let isThere = try FileSystem.isThere(path)
     // Of a link, what it leads to is replaced.
     let target = FileSystem.resolved(path)
     self.path = target
     let isRegular = FileSystem.size(path) != nil
-    if isRegular ? Self.isOfTheSystem(path) : FileSystem.exists(path) {
+    if isRegular ? Self.isOfTheSystem(path) : isThere {
       if let output = OutputFile(standardOutputAt: path) {
         stream = output
       } else {

@@ -93,8 +93,10 @@ import Testing
       #expect(try await run(server, basicPath("b", "2"), ["-a", "b:2"], in: folder) == [0, 2])
       #expect(try kept(folder).map { $0["user"]?.string } == ["b"])
       #expect(try await run(server, basicPath("b", "2"), in: folder) == [0, 2])
-      // Unasked it stands for all realms.
+      // Unasked it stands for all realms, behind what is for one, which goes when it is refused.
       #expect(try await run(server, basicPath("c", "3"), ["-a", "c:3", "-A", "basic"], in: folder) == [0, 1])
+      #expect(try Set(kept(folder).map { $0["user"]?.string }) == ["b", "c"])
+      #expect(try await run(server, basicPath("c", "3"), in: folder) == [0, 3])
       #expect(try kept(folder).map { $0["user"]?.string } == ["c"])
       #expect(try await run(server, basicPath("c", "3"), in: folder) == [0, 2])
     }
@@ -131,6 +133,24 @@ import Testing
     let third = try await run(server, "/busy", ["-a", "c:wrong"], in: folder)
     #expect(third == [22, 2])
     #expect(try kept(folder).map { $0["password"]?.string } == ["3"])
+  }
+
+  /// A file that cannot be looked at is not taken for a missing one, whose place would be written to, and one that no run has written is refused.
+  @Test func whatIsNoSessionFileStays() async throws {
+    try await withServer { server, folder in
+      try FileManager.default.createSymbolicLink(atPath: folder.path("s"), withDestinationPath: "s")
+      for option in ["--session", "--har"] {
+        let outcome = try await Tool.run([server.url("/hello"), option, "s"], in: folder)
+        #expect(outcome.status == 1 && outcome.error.contains("cannot find s"), "\(outcome.error)")
+      }
+      #expect(try FileManager.default.destinationOfSymbolicLink(atPath: folder.path("s")) == "s")
+      let entry = #"{"origin": "http://a.example", "user": "u", "password": "p"}"#
+      let entries = Array(repeating: entry, count: 1025).joined(separator: ",")
+      try folder.write(#"{"version": 1, "cookies": [], "credentials": [\#(entries)]}"#, to: "t")
+      let outcome = try await Tool.run([server.url("/hello"), "--session", "t"], in: folder)
+      #expect(outcome.status == 2 && outcome.error.contains("more than 1024 credentials"), "\(outcome.error)")
+      #expect(server.requestCount == 0)
+    }
   }
 
   @Test func whatIsNotGivenByTheOptionIsNotKept() async throws {

@@ -212,9 +212,12 @@ import Testing
   /// What nobody had asked for says something only if the response is a success.
   @Test(
     arguments: [
-      (false, 200, .realm), (false, 403, .realm), (false, 404, .realm), (false, 407, nil), (false, 408, nil),
-      (false, 429, nil), (false, 500, nil), (false, 503, nil),
-      (true, 200, .everyRealm), (true, 304, .everyRealm), (true, 403, nil), (true, 500, nil),
+      (false, 200, .realm), (false, 206, .realm), (false, 302, .realm), (false, 304, .realm), (false, 404, .realm),
+      (false, 405, .realm), (false, 400, nil), (false, 403, nil), (false, 407, nil), (false, 408, nil),
+      (false, 421, nil),
+      (false, 429, nil), (false, 431, nil), (false, 500, nil), (false, 503, nil),
+      (true, 200, .everyRealm), (true, 204, .everyRealm), (true, 302, nil), (true, 304, nil), (true, 403, nil),
+      (true, 404, nil), (true, 500, nil),
     ] as [(Bool, Int, AuthenticationAttempts.Extent?)])
   func forHowMuchItIsGood(_ isBlind: Bool, _ status: Int, _ extent: AuthenticationAttempts.Extent?) {
     var attempts = AuthenticationAttempts()

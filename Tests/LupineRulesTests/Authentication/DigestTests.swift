@@ -128,7 +128,9 @@ struct DigestCase: Sendable, CustomStringConvertible {
 
   @Test(arguments: [
     (#"nextnonce="abc""#, "abc"), (#"qop=auth, nextnonce="a\"b", nc=00000001"#, #"a"b"#),
-    (#"rspauth="x""#, nil), ("", nil), ("nextnonce=", nil), (#"nextnonce="a", nextnonce="b""#, nil),
+    ("nextnonce=" + String(repeating: "n", count: 1024), String(repeating: "n", count: 1024)),
+    ("nextnonce=" + String(repeating: "n", count: 1025), nil), (#"rspauth="x""#, nil), ("", nil), ("nextnonce=", nil),
+    (#"nextnonce="a", nextnonce="b""#, nil),
   ]) func nextNonce(_ row: (String, String?)) {
     #expect(AuthenticationInfo.nextNonce([Array(row.0.utf8)]) == row.1)
   }

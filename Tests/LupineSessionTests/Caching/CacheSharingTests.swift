@@ -80,6 +80,49 @@ import Testing
     try CacheFolder.remove(path)
   }
 
+  /// What came for one key is for that alone, as it is for `Authorization`, unless the response says that it is for all.
+  @Test(arguments: ["X-Api-Key", "X-Own-Key"]) func whatCameForAKeyIsForThat(_ field: String) async throws {
+    let server = try LoopbackServer { request, connection in
+      let directives = request.path == "/open" ? "public, max-age=1000" : "max-age=1000"
+      let user = request.fields.first(field) ?? "nobody"
+      try connection.respond(fields: ["Cache-Control": directives], text: "\(request.path) of \(user)")
+    }
+    defer { server.shutdown() }
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    let cache = try ResponseCache(directory: path)
+    let name = try #require(HTTPField.Name(field))
+    let own = try #require(HTTPField.Name("X-Own-Key"))
+    try await withSession(
+      ports: [server.port],
+      configure: {
+        $0.responseCache = cache
+        $0.sensitiveFields = [own]
+      },
+      { session in
+        for user in ["alice", "bob"] {
+          var request = try Request(server.url("/page"))
+          request.fields[name] = user
+          for _ in 0..<2 { try await session.expect("/page of \(user)", from: request) }
+        }
+        try await session.expect("/page of nobody", from: server.url("/page"))
+        #expect(server.requestCount == 3)
+        for user in ["alice", "bob"] {
+          var request = try Request(server.url("/open"))
+          request.fields[name] = user
+          try await session.expect("/open of alice", from: request)
+        }
+      })
+    #expect(server.requestCount == 4)
+    await cache.flush()
+    var kept = ""
+    for file in try CacheFolder.files(path) {
+      kept += String(decoding: try Data(contentsOf: URL(fileURLWithPath: file)), as: UTF8.self)
+    }
+    #expect(kept.contains("/open of alice") && !kept.contains("/page of alice") && !kept.contains("/page of bob"))
+    try CacheFolder.remove(path)
+  }
+
   /// Answers the same to everybody.
   private final class Decider: SessionDelegate {
     let handledCallbacks: CallbackSet = .sessionChallenge
