@@ -97,8 +97,8 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
   ///
   /// Without a base URL any policy may be set, for URLs that are absolute (AFNetworking refuses that).
   ///
-  /// - Throws: `SecurityPolicyError` with `.insecureBaseURL` for a policy that pins where the base URL is not https: nothing would be pinned. Source: the
-  ///   exception "Invalid Security Policy".
+  /// - Throws: `SecurityPolicyError`: what that of `SessionManager` throws, and `.insecureBaseURL` for a policy that pins where the base URL is not https:
+  ///   nothing would be pinned. Source: the exception "Invalid Security Policy".
   open override func setSecurityPolicy(_ policy: SecurityPolicy) throws(SecurityPolicyError) {
     if let base, !base.isSecure, case let mode = policy.policy(forHost: base.host).pinningMode, mode != .none {
       throw SecurityPolicyError(

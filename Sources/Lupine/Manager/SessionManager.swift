@@ -113,9 +113,11 @@ open class SessionManager: @unchecked Sendable {
   /// Of a server that it refuses, the error of the tasks is `.serverCertificateUntrusted`, with the `SecurityPolicyError` as `underlying`: never a
   /// cancellation.
   ///
-  /// - Throws: `SecurityPolicyError` with `.transportDecidesTrust` for a policy that would have to be asked where `SessionConfiguration.transport` is set;
-  ///   see also `HTTPSessionManager`.
+  /// - Throws: `SecurityPolicyError`, and the policy stays as it was: `.domainNeedsPins` for one that validates the names of invalid certificates without
+  ///   a pin, which would refuse every server; `.transportDecidesTrust` for one that would have to be asked where `SessionConfiguration.transport` is
+  ///   set; see also `HTTPSessionManager`.
   open func setSecurityPolicy(_ policy: SecurityPolicy) throws(SecurityPolicyError) {
+    try policy.checkNamesMeanSomething()
     guard !policy.needsEvaluation || session.asksAboutTrust else {
       throw SecurityPolicyError(
         .transportDecidesTrust,

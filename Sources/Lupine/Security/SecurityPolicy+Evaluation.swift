@@ -51,10 +51,7 @@ extension SecurityPolicy {
     if let problem = trust.pinProblem {
       return refuse(.pinMismatch, "the pins of the session's configuration refuse it: \(problem)")
     }
-    if domain != nil, allowInvalidCertificates, validatesDomainName, pinningMode == .none {
-      return refuse(
-        .domainNeedsPins, "to validate the names of invalid certificates, pin them, or do not validate names")
-    }
+    if domain != nil, namesMeanNothing { return refuse(.domainNeedsPins, Self.adviceOnNames) }
     let name = validatesDomainName ? domain : nil
     let problem = problem(of: checked, name: name)
     if !allowInvalidCertificates, let problem { return refuse(problem.reason, problem.message) }

@@ -9,7 +9,7 @@ public import LupineSession
 /// |---|---|---|---|
 /// | none | false | true | valid, with the right name |
 /// | none | false | false | valid, whatever its name |
-/// | none | true | true | never, if a domain is given: nothing would make the name mean anything |
+/// | none | true | true | never, if a domain is given: nothing would make the name mean anything; a manager does not take such a policy |
 /// | none | true | false | always |
 /// | certificate, publicKey | false | true | valid, with the right name, and pinned |
 /// | certificate, publicKey | false | false | valid, whatever its name, and pinned |
@@ -159,7 +159,7 @@ public struct SecurityPolicy: Sendable, Hashable {
   /// - Parameters:
   ///   - policy: nil removes what was set.
   ///   - pattern: a host, an address, or `*.` and a name, without case; names in any script.
-  /// - Throws: `SecurityPolicyError` with `.badHostPolicy`.
+  /// - Throws: `SecurityPolicyError`: `.badHostPolicy`; `.domainNeedsPins` for a policy that would refuse every server, see the table above.
   public mutating func setPolicy(_ policy: SecurityPolicy?, forHost pattern: String) throws(SecurityPolicyError) {
     guard let key = HostPattern.canonical(pattern) else {
       throw SecurityPolicyError(
@@ -169,8 +169,21 @@ public struct SecurityPolicy: Sendable, Hashable {
       throw SecurityPolicyError(
         .badHostPolicy, message: "the policy for \"\(pattern)\" has host policies of its own; put them into this one")
     }
+    try policy?.checkNamesMeanSomething()
     hostPolicies[key] = policy
   }
+
+  /// The row of the table that refuses every server. The flags change one by one, so that only who takes a policy can know that they are meant so;
+  /// those of hosts were looked at when they were set.
+  func checkNamesMeanSomething() throws(SecurityPolicyError) {
+    guard namesMeanNothing else { return }
+    throw SecurityPolicyError(.domainNeedsPins, message: Self.adviceOnNames)
+  }
+
+  /// Whether names are to be validated, and nothing would make them mean anything.
+  var namesMeanNothing: Bool { pinningMode == .none && allowInvalidCertificates && validatesDomainName }
+
+  static let adviceOnNames = "to validate the names of invalid certificates, pin them, or do not validate names"
 
   /// The policy that decides about a host; nil asks for that of hosts without a name.
   public func policy(forHost host: String?) -> SecurityPolicy {

@@ -37,10 +37,12 @@ public struct SecurityPolicyError: Error, Sendable, Hashable {
     /// The session has a transport of the caller's, which asks nobody about certificates: the policy would never be looked at.
     public static let transportDecidesTrust = Reason(rawValue: "transportDecidesTrust")
 
+    /// Names are to be validated although invalid certificates are allowed, and there is no pin that would make that mean anything. A manager and
+    /// `SecurityPolicy.setPolicy(_:forHost:)` refuse such a policy when it is set; one that is asked without a manager refuses every server.
+    public static let domainNeedsPins = Reason(rawValue: "domainNeedsPins")
+
     // Servers, refused in the handshake.
 
-    /// Names are to be validated although invalid certificates are allowed, and there is no pin that would make that mean anything.
-    public static let domainNeedsPins = Reason(rawValue: "domainNeedsPins")
     /// The chain leads to no trusted root, or is unsound.
     public static let untrustedChain = Reason(rawValue: "untrustedChain")
     /// A certificate has expired or is not valid yet.

@@ -51,6 +51,52 @@ import Testing
     #expect(message.contains("http://example.com/v1/") && !message.contains("ada") && !message.contains("secret"))
   }
 
+  /// Invalid certificates allowed, names validated and nothing pinned: such a policy would refuse every server, and is refused itself. Whatever makes the
+  /// name mean something, or leaves it out, is taken.
+  @Test(arguments: PinningMode.allCases, [true, false])
+  func namesWithoutPinsAreRefusedWhenSet(_ mode: PinningMode, _ allows: Bool) throws {
+    for validates in [true, false] {
+      var policy = try policy(mode)
+      policy.allowInvalidCertificates = allows
+      policy.validatesDomainName = validates
+      let isRefused = mode == .none && allows && validates
+      let expected: SecurityPolicyError.Reason? = isRefused ? .domainNeedsPins : nil
+      let kept: SecurityPolicy = isRefused ? .default : policy
+      let managers: [SessionManager] = [
+        try SessionManager(), try HTTPSessionManager(), try HTTPSessionManager(baseURL: "https://example.com"),
+      ]
+      for manager in managers {
+        let reason = Self.refusal { () throws(SecurityPolicyError) in try manager.setSecurityPolicy(policy) }
+        #expect(reason == expected)
+        #expect(manager.securityPolicy == kept)
+      }
+      var hosts = SecurityPolicy()
+      let reason = Self.refusal { () throws(SecurityPolicyError) in
+        try hosts.setPolicy(policy, forHost: "example.com")
+      }
+      let ofHost: SecurityPolicy? = isRefused ? nil : policy
+      #expect(reason == expected)
+      #expect(hosts.hostPolicies["example.com"] == ofHost)
+    }
+  }
+
+  private static func refusal(_ set: () throws(SecurityPolicyError) -> Void) -> SecurityPolicyError.Reason? {
+    do throws(SecurityPolicyError) {
+      try set()
+      return nil
+    } catch {
+      return error.reason
+    }
+  }
+
+  /// An archive brings no such policy into a manager either.
+  @Test func archivesCannotLeaveNamesWithoutPins() throws {
+    var archive = try ManagerArchive(HTTPSessionManager())
+    archive.securityPolicy.allowInvalidCertificates = true
+    let error = #expect(throws: SecurityPolicyError.self) { try HTTPSessionManager(archive: archive) }
+    #expect(error?.reason == .domainNeedsPins)
+  }
+
   /// What is pinned is trusted; what is not is refused as such, in AFNetworking's words, by tasks and calls, and never as a cancellation (complaint 7). The
   /// policy may change while the manager lives.
   @Test(arguments: [PinningMode.certificate, .publicKey])
