@@ -73,11 +73,12 @@ public struct SecurityPolicy: Sendable, Hashable {
   /// Makes a policy. Source: `+policyWithPinningMode:withPinnedCertificates:`.
   ///
   /// - Parameters:
-  ///   - pinnedCertificates: DER; see `certificates(inFile:)` and `certificates(inDirectory:)`.
+  ///   - pinnedCertificates: DER; see `certificates(inFile:)` and `certificates(inDirectory:)`. With `.none` they are kept, and nobody looks at them, as
+  ///     in AFNetworking, where a policy of that mode may hold the certificates of its bundle.
   ///   - publicKeyPins: `sha256/` and Base64, as `lupine --pin` and HPKP write them.
   ///   - backupPins: the same, of keys that are not in use yet.
   /// - Throws: `SecurityPolicyError`: `.badCertificate`, `.badPin`, `.pinsMissing` for a mode without anything to pin, `.pinsUnused` for
-  ///   public keys under `.certificate`.
+  ///   public keys, backups too, under `.certificate` and `.none`.
   public init(
     pinningMode: PinningMode, pinnedCertificates: some Sequence<[UInt8]> = [],
     publicKeyPins: some Sequence<String> = [],
@@ -122,7 +123,12 @@ public struct SecurityPolicy: Sendable, Hashable {
     let publicKeys = try Self.read(publicKeys)
     let backups = try Self.read(backups)
     switch mode {
-    case .none: break
+    case .none:
+      // Certificates may be there without being pinned, in AFNetworking too; a digest is good for nothing else.
+      guard publicKeys.isEmpty, backups.isEmpty else {
+        throw SecurityPolicyError(
+          .pinsUnused, message: "public keys are pinned under .publicKey; under .none nobody would look at them")
+      }
     case .certificate:
       guard publicKeys.isEmpty, backups.isEmpty else {
         throw SecurityPolicyError(

@@ -27,7 +27,7 @@ public struct SecurityPolicyError: Error, Sendable, Hashable {
     public static let badPin = Reason(rawValue: "badPin")
     /// A mode that pins, and nothing that it could pin: every server would be refused.
     public static let pinsMissing = Reason(rawValue: "pinsMissing")
-    /// Public keys under a mode that compares certificates: nobody would look at them.
+    /// Public keys under a mode that compares certificates, or pins nothing: nobody would look at them.
     public static let pinsUnused = Reason(rawValue: "pinsUnused")
     /// A host pattern that is neither a host nor `*.` and a name, or a policy for a host that has host policies itself.
     public static let badHostPolicy = Reason(rawValue: "badHostPolicy")

@@ -62,6 +62,30 @@ import Testing
     #expect(policy == .default)
   }
 
+  /// Keys that nobody would look at are refused, in an archive too; certificates without a mode that pins them are kept, as in AFNetworking.
+  @Test(arguments: [PinningMode.none, .certificate]) func unusedKeysAreRefused(_ mode: PinningMode) throws {
+    let certificate = try CertificateAuthority().certificateDER
+    let pin = "sha256/" + Self.zeros
+    for (keys, backups) in [([pin], []), ([], [pin]), ([pin], [pin])] as [([String], [String])] {
+      let error = #expect(throws: SecurityPolicyError.self) {
+        try SecurityPolicy(
+          pinningMode: mode, pinnedCertificates: [certificate], publicKeyPins: keys, backupPins: backups)
+      }
+      #expect(error?.reason == .pinsUnused && error?.host == nil)
+    }
+    let kept = try SecurityPolicy(pinningMode: mode, pinnedCertificates: [certificate])
+    let archive = try JSONEncoder().encode(kept)
+    #expect(try JSONDecoder().decode(SecurityPolicy.self, from: archive) == kept)
+    #expect(kept.pinnedCertificates == [certificate])
+    for name in ["publicKeyPins", "backupPins"] {
+      let bent = String(decoding: archive, as: UTF8.self).replacing("\"\(name)\":[]", with: "\"\(name)\":[\"\(pin)\"]")
+      let error = #expect(throws: SecurityPolicyError.self) {
+        try JSONDecoder().decode(SecurityPolicy.self, from: Data(bent.utf8))
+      }
+      #expect(error?.reason == .pinsUnused, "\(name)")
+    }
+  }
+
   static let patterns: [(String, String?)] = [
     ("example.test", "example.test"), ("EXAMPLE.test.", "example.test"), ("*.Example.test", "*.example.test"),
     ("bücher.test", "xn--bcher-kva.test"), ("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("[::1]", "::1"),
