@@ -69,6 +69,8 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   let notificationQueue: DispatchQueue
   private let kind: Kind
   private let bodyLimit: Int
+  /// The steps of sending are told of though nobody has asked by the beginning: a verb has begun its task before anybody can.
+  private let countsSending: Bool
   /// It is one of several attempts, which is somebody else's affair: it is not repeated, nor is its end that of the call.
   private let isAttempt: Bool
   private let state: LockedStorage<State>
@@ -81,7 +83,8 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
 
   init(
     _ core: ManagerCore, _ kind: Kind, serializer: (any ResponseSerializer)?, upload: TaskProgressHandler?,
-    download: TaskProgressHandler?, target: Target = Target(), bodyLimit: Int, handler: Handler, isAttempt: Bool = false
+    download: TaskProgressHandler?, target: Target = Target(), bodyLimit: Int, countsSending: Bool = false,
+    handler: Handler, isAttempt: Bool = false
   ) {
     let (shared, queue, notifications, isAsking) = core.settings.values.withLock {
       ($0.responseSerializer, $0.progressQueue, $0.notificationQueue, !$0.retrying.interceptors.isEmpty)
@@ -90,6 +93,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     self.serializer = serializer ?? shared
     self.kind = kind
     self.bodyLimit = bodyLimit
+    self.countsSending = countsSending
     self.isAttempt = isAttempt
     self.upload = ByteProgress(upload, queue: queue)
     self.download = ByteProgress(download, queue: queue)
@@ -118,7 +122,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     case .data, .upload: set.formUnion(hook { $0.dataCallbacks }.union(.receivedData))
     case .download: set.formUnion([.finishedDownload, .wroteData, .resumedAtOffset])
     }
-    if kind == .upload || upload.isWanted { set.insert(.sentBodyData) }
+    if countsSending || upload.isWanted { set.insert(.sentBodyData) }
     if !isAttempt, settings.values.withLock({ !$0.retrying.isTrivial }) { set.insert(.repetition) }
     return set
   }

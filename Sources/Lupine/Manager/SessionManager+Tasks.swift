@@ -86,7 +86,13 @@ extension SessionManager {
     ManagedTask(
       core, kind, serializer: serializer, upload: upload, download: download,
       bodyLimit: request.maximumBufferedBodySize ?? sessionConfiguration.maximumBufferedBodySize,
-      handler: handler)
+      countsSending: kind == .upload || takesLong(request.body), handler: handler)
+  }
+
+  /// Whether it is worth a callback how far the sending is: not of what a socket takes at once.
+  private func takesLong(_ body: Request.Body) -> Bool {
+    if case .none = body { return false }
+    return body.knownLength.map { $0 > 64 * 1024 } ?? true
   }
 
   // MARK: Downloads
@@ -133,8 +139,8 @@ extension SessionManager {
 
   // MARK: Progress
 
-  /// How far a task of this manager is with sending, live; nil once it is over, and for a task that is not a manager's. Ask before the task begins: a data
-  /// task that nobody watches counts only at its end.
+  /// How far a task of this manager is with sending, live; nil once it is over, and for a task that is not a manager's. Any thread, and any time: a verb's
+  /// task has begun when it is returned. Of a data task that nobody had asked about before it began, a body of at most 64 KiB counts only at its end.
   public func uploadProgress(for task: SessionTask) -> Progress? {
     guard let managed = task.delegate as? ManagedTask, !managed.isOver else { return nil }
     return managed.upload.progress(of: task)

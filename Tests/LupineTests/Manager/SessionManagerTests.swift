@@ -79,6 +79,46 @@ import Testing
     }
   }
 
+  /// The progress of a verb's task, which nobody can ask for before it begins, moves while the task runs: the server has all of a large body, and answers
+  /// only when that was seen.
+  @Test(arguments: [HTTPRequest.Method.post, .put, .patch])
+  func uploadProgressOfVerbs(_ method: HTTPRequest.Method) async throws {
+    let latch = try Latch()
+    defer { latch.release() }
+    let route = ServerRoute(nil, "/late") { request, connection in
+      _ = try connection.readBody()
+      _ = latch.wait(seconds: 60)
+      try connection.respond(fields: ["Content-Type": "application/json"], body: Array("{}".utf8))
+    }
+    try await withManager([route]) { manager, _ in
+      let parameters = ["a": String(repeating: "b", count: 300_000)]
+      let ends = Recorder<CallEnd>()
+      let success: SuccessHandler = { ends.add(CallEnd(task: $0, value: $1)) }
+      let failure: FailureHandler = { ends.add(CallEnd(task: $0, error: $1)) }
+      let made =
+        switch method {
+        case .post: manager.post("late", parameters: parameters, success: success, failure: failure)
+        case .put: manager.put("late", parameters: parameters, success: success, failure: failure)
+        default: manager.patch("late", parameters: parameters, success: success, failure: failure)
+        }
+      let task = try #require(made)
+      let progress = try #require(manager.uploadProgress(for: task))
+      // Read where it is moved.
+      let hasMoved = await eventually {
+        await withCheckedContinuation { continuation in
+          manager.delegateQueue.async {
+            continuation.resume(
+              returning: progress.completedUnitCount == 300_002 && progress.totalUnitCount == 300_002)
+          }
+        }
+      }
+      #expect(hasMoved && ends.values.isEmpty)
+      latch.release()
+      #expect(await eventually { !ends.values.isEmpty })
+      #expect(ends.values.first?.isSuccess == true && progress.fractionCompleted == 1)
+    }
+  }
+
   /// A progress is gone with its task, and there is none for others' tasks.
   @Test func progressIsGoneWithItsTask() async throws {
     try await withManager { manager, server in
