@@ -69,6 +69,30 @@ extension SerializationError {
   /// What a download can be gone on from, where an attempt at it was refused after others had brought a part; see `SessionError.resumeData`.
   public var resumeData: ResumeData? { sessionError?.resumeData }
 
+  /// What was under way: that of the `SessionError` behind this one, if the exchange ended with one; else `.prepare` of parameters that cannot be sent, and
+  /// `.receive` of everything else, which is said of a response or its body. Source: design, as with `SessionError.phase`.
+  public var phase: SessionError.Phase {
+    if let sessionError { return sessionError.phase }
+    return code == .requestSerializationFailed && response == nil ? .prepare : .receive
+  }
+
+  /// Whether any byte of the request had left, as with `SessionError.requestBytesSent`: of one that was answered, unless every answer was the cache's own. False
+  /// of what was said without a response: the request never came to be, or there was none.
+  ///
+  /// Of a response whose body has not ended it is not known yet whether a server was asked: then it is true, as it is not safe to ask again.
+  /// An interceptor that throws this error when it is asked about another attempt says nothing of those before.
+  public var requestBytesSent: Bool {
+    if let sessionError, sessionError.requestBytesSent { return true }
+    guard let response else { return false }
+    let transactions = response.metrics.transactions
+    return transactions.isEmpty
+      || transactions.contains { transaction in
+        // Without an answer too, where the cache stood in for a server that had failed.
+        if transaction.requestStart != nil { return true }
+        return transaction.fetchType != .localCache && transaction.statusCode != nil
+      }
+  }
+
   /// How the exchange ended, if that was no success.
   var sessionError: SessionError? {
     var next = underlying
