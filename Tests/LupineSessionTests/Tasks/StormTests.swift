@@ -16,8 +16,8 @@ import Testing
     let description: String
   }
 
-  /// How much of the heap a task may cost for good. What is in use is never the same: from storm to storm it moved by 25 to 90 of these, as each thread keeps
-  /// some of what it frees. What a task is made of takes far more.
+  /// How much of the heap a task may cost for good. What is in use is never the same: from storm to storm it moved by 9 to 90 bytes a task, as each thread
+  /// keeps some of what it frees. What a task is made of takes far more.
   private static let bytesPerTask = 160
 
   /// In a process of its own, so that descriptors and threads can be counted, and memory.
