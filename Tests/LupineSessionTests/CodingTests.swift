@@ -150,8 +150,71 @@ import Testing
       let error = try await failure { try await session.data(from: url) }
       #expect(error.code == .cannotDecodeContent)
       #expect(
-        error.message.hasSuffix("more than \(limit) times as many; see SessionConfiguration.maximumDecompressionRatio"))
+        error.message.contains("more than \(limit) times as many; see SessionConfiguration.maximumDecompressionRatio"))
     }
+  }
+
+  struct OwnRatio: Sendable, CustomTestStringConvertible {
+    var session: Int?
+    var request: Int?
+    /// Nil: the body passes.
+    var refusal: Int?
+    var testDescription: String { "\(Self.text(request)) in a session of \(Self.text(session))" }
+
+    private static func text(_ ratio: Int?) -> String {
+      guard let ratio else { return "nil" }
+      return "\(ratio)"
+    }
+  }
+
+  static let ownRatios = [
+    OwnRatio(session: 100, request: .max), OwnRatio(session: 100, request: 1100),
+    OwnRatio(session: 100, request: 500, refusal: 500), OwnRatio(session: 100, request: nil, refusal: 100),
+    OwnRatio(session: nil, request: 100, refusal: 100), OwnRatio(session: 1100, request: 0, refusal: 1),
+    OwnRatio(session: .max, request: -1, refusal: 1), OwnRatio(session: .max, request: nil),
+  ]
+
+  /// What a request says takes the place of what the session does, either way, and for that request alone.
+  @Test(arguments: ownRatios) func aRequestHasItsOwnRatio(_ one: OwnRatio) async throws {
+    try await withServer(configure: { $0.maximumDecompressionRatio = one.session }) { session, server in
+      let plain = try Request(server.url("/gzip?n=8388608&zeros=1"))
+      var request = plain
+      request.maximumDecompressionRatio = one.request
+      try await expectRatio(one.refusal, of: request, in: session)
+      let sessionRefuses = one.session == 100
+      try await expectRatio(sessionRefuses ? 100 : nil, of: plain, in: session)
+    }
+  }
+
+  /// It holds for what a redirect leads to.
+  @Test func theRatioOfARequestIsThatOfItsRedirects() async throws {
+    let packed = try Compression.gzip.encode([UInt8](repeating: 0, count: 8_388_608))
+    let server = try LoopbackServer { request, connection in
+      if request.path == "/packed" {
+        try connection.respond(fields: ["Content-Encoding": "gzip"], body: packed)
+      } else {
+        try connection.respond(302, fields: ["Location": "/packed"])
+      }
+    }
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port]) { session in
+      var request = try Request(server.url("/first"))
+      try await expectRatio(100, of: request, in: session)
+      request.maximumDecompressionRatio = .max
+      try await expectRatio(nil, of: request, in: session)
+    }
+  }
+
+  private func expectRatio(_ refusal: Int?, of request: Request, in session: Session) async throws {
+    guard let refusal else {
+      let count = try await session.data(for: request).0.count
+      #expect(count == 8_388_608)
+      return
+    }
+    let error = try await failure { try await session.data(for: request) }
+    #expect(error.code == .cannotDecodeContent)
+    #expect(error.message.contains("more than \(refusal) times as many"), "\(error)")
+    #expect(error.message.contains("Request.maximumDecompressionRatio"))
   }
 
   @Test func bufferLimitNamesItsSetting() async throws {

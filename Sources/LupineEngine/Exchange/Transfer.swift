@@ -177,7 +177,8 @@ open class Transfer {
     }
     guard !codings.isEmpty else { return }
     do throws(DecodeError) {
-      let limits = pool?.configuration.decodeLimits ?? DecodeLimits(maximumOutput: nil)
+      var limits = pool?.configuration.decodeLimits ?? DecodeLimits(maximumOutput: nil)
+      if let ratio = request.maximumRatio { limits.maximumRatio = ratio == .max ? nil : ratio }
       decoding = Decoding(try ContentDecoder(codings: codings, limits: limits))
     } catch {
       throw .content(error)

@@ -82,6 +82,8 @@ package struct TransferRequest: Sendable {
   package let deadlines: Deadlines
   /// Decode the content codings that the request offered itself.
   package let decodesContent: Bool
+  /// Decoded bytes for each byte that came, in the place of the pool's `DecodeLimits.maximumRatio`: `UInt64.max` for no bound. Nil: the pool's.
+  package let maximumRatio: UInt64?
   /// Its place among those that wait for a connection to the same place.
   package let priority: TransferPriority
   /// The target in absolute form, for a proxy that forwards; nil for every other way. `head` is in that form then, without
@@ -93,8 +95,8 @@ package struct TransferRequest: Sendable {
   package init(
     key: PoolKey, method: String, head: [UInt8], headWithoutExpectation: [UInt8]? = nil, context: RequestContext,
     body: RequestBody = .none, hasIdempotencyKey: Bool = false, closesConnection: Bool = false,
-    deadlines: Deadlines = Deadlines(), decodesContent: Bool = true, priority: TransferPriority = .default,
-    forwardTarget: String? = nil, takesLargePieces: Bool = false
+    deadlines: Deadlines = Deadlines(), decodesContent: Bool = true, maximumRatio: UInt64? = nil,
+    priority: TransferPriority = .default, forwardTarget: String? = nil, takesLargePieces: Bool = false
   ) {
     self.key = key
     self.method = method
@@ -106,6 +108,7 @@ package struct TransferRequest: Sendable {
     self.closesConnection = closesConnection
     self.deadlines = deadlines
     self.decodesContent = decodesContent
+    self.maximumRatio = maximumRatio
     self.priority = priority
     self.forwardTarget = forwardTarget
     self.takesLargePieces = takesLargePieces

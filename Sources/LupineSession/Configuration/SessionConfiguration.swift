@@ -93,7 +93,7 @@ public struct SessionConfiguration: Sendable {
   public var acceptsCompressedContent = true
   /// Decoded bytes of a body for each byte of it that came, counted where more than 1 MiB is decoded; a body beyond that fails with
   /// `.cannotDecodeContent`. nil is unlimited. Default 100, which few bodies come near but those made to exhaust a client. One gzip or deflate coding
-  /// gives at most about 1,032 (zlib's own bound), so that 1,100 accepts each of them, and still not a bomb within another. Less than 1 is 1.
+  /// gives at most about 1,032 (zlib's own bound), so that 1,100 accepts each of them, and still not a bomb within another. Less than 1 is 1. A request may say otherwise.
   public var maximumDecompressionRatio: Int? = 100
   /// Bytes that `data(for:)` buffers before it fails with `.bodyTooLarge`, counted after decoding. Of a body whose `Content-Length` says more, 64 KiB at most
   /// are received. Default 256 MiB.

@@ -157,6 +157,12 @@ public struct Request: Sendable {
     get { options.values.maximumBufferedBodySize }
     set { change { $0.maximumBufferedBodySize = newValue } }
   }
+  /// Overrides `SessionConfiguration.maximumDecompressionRatio`, for the redirects that follow too: decoded bytes of the body for each byte of it that came.
+  /// `Int.max` is unlimited, less than 1 is 1; nil, the default, is what the session says.
+  public var maximumDecompressionRatio: Int? {
+    get { options.values.maximumDecompressionRatio }
+    set { change { $0.maximumDecompressionRatio = newValue } }
+  }
   /// Overrides `SessionConfiguration.requestCachePolicy`. It means nothing without a
   /// `SessionConfiguration.responseCache`.
   public var cachePolicy: RequestCachePolicy? {

@@ -11,6 +11,7 @@ final class RequestOptions: Sendable {
     var redirects: RedirectConfiguration?
     var acceptsCompressedContent: Bool?
     var maximumBufferedBodySize: Int?
+    var maximumDecompressionRatio: Int?
     var cachePolicy: RequestCachePolicy?
     var handlesCookies = true
     var networkServiceType: NetworkServiceType?

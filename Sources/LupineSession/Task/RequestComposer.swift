@@ -258,6 +258,11 @@ struct ComposedFields: Sendable {
 
   var hasProxy: Bool { if let hop { hop.request.options.hasProxy } else { run.request.options.hasProxy } }
 
+  /// What the request says of how much a body may grow; nil for almost every one.
+  var maximumDecompressionRatio: Int? {
+    if let hop { hop.request.maximumDecompressionRatio } else { run.request.maximumDecompressionRatio }
+  }
+
   /// What the fields say to the engine; nil where there are none, so that most requests make no value.
   var marks: RequestMarks? { isDefault ? nil : encoded?.marks ?? computedMarks }
 

@@ -126,7 +126,7 @@ final class EngineTransport: Transport {
     pool.limits.uses = max(1, configuration.maximumUsesPerConnection ?? .max)
     pool.wireLimits = configuration.wireLimits
     pool.leniency = configuration.leniency
-    pool.decodeLimits.maximumRatio = configuration.maximumDecompressionRatio.map { UInt64(max(1, $0)) }
+    pool.decodeLimits.maximumRatio = configuration.maximumDecompressionRatio.map(Self.ratio)
     pool.resolveNanoseconds = configuration.resolveTimeout.saturatedNanoseconds
     pool.connectNanoseconds = configuration.connectTimeout.saturatedNanoseconds
     pool.proxyNanoseconds = configuration.proxyTimeout.saturatedNanoseconds
@@ -138,6 +138,8 @@ final class EngineTransport: Transport {
     pool.keepAlive = configuration.tcpKeepAlive?.options
     return pool
   }
+
+  private static func ratio(_ limit: Int) -> UInt64 { limit == .max ? .max : UInt64(max(1, limit)) }
 
   /// By the one spelling that a host has, without the zone of an address, as `identity(of:_:)` looks for it.
   private static func read(_ overrides: [String: String]) throws(SessionError) -> [String: SocketAddress] {
@@ -251,6 +253,7 @@ final class EngineTransport: Transport {
       context: Self.context(of: request.method), body: body,
       hasIdempotencyKey: marks?.hasIdempotencyKey ?? false, closesConnection: marks?.closesConnection ?? false,
       deadlines: deadlines, decodesContent: request.decodesContent,
+      maximumRatio: request.composition.maximumDecompressionRatio.map(Self.ratio),
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default,
       forwardTarget: form.isAbsolute ? request.url.requestString : nil, takesLargePieces: request.takesLargePieces)
   }

@@ -41,7 +41,7 @@ extension SessionError {
     case .content(.ratioLimit(let limit, let decoded, let encoded)):
       (
         .cannotDecodeContent,
-        "\(encoded) bytes of the body became \(decoded), more than \(limit) times as many; see SessionConfiguration.maximumDecompressionRatio"
+        "\(encoded) bytes of the body became \(decoded), more than \(limit) times as many; see SessionConfiguration.maximumDecompressionRatio, Request.maximumDecompressionRatio"
       )
     case .content(let error): (.cannotDecodeContent, "the body breaks its content coding or a limit: \(error)")
     case .contentCoding(let error): (.cannotDecodeContent, "the list of content codings is refused: \(error)")
