@@ -193,7 +193,7 @@ package final class Simulation {
     case .unsolicitedBytes: 4
     case .tls: 5
     case .resolve: 6
-    case .connect, .cellular: 7
+    case .connect, .cellular, .localAddress: 7
     case .io: 8
     case .file, .fileShrank, .fileChanged: 9
     case .bodyProducer, .bodyLength: 10

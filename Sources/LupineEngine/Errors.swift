@@ -22,6 +22,8 @@ package enum EngineError: Error, Sendable {
   case resolve(ResolveError)
   /// Every address was tried.
   case connect(ConnectError)
+  /// Nothing can be reached from the local address that was asked for: no address is of its family, or, with an error, the machine lacks it.
+  case localAddress(String, ConnectError?)
   /// Every address is reached over a mobile network, and those are not allowed.
   case cellular(interface: String)
   case io(IOError)

@@ -52,6 +52,11 @@ package struct ConnectError: Error, Hashable, Sendable {
     }
   }
 
+  /// Whether no attempt had an address to connect from. Of sockets that are bound to one, it is that one which the machine lacks.
+  package var lacksLocalAddress: Bool {
+    !attempts.isEmpty && attempts.allSatisfy { if case .addressNotAvailable = $0.error { true } else { false } }
+  }
+
   /// Whether this process or the system had no descriptor left for one of them.
   package var lacksDescriptors: Bool {
     attempts.contains { if case .descriptorLimit = $0.error { true } else { false } }

@@ -182,6 +182,21 @@ package enum SocketAddress: Hashable, Sendable {
     }
   }
 
+  /// The address without its port, and without brackets.
+  package var addressText: String {
+    switch self {
+    case .v4(let address, _): "\(address)"
+    case .v6(let address, _, 0): "\(address)"
+    case .v6(let address, _, let scope): "\(address)%\(scope)"
+    case .unix, .abstract: description
+    }
+  }
+
+  /// Whether a socket that is bound to this address can connect to another one. One of the file system is not bound to anything.
+  package func reaches(_ remote: SocketAddress) -> Bool {
+    remote.family == .unix || remote.family == family
+  }
+
   /// Families are alternated when addresses are raced.
   package enum Family: Hashable, Sendable { case v4, v6, unix }
 

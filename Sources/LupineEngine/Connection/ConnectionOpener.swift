@@ -173,6 +173,13 @@ final class ConnectionOpener: TimerHandler {
     guard let connection else { return }
     let identity = connection.key.identity
     var addresses = addresses
+    if let local = identity.localAddress {
+      let within = addresses.filter(local.reaches)
+      if within.isEmpty, !addresses.isEmpty {
+        return connection.openFailed(.localAddress(local.addressText, nil), .connect)
+      }
+      addresses = within
+    }
     if !identity.traffic.allowsCellular {
       let find = connection.pool.configuration.routes ?? RouteLookup.interface(to:)
       let (allowed, refused) = RouteLookup.sort(addresses, by: find)
@@ -205,6 +212,8 @@ final class ConnectionOpener: TimerHandler {
       case .failed(let error):
         if error.reason == .deadlinePassed {
           connection.openFailed(.deadline(.connect), .connect)
+        } else if let local = identity.localAddress, error.lacksLocalAddress {
+          connection.openFailed(.localAddress(local.addressText, error), .connect)
         } else {
           connection.openFailed(connection.isProxied ? .proxy(.connect(error)) : .connect(error), .connect)
         }

@@ -306,6 +306,8 @@ struct CurlCommand {
         add("--unix-socket", path)
       }
     }
+    // To curl an address in brackets is the name of an interface or a host.
+    if let local = configuration.localAddress { add("--interface", local.filter { $0 != "[" && $0 != "]" }) }
     for (key, address) in configuration.nameOverrides.sorted(by: { $0.key < $1.key }) {
       // curl looks for the spelling that it brings the URL's host into.
       let name = (try? URLReader.readEndpoint(key)).map { "\($0.host.bracketed):\($0.port)" } ?? key

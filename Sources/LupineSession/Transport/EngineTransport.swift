@@ -14,6 +14,7 @@ final class EngineTransport: Transport {
   private let ownsEngine: Bool
   private let policy: TLSPolicy
   private let overrides: [String: SocketAddress]
+  private let localAddress: SocketAddress?
   private let deadlines: Deadlines
   /// Nil: every request goes straight to its origin, unless it says otherwise.
   private let proxies: ProxySelector?
@@ -95,6 +96,7 @@ final class EngineTransport: Transport {
     proxies =
       configuration.unixSocketPath == nil ? try ProxySelector.make(configuration.proxy, for: configuration) : nil
     overrides = try Self.read(configuration.nameOverrides)
+    localAddress = try Self.read(localAddress: configuration.localAddress)
     // Last of what may fail: nobody would end its thread.
     do throws(IOError) {
       engine = try ownsEngine ? Engine.start(name: "lupine") : Self.sharedEngine()
@@ -163,6 +165,17 @@ final class EngineTransport: Transport {
       }
     }
     return read
+  }
+
+  /// With port 0, which has the system choose one for each connection.
+  private static func read(localAddress text: String?) throws(SessionError) -> SocketAddress? {
+    guard let text else { return nil }
+    guard let address = SocketAddress(literal: text, port: 0) else {
+      throw SessionError(
+        .badRequest, phase: .prepare,
+        message: "SessionConfiguration.localAddress is no IP address, or has a zone that this machine lacks: \(text)")
+    }
+    return address
   }
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
@@ -334,6 +347,7 @@ final class EngineTransport: Transport {
     var identity = place.origin.map { self.identity(of: $0, keys.trustDomain) } ?? Self.identity(of: place.route)
     identity.traffic = place.traffic
     identity.trustDomain = keys.trustDomain
+    identity.localAddress = localAddress
     if let route = place.route { identity.route = .proxy(route) }
     let key = PoolKey(identity)
     if keys.marked.count >= Self.maximumKeys { keys.marked.removeAll() }
@@ -357,6 +371,7 @@ final class EngineTransport: Transport {
       tls: origin.scheme == .https ? policy : nil)
     if let path = configuration.unixSocketPath { identity.route = .unixSocket(path: path) }
     identity.trustDomain = trustDomain
+    identity.localAddress = localAddress
     identity.addressOverride = overrides["\(origin.host.bracketed):\(origin.port)"]
     return identity
   }

@@ -52,6 +52,16 @@ extension SessionError {
     case .connect(let error) where error.isUnreachable: (.notConnected, describe(error))
     case .resolve(let error): (.cannotFindHost, "the host \(describe(error))")
     case .connect(let error): (.cannotConnect, describe(error))
+    case .localAddress(let local, nil):
+      (
+        .cannotConnect,
+        "what is to be reached has no address of the same family as the local address \(local); see SessionConfiguration.localAddress"
+      )
+    case .localAddress(let local, let error?):
+      (
+        .cannotConnect,
+        "the local address \(local) cannot be connected from: \(list(error)); see SessionConfiguration.localAddress"
+      )
     case .cellular(let interface):
       (
         .cellularAccessRefused,
@@ -188,8 +198,12 @@ extension SessionError {
     }
   }
 
+  private static func list(_ error: ConnectError) -> String {
+    error.attempts.map { "\($0.address): \($0.error)" }.joined(separator: "; ")
+  }
+
   private static func describe(_ error: ConnectError) -> String {
-    let attempts = error.attempts.map { "\($0.address): \($0.error)" }.joined(separator: "; ")
+    let attempts = list(error)
     return attempts.isEmpty ? "there is no address to connect to" : "no address accepts connections: \(attempts)"
   }
 }

@@ -260,6 +260,9 @@ struct ConnectionOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Connect to a Unix-domain socket; \"@name\" is an abstract one.", valueName: "path"))
   var unixSocket: String?
 
+  @Option(help: ArgumentHelp("Connect from this address of the machine.", valueName: "address"))
+  var interface: String?
+
   @Flag(inversion: .prefixedNo, help: "Accept gzip and deflate, and decode them.")
   var compressed = true
 

@@ -135,6 +135,7 @@ struct FetchPlan: Sendable {
       )
     }
     configuration.nameOverrides = try NameOverrides.read(options.resolve)
+    if let text = options.interface { configuration.localAddress = try LocalAddress.read(text) }
     if let timeout = options.timeout {
       let limit = Duration.seconds(timeout)
       configuration.timeoutIntervalForResource = limit

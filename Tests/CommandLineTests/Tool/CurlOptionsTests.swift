@@ -37,6 +37,20 @@ import Testing
     #expect(server.requestCount == 2)
   }
 
+  @Test func interface() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/hello"), "--interface", "127.0.0.2"])
+    #expect(outcome.status == 0 && outcome.text == "Hello, world!", "\(outcome.error)")
+    let other = try await Tool.run([server.url("/hello"), "--interface", "::1"])
+    #expect(other.status != 0 && other.error.contains("local address ::1"), "\(other.error)")
+    let command = try await Tool.run([server.url("/hello"), "--interface", "127.0.0.2", "--print-curl"])
+    #expect(command.text.contains("--interface 127.0.0.2"))
+    let misuse = try await Tool.run([server.url("/hello"), "--interface", "lo"])
+    #expect(misuse.status == 2 && misuse.error.contains("names of interfaces"))
+    #expect(server.requestCount == 1)
+  }
+
   @Test func writeOutBehindRefusals() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }

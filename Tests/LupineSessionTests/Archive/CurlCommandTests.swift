@@ -61,8 +61,10 @@ import Testing
     }
     #expect(!command.contains("s3cret") && !command.contains("--location") && !command.contains("--compressed"))
     configuration.unixSocketPath = "@name"
+    configuration.localAddress = "[::1]"
     configuration.tls.additionalRoots = [[1], [2]]
     let other = request.curlCommand(configuration: configuration)
+    #expect(other.contains("--interface ::1"))
     #expect(other.contains("--abstract-unix-socket name") && other.contains("trusts 2 certificates in memory as well"))
   }
 

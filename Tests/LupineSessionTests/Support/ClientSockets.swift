@@ -14,6 +14,21 @@ enum ClientSockets {
     }
   }
 
+  /// The IPv4 addresses that those come from who are connected to a loopback port, as its server sees them.
+  static func peers(of port: Int) -> Set<String> {
+    let suffix = ":" + hexadecimal(port)
+    var peers: Set<String> = []
+    for line in TextFile.read("/proc/net/tcp").split(separator: "\n") {
+      let fields = line.split(separator: " ", omittingEmptySubsequences: true)
+      // The state 01 is a connection that is established; the address is in the order of this machine's bytes.
+      guard fields.count > 9, fields[1].hasSuffix(suffix), fields[3] == "01", fields[9] != "0",
+        let bits = UInt32(fields[2].prefix(8), radix: 16)
+      else { continue }
+      peers.insert([0, 8, 16, 24].map { "\(bits >> UInt32($0) & 255)" }.joined(separator: "."))
+    }
+    return peers
+  }
+
   private static func hexadecimal(_ port: Int) -> String {
     let digits = String(port, radix: 16, uppercase: true)
     return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
