@@ -100,7 +100,8 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
     mailbox.requestStop()
   }
 
-  /// Waits until the thread is gone. Call it once, after `stop()`, on another thread; a loop that was never started is fine.
+  /// Waits until the thread is gone. Call it after `stop()`, on another thread; a loop that was never started is fine. A second call
+  /// returns at once, whether or not the thread is gone by then.
   package func join() {
     let thread: Thread? = life.withLock { life in
       guard case .running(let thread) = life else { return nil }

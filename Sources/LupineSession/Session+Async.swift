@@ -112,9 +112,8 @@ extension Session {
     return run.cancel
   }
 
-  /// Runs `work` on the engine's thread, where completions of `data(for:completion:)` run. With another transport: at once, here.
+  /// Runs `work` on the engine's thread, where completions of `data(for:completion:)` run. With another transport, or when the engine has been shut down: at once, here.
   public func onEngine(_ work: @escaping @Sendable () -> Void) {
-    guard let engine else { return work() }
-    engine.submit(work)
+    guard let engine, engine.submit(work) else { return work() }
   }
 }

@@ -14,4 +14,24 @@ extension Session {
   public var engineExecutor: (any TaskExecutor)? {
     (transport as? EngineTransport)?.loop
   }
+
+  /// Ends the engine that sessions of the process share (`SessionConfiguration.EngineChoice.shared`), and returns when its thread is gone and its connections
+  /// are closed: for a program that ends in order, for leak checkers, and before a `fork`. Does nothing where there is no such engine. Blocks: do not call it
+  /// where nobody may wait.
+  ///
+  /// What is under way on it ends with `.cancelled`, each task once, where its completion always comes. What its sessions, of which
+  /// `Session.shared` may be one, begin later fails with `.sessionInvalidated`; a task that waits for a network does so when it goes on. A session that is made
+  /// later starts a new engine, also while this one ends. Engines of sessions' own are not touched.
+  ///
+  /// Any thread but the engine's.
+  ///
+  /// - Throws: `SessionError` with `.badRequest` on the engine's thread, as in completions of `data(for:completion:)` and on `engineExecutor`: it cannot wait
+  ///   for itself, and nothing is done.
+  public static func shutDownSharedEngine() throws(SessionError) {
+    guard SharedEngine.shutDown() else {
+      throw SessionError(
+        .badRequest, phase: .prepare,
+        message: "the shared engine cannot be shut down on its own thread, which would wait for itself")
+    }
+  }
 }

@@ -156,13 +156,10 @@ final class CachingTransport: Transport {
 
   func invalidate(cancelling: Bool) { inner.invalidate(cancelling: cancelling) }
 
-  /// Runs `work` where the transport calls its receivers.
+  /// Runs `work` where the transport calls its receivers; if that is an engine which has been shut down, on some thread: somebody waits for it.
   func schedule(_ work: @escaping @Sendable () -> Void) {
-    if let engine = inner as? EngineTransport {
-      engine.submit(work)
-    } else {
-      DispatchQueue.global().async(execute: work)
-    }
+    if let engine = inner as? EngineTransport, engine.submit(work) { return }
+    DispatchQueue.global().async(execute: work)
   }
 
   /// Runs `work` on some thread, later.

@@ -195,7 +195,7 @@ public struct SessionConfiguration: Sendable {
 
   /// Which engine carries a session: an engine is one thread with its connections.
   public enum EngineChoice: Sendable {
-    /// The process-wide engine, started when first needed.
+    /// The process-wide engine, started when first needed; `Session.shutDownSharedEngine()` ends it.
     case shared
     /// An engine of the session's own, shut down with it.
     case own

@@ -11,13 +11,13 @@ struct UnreadSuffixes {
   fileprivate let threads: FileThreads
   fileprivate let loop: EventLoop
 
-  /// Reads it elsewhere, then calls `completion` on the engine's thread.
+  /// Reads it elsewhere, then calls `completion` on the engine's thread; where it was read if the engine has been shut down meanwhile, as a task waits for it.
   func read(_ completion: @escaping @Sendable () -> Void) {
-    let jar = jar
-    threads.run(on: loop) { () throws(IOError) in
+    let (jar, loop) = (jar, loop)
+    threads.run { () throws(IOError) in
       jar.readSuffixes()
     } completion: { _ in
-      completion()
+      if !loop.submit(completion) { completion() }
     }
   }
 }

@@ -79,7 +79,7 @@ public struct SessionError: Error, Sendable {
     public static let notInCache = Code(rawValue: "notInCache")
     /// More requests wait for a connection than `SessionConfiguration.maximumWaitingRequests`.
     public static let tooManyWaiters = Code(rawValue: "tooManyWaiters")
-    /// The session was invalidated.
+    /// The session was invalidated, or the engine that it uses was shut down (`Session.shutDownSharedEngine()`).
     public static let sessionInvalidated = Code(rawValue: "sessionInvalidated")
     /// The operating system refused something; `underlying` says what.
     public static let system = Code(rawValue: "system")

@@ -52,18 +52,6 @@ final class EngineTransport: Transport {
     }
   }
 
-  /// The process's engine, once it could be started: a shortage of descriptors passes.
-  private static let shared = Locked<Engine?>(nil)
-
-  private static func sharedEngine() throws(IOError) -> Engine {
-    try shared.withLock { (shared) throws(IOError) in
-      if let engine = shared { return engine }
-      let engine = try Engine.start(name: "lupine")
-      shared = engine
-      return engine
-    }
-  }
-
   private static let maximumKeys = 4_096
 
   /// Trust domains given out in this process; 0 is that of the policies alone.
@@ -99,7 +87,7 @@ final class EngineTransport: Transport {
     localAddress = try Self.read(localAddress: configuration.localAddress)
     // Last of what may fail: nobody would end its thread.
     do throws(IOError) {
-      engine = try ownsEngine ? Engine.start(name: "lupine") : Self.sharedEngine()
+      engine = try ownsEngine ? Engine.start(name: "lupine") : SharedEngine.get()
     } catch {
       throw SessionError(
         .system, phase: .prepare, message: "the engine could not be started: \(error)", underlying: error)
@@ -200,8 +188,8 @@ final class EngineTransport: Transport {
 
   var loop: EventLoop { engine.loop }
 
-  /// Runs `work` on the engine's thread.
-  func submit(_ work: @escaping @Sendable () -> Void) {
+  /// Runs `work` on the engine's thread; false if that has ended: `work` was let go.
+  func submit(_ work: @escaping @Sendable () -> Void) -> Bool {
     engine.loop.submit(work)
   }
 

@@ -88,7 +88,7 @@ extension SessionError {
         .tooManyWaiters,
         "\(limit) requests wait for a connection already; see SessionConfiguration.maximumWaitingRequests"
       )
-    case .poolClosed: (.sessionInvalidated, "the session was invalidated")
+    case .poolClosed: (.sessionInvalidated, "the session was invalidated, or its engine was shut down")
     case .deadline(let phase): (.timedOut, "the deadline of phase \(phase.rawValue) passed")
     case .bodyDeadline(let limit): (.timedOut, "the body of the request had nothing to send \(when(limit))")
     }
