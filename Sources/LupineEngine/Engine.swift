@@ -58,8 +58,14 @@ package final class PoolHandle: Sendable {
   package let loop: EventLoop
   private let core: LoopConfined<EngineCore>
   private let pool: LoopConfined<EnginePool>
+  private let elsewhere: @Sendable (@escaping @Sendable () -> Void) -> Void
 
-  package init(engine: Engine, configuration: PoolConfiguration) {
+  /// - Parameter elsewhere: where transfers are told that the engine has been shut down; by default on the thread that begins them.
+  package init(
+    engine: Engine, configuration: PoolConfiguration,
+    elsewhere: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void = { $0() }
+  ) {
+    self.elsewhere = elsewhere
     self.engine = engine
     loop = engine.loop
     core = engine.core
@@ -74,7 +80,7 @@ package final class PoolHandle: Sendable {
     loop.submit { pool.onLoop.core.forget(pool.onLoop) }
   }
 
-  /// Begins a transfer, from any thread. If the engine has been shut down, the handler is told so on this thread.
+  /// Begins a transfer, from any thread. If the engine has been shut down, the handler is told so elsewhere.
   package func start(_ transfer: TransferHandle) {
     if startedAtOnce(transfer) { return }
     let pool = pool
@@ -98,8 +104,10 @@ package final class PoolHandle: Sendable {
   }
 
   private func refuse(_ transfer: TransferHandle) {
-    transfer.confined.onLoop.end(
-      TransferFailure(error: .poolClosed, phase: .poolWait, requestBytesSent: false), now: EventLoop.monotonicNow())
+    elsewhere {
+      transfer.confined.onLoop.end(
+        TransferFailure(error: .poolClosed, phase: .poolWait, requestBytesSent: false), now: EventLoop.monotonicNow())
+    }
   }
 
   /// Cancels a transfer, from any thread; nothing happens if it has ended.

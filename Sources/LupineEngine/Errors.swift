@@ -22,7 +22,7 @@ package enum EngineError: Error, Sendable {
   case resolve(ResolveError)
   /// Every address was tried.
   case connect(ConnectError)
-  /// Nothing can be reached from the local address that was asked for: no address is of its family, or, with an error, the machine lacks it.
+  /// Nothing can be reached from the local address that was asked for: no address is of its family, or, with an error, the machine lacks it or has no port of it left.
   case localAddress(String, ConnectError?)
   /// Every address is reached over a mobile network, and those are not allowed.
   case cellular(interface: String)

@@ -76,7 +76,8 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
             self.finish()
             self.owner.store(0, ordering: .releasing)
             // The mailbox was closed before: jobs that came since were left to this thread.
-            self.runLeftovers()
+            self.runLeftovers(atMost: Self.leftoversOfTheThread)
+            self.leaveLeftovers()
           })
         return nil
       } catch {
@@ -95,7 +96,7 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
     owner.store(Thread.current, ordering: .relaxed)
   }
 
-  /// Asks the loop to end once it has run everything that was submitted before, and everything which that submits.
+  /// Asks the loop to end once it has run everything that was submitted before, and everything which that submits, for `Mailbox.roundsToTheEnd` rounds.
   package func stop() {
     mailbox.requestStop()
   }
@@ -206,14 +207,31 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
     runLeftovers()
   }
 
-  /// The first thread that comes becomes the owner until nothing is left; others leave their jobs to it.
-  private func runLeftovers() {
+  /// The first thread that comes becomes the owner until nothing is left, or for so many jobs; others leave their jobs to it.
+  private func runLeftovers(atMost limit: Int = .max) {
+    var rest = limit
     // Looked at once more after an owner: somebody may have left a job to it after its last look.
-    while !leftovers.withLock({ $0.isEmpty }),
+    while rest > 0, !leftovers.withLock({ $0.isEmpty }),
       owner.compareExchange(expected: 0, desired: Thread.current, ordering: .acquiringAndReleasing).exchanged
     {
-      while let next = leftovers.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { run(next) }
+      while rest > 0, let next = leftovers.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
+        rest -= 1
+        run(next)
+      }
       owner.store(0, ordering: .releasing)
+    }
+  }
+
+  /// Jobs that the loop's thread runs behind its end.
+  private static let leftoversOfTheThread = 1_000
+
+  /// A task that asks again whatever comes gets a thread of its own: somebody waits for this one.
+  private func leaveLeftovers() {
+    guard !leftovers.withLock({ $0.isEmpty }) else { return }
+    do throws(IOError) {
+      try Thread.start(name: "lupine-rest") { self.runLeftovers() }.detach()
+    } catch {
+      runLeftovers()
     }
   }
 }

@@ -22,9 +22,14 @@ final class Mailbox: Sendable {
   private struct State {
     var items: [Item] = []
     var stopRequested = false
+    /// How often the loop has looked here since then.
+    var rounds = 0
     /// After this nothing is taken any more: the loop has run its last item.
     var isClosed = false
   }
+
+  /// So often a loop that is to end runs what has come meanwhile: what it runs may leave more, and who asks again whatever comes would keep it for ever.
+  static let roundsToTheEnd = 1_000
 
   private let state: LockedStorage<State>
   private let isAsleep = Atomic<Bool>(false)
@@ -77,7 +82,10 @@ final class Mailbox: Sendable {
     let (taken, isClosed) = state.withLock { state in
       let items = state.items
       state.items = spare
-      if items.isEmpty, state.stopRequested { state.isClosed = true }
+      if state.stopRequested {
+        state.rounds += 1
+        if items.isEmpty || state.rounds > Self.roundsToTheEnd { state.isClosed = true }
+      }
       return (items, state.isClosed)
     }
     batch = taken

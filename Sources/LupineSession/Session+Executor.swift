@@ -19,9 +19,10 @@ extension Session {
   /// are closed: for a program that ends in order, for leak checkers, and before a `fork`. Does nothing where there is no such engine. Blocks: do not call it
   /// where nobody may wait.
   ///
-  /// What is under way on it ends with `.cancelled`, each task once, where its completion always comes. What its sessions, of which
-  /// `Session.shared` may be one, begin later fails with `.sessionInvalidated`; a task that waits for a network does so when it goes on. A session that is made
-  /// later starts a new engine, also while this one ends. Engines of sessions' own are not touched.
+  /// Each task on it ends once, where its completion always comes: with `.cancelled`, or with `.sessionInvalidated` where it was about to begin its next exchange,
+  /// such as behind a redirect, a challenge or a cache. What its sessions, of which `Session.shared` and those of `ImageDownloader.default` may be some, begin later
+  /// fails with `.sessionInvalidated`, on some thread; a task that waits for a network does so when it goes on. A session that is made later starts a new engine,
+  /// also while this one ends. Engines of sessions' own are not touched. A file that is just being sent may keep its socket for a tenth of a second longer.
   ///
   /// Any thread but the engine's.
   ///

@@ -56,6 +56,74 @@ import Testing
     DirectoryListing.names("/proc/self/task").contains { TextFile.read("/proc/self/task/\($0)/comm") == "lupine\n" }
   }
 
+  /// Who asks again whatever comes, by completions or on the engine's executor, keeps nobody who ends the engine, and goes on to be told.
+  @Test func itEndsThoughEverythingIsAskedAgain() async {
+    await #expect(processExitsWith: .success) {
+      let server = try LoopbackServer(routes: ServerRoute.standard())
+      defer { server.shutdown() }
+      let session = try Session(.ephemeral)
+      let isOver = Locked(false)
+      let (ends, rounds) = (Locked(0), Locked(0))
+      let url = server.url("/slow")
+      let request = try Request(url)
+      @Sendable func ask() {
+        _ = session.data(for: request) { _ in
+          ends.withLock { $0 += 1 }
+          if !isOver.withLock({ $0 }) { ask() }
+        }
+      }
+      ask()
+      let task = Task(executorPreference: session.engineExecutor) {
+        while !isOver.withLock({ $0 }) {
+          _ = try? await session.data(from: url)
+          rounds.withLock { $0 += 1 }
+        }
+      }
+      _ = await eventually { server.requestCount == 2 }
+      let other = Task.detached { try Session.shutDownSharedEngine() }
+      try Session.shutDownSharedEngine()
+      try await other.value
+      let (before, earlier) = (ends.withLock { $0 }, rounds.withLock { $0 })
+      let goesOn = await eventually { ends.withLock { $0 } > before + 10 && rounds.withLock { $0 } > earlier + 10 }
+      isOver.withLock { $0 = true }
+      await task.value
+      guard goesOn, before > 0, earlier > 0 else {
+        throw Wrong(description: "\(before) and \(earlier) ends, then none")
+      }
+    }
+  }
+
+  /// Sessions are made and used while others end the engine again and again: each request ends once.
+  @Test func everythingEndsOnceWhateverEndsTheEngine() async {
+    await #expect(processExitsWith: .success) {
+      let server = try LoopbackServer(routes: ServerRoute.standard())
+      defer { server.shutdown() }
+      let request = try Request(server.url("/hello"))
+      let (begun, ended, wrong) = (Locked(0), Locked(0), Locked<[String]>([]))
+      try onThreads(5) { thread in
+        for _ in 0..<40 {
+          guard thread < 4 else {
+            do { try Session.shutDownSharedEngine() } catch { wrong.withLock { $0.append("\(error)") } }
+            continue
+          }
+          guard let session = try? Session(.ephemeral) else { continue }
+          begun.withLock { $0 += 1 }
+          _ = session.data(for: request) { result in
+            ended.withLock { $0 += 1 }
+            if case .failure(let error) = result, error.code != .cancelled, error.code != .sessionInvalidated {
+              wrong.withLock { $0.append("\(error)") }
+            }
+          }
+        }
+      }
+      let isOver = await eventually { begun.withLock { $0 } == ended.withLock { $0 } }
+      let text = wrong.withLock { $0.joined(separator: ", ") }
+      guard isOver, text.isEmpty else { throw Wrong(description: "\(ended.withLock { $0 }) ends; \(text)") }
+      try await Session(.ephemeral).expect("Hello, world!", from: request)
+      try Session.shutDownSharedEngine()
+    }
+  }
+
   /// It could only wait for itself.
   @Test func itsOwnThreadIsRefused() async {
     await #expect(processExitsWith: .success) {

@@ -180,9 +180,9 @@ public struct SecurityPolicy: Sendable, Hashable {
   }
 
   /// The row of the table that refuses every server. The flags change one by one, so that only who takes a policy can know that they are meant so;
-  /// those of hosts were looked at when they were set.
+  /// those of hosts were looked at when they were set. One that only reports refuses nobody.
   func checkNamesMeanSomething() throws(SecurityPolicyError) {
-    guard namesMeanNothing else { return }
+    guard namesMeanNothing, !isReportOnly else { return }
     throw SecurityPolicyError(.domainNeedsPins, message: Self.adviceOnNames)
   }
 

@@ -153,7 +153,7 @@ public struct SessionConfiguration: Sendable {
   public var unixSocketPath: String?
   /// The address of this machine that connections are made from, those to proxies too: IPv4 or IPv6 (with or without brackets, with its zone if it is
   /// link-local), without port; the system chooses the port. Then only addresses of its family are connected to; a host that has none, and an address that
-  /// this machine lacks, fail the request with `.cannotConnect`. A session is not made (`.badRequest`) with what is no address: names of interfaces are none.
+  /// this machine lacks or has no port left of, fail the request with `.cannotConnect`. A session is not made (`.badRequest`) with what is no address: names of interfaces are none.
   /// Without effect with `unixSocketPath`. nil leaves it to the system's routes. Default nil.
   public var localAddress: String?
 

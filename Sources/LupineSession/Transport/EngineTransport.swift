@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import Synchronization
 internal import LupineBase
 internal import LupineEngine
@@ -85,16 +86,29 @@ final class EngineTransport: Transport {
       configuration.unixSocketPath == nil ? try ProxySelector.make(configuration.proxy, for: configuration) : nil
     overrides = try Self.read(configuration.nameOverrides)
     localAddress = try Self.read(localAddress: configuration.localAddress)
+    var poolConfiguration = Self.poolConfiguration(configuration)
+    poolConfiguration.trustDecider = trust
     // Last of what may fail: nobody would end its thread.
     do throws(IOError) {
-      engine = try ownsEngine ? Engine.start(name: "lupine") : SharedEngine.get()
+      (engine, pool) = try Self.begin(poolConfiguration, ownsEngine)
     } catch {
       throw SessionError(
         .system, phase: .prepare, message: "the engine could not be started: \(error)", underlying: error)
     }
-    var poolConfiguration = Self.poolConfiguration(configuration)
-    poolConfiguration.trustDecider = trust
-    pool = PoolHandle(engine: engine, configuration: poolConfiguration)
+  }
+
+  private static func begin(
+    _ configuration: PoolConfiguration, _ ownsEngine: Bool
+  ) throws(IOError) -> (Engine, PoolHandle) {
+    while true {
+      let engine = try ownsEngine ? Engine.start(name: "lupine") : SharedEngine.get()
+      // Not on the thread that begins a request: who asks again when it is told would go deeper and deeper there.
+      let pool = PoolHandle(engine: engine, configuration: configuration) { refusal in
+        DispatchQueue.global().async(execute: refusal)
+      }
+      // Shut down in between it would carry out nothing.
+      if ownsEngine || SharedEngine.isCurrent(engine) { return (engine, pool) }
+    }
   }
 
   private static func deadlines(_ configuration: SessionConfiguration) -> Deadlines {

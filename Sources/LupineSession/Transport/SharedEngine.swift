@@ -27,6 +27,9 @@ enum SharedEngine {
     }
   }
 
+  /// Whether it is the one that new sessions get. What was left for it before it was asked is carried out.
+  static func isCurrent(_ engine: Engine) -> Bool { state.withLock { $0.engine === engine } }
+
   /// Cancels what is under way on the engine, ends it and waits for its thread; does nothing if there is none.
   ///
   /// - Returns: false, and nothing is done, on that very thread, which cannot wait for itself.

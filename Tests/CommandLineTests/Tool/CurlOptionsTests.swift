@@ -48,6 +48,10 @@ import Testing
     #expect(command.text.contains("--interface 127.0.0.2"))
     let misuse = try await Tool.run([server.url("/hello"), "--interface", "lo"])
     #expect(misuse.status == 2 && misuse.error.contains("names of interfaces"))
+    for zone in ["fe80::1%no-such", "[fe80::1%no-such]"] {
+      let scoped = try await Tool.run([server.url("/hello"), "--interface", zone])
+      #expect(scoped.status == 2 && scoped.error.contains("has a zone that this machine lacks"), "\(scoped.error)")
+    }
     #expect(server.requestCount == 1)
   }
 
