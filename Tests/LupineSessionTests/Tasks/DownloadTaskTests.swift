@@ -135,7 +135,7 @@ import Testing
     defer { try? FileManager.default.removeItem(atPath: folder) }
     try await withDelegate(configure: { $0.temporaryDirectory = folder }) { session, delegate in
       for round in 0..<50 {
-        let task = session.downloadTask(with: try Request(server.url("/bytes?n=10000000")))
+        let task = session.downloadTask(with: try Request(server.url("/bytes?n=1000000000")))
         if round % 3 > 0 { task.resume() }
         if round % 3 == 1 { await Task.yield() }
         task.cancel()
