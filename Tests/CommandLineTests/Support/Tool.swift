@@ -33,10 +33,15 @@ enum Tool {
     if !environment.isEmpty {
       process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
     }
-    process.standardInput = try FileHandle(forReadingFrom: folder.url("input"))
+    let input = try FileHandle(forReadingFrom: folder.url("input"))
+    process.standardInput = input
+    var handles = [input]
+    // A process that has ended keeps them, and Foundation reads beyond the end of its list of descriptors where there are a thousand and more.
+    defer { for handle in handles { try? handle.close() } }
     for (name, isOutput) in [("output", true), ("error", false)] {
       try folder.write("", to: name)
       let handle = try FileHandle(forWritingTo: folder.url(name))
+      handles.append(handle)
       if isOutput { process.standardOutput = handle } else { process.standardError = handle }
     }
     try await finish(process) { try process.run() }
