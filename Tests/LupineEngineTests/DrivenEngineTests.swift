@@ -106,7 +106,7 @@ import Testing
     let put = try request(host: "h", port: 80, method: "PUT", framing: .length(Int64(count)), body: file)
     var isTested = false
     // The file thread may be so quick that the engine has heard of the end before there is an answer: on a busy machine a thousand times.
-    let deadline = ContinuousClock.now + .seconds(60)
+    let deadline = ContinuousClock.now + .seconds(40)
     while !isTested, ContinuousClock.now < deadline {
       let drive = try Drive()
       drive.start(put)
