@@ -13,15 +13,9 @@ struct RedirectCase: Sendable, CustomStringConvertible {
   var answers: [Substring] { lines.filter { !$0.hasPrefix("? ") } }
 
   static func all() throws -> [RedirectCase] {
-    var cases: [RedirectCase] = []
-    for line in try CaseFile.lines("rfc9110-15.4-redirects.md") {
-      if line.hasPrefix("### ") {
-        cases.append(RedirectCase(name: String(line.dropFirst(4))))
-      } else if !cases.isEmpty, ["? ", "> ", "+ "].contains(line.prefix(2)) {
-        cases[cases.count - 1].lines.append(line)
-      }
+    try CaseFile.sections("rfc9110-15.4-redirects.md", marks: ["? ", "> ", "+ "]).map { section in
+      RedirectCase(name: section.name, lines: section.lines)
     }
-    return cases
   }
 }
 

@@ -10,15 +10,9 @@ struct RetryCase: Sendable, CustomStringConvertible {
   var description: String { name }
 
   static func all() throws -> [RetryCase] {
-    var cases: [RetryCase] = []
-    for line in try CaseFile.lines("retries.md") {
-      if line.hasPrefix("### ") {
-        cases.append(RetryCase(name: String(line.dropFirst(4))))
-      } else if !cases.isEmpty, line.hasPrefix("> ") {
-        cases[cases.count - 1].rows.append(line.dropFirst(2))
-      }
+    try CaseFile.sections("retries.md", marks: ["> "]).map { section in
+      RetryCase(name: section.name, rows: section.lines.map { $0.dropFirst(2) })
     }
-    return cases
   }
 }
 

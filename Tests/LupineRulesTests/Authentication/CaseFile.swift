@@ -34,6 +34,19 @@ struct ChallengeCase: Sendable, CustomStringConvertible {
 enum CaseFile {
   static func lines(_ name: String) throws -> [Substring] { try CaseText.lines(name, in: .module) }
 
+  /// The parts of a file, each behind `### NAME`, and those of their lines that begin with one of `marks`.
+  static func sections(_ name: String, marks: Set<Substring>) throws -> [(name: String, lines: [Substring])] {
+    var sections: [(name: String, lines: [Substring])] = []
+    for line in try lines(name) {
+      if line.hasPrefix("### ") {
+        sections.append((String(line.dropFirst(4)), []))
+      } else if !sections.isEmpty, marks.contains(line.prefix(2)) {
+        sections[sections.count - 1].lines.append(line)
+      }
+    }
+    return sections
+  }
+
   /// `{a;*3}b` is a, a, a, b; anything else is itself.
   static func repeated(_ line: Substring) throws -> [String] {
     guard line.hasPrefix("{") else { return [String(line)] }
