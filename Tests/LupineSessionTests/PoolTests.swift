@@ -64,14 +64,19 @@ import Testing
     }
   }
 
+  /// `/first`, which is answered when the latch opens.
+  private static func held(until go: Latch) -> ServerRoute {
+    ServerRoute(nil, "/first") { _, connection in
+      _ = try connection.stall(until: go)
+      try connection.respond()
+    }
+  }
+
   @Test func waitersAreServedInOrder() async throws {
     let go = try Latch()
     try await withServer(
       [
-        ServerRoute(nil, "/first") { _, connection in
-          _ = try connection.stall(until: go)
-          try connection.respond()
-        },
+        Self.held(until: go),
         ServerRoute(nil, "/next") { _, connection in try connection.respond() },
       ], configure: { $0.maximumConnectionsPerHost = 1 }
     ) { session, server in
@@ -92,10 +97,7 @@ import Testing
     let go = try Latch()
     try await withServer(
       [
-        ServerRoute(nil, "/first") { _, connection in
-          _ = try connection.stall(until: go)
-          try connection.respond()
-        }
+        Self.held(until: go)
       ] + ServerRoute.standard(), configure: { $0.maximumConnectionsPerHost = 1 }
     ) { session, server in
       let first = Task { _ = try await session.data(from: server.url("/first")) }
@@ -114,10 +116,7 @@ import Testing
     let go = try Latch()
     try await withServer(
       [
-        ServerRoute(nil, "/first") { _, connection in
-          _ = try connection.stall(until: go)
-          try connection.respond()
-        },
+        Self.held(until: go),
         ServerRoute(nil, "/next") { _, connection in try connection.respond() },
       ], configure: { $0.maximumConnectionsPerHost = 1 }
     ) { session, server in
