@@ -62,7 +62,8 @@ private final class FickleReader: TransferHandler, Sendable {
     #expect(outcome.failure == nil && outcome.spans == 1)
   }
 
-  /// What came with the span at which the reader lost interest is not decoded for nobody, and whether it could be does not matter.
+  /// What came with the span at which the reader lost interest is not decoded for nobody, and whether it could be does not matter
+  /// (urllib3 CVE-2026-44432: the rest of a bomb was unpacked to be thrown away).
   @Test(arguments: [false, true]) func theRestOfAReadIsDroppedUndecoded(_ isCorrupt: Bool) async throws {
     // About 50 to 1: one read, or two, of 40 KB.
     var plain: [UInt8] = []

@@ -118,7 +118,8 @@ private final class PausingReader: TransferHandler, Sendable {
     return try #require(result)
   }
 
-  /// What one read decodes to may be a hundred times as much: a paused reader gets no more than a buffer of it.
+  /// What one read decodes to may be a hundred times as much: a paused reader gets no more than a buffer of it (urllib3 CVE-2026-44432 unpacked the
+  /// rest at the second piece). Pausing within the callback touches nothing that is gone (curl CVE-2026-9080).
   @Test(arguments: Framing.allCases) func decodingStopsWhereTheReaderPauses(_ framing: Framing) async throws {
     let again: [ScriptStep] = [.readHead, .send("HTTP/1.1 204 N\r\n\r\n"), .waitForClose]
     let outcome = try await run(framing, then: framing == .close ? [] : again) { pool, server in

@@ -18,7 +18,7 @@ import Testing
     (["br"], .unknown("br")), (["gzip, Zstd"], .unknown("Zstd")), (["*"], .unknown("*")),
     (["gzip deflate"], .unknown("gzip deflate")), (["\"gzip\""], .unknown("\"gzip\"")), ([";q=1"], .unknown(";q=1")),
     (["br;q=1"], .unknown("br;q=1")),
-    // curl CVE-2022-32206 and urllib3 CVE-2025-66418: a chain without end, also over several fields.
+    // curl CVE-2022-32206 and urllib3 CVE-2025-66418: a chain without end; curl CVE-2023-23916: over several fields, each of them short.
     (["gzip,gzip,gzip,gzip,gzip,gzip"], .tooMany(limit: 5)),
     (Array(repeating: "gzip", count: 6), .tooMany(limit: 5)),
   ]

@@ -307,7 +307,7 @@ import Testing
     }
   }
 
-  /// The same host and port, but what is secret does not go over the connection that is not.
+  /// The same host and port, but what is secret does not go over the connection that is not (curl CVE-2026-4873).
   @Test func anotherSchemeMeansAnotherConnection() async throws {
     let (plain, secure): (ScriptStep, ScriptStep) = (.send(reply("plain")), .send(reply("secure")))
     try await withScript([

@@ -43,6 +43,7 @@ struct HostileTests {
     }
   }
 
+  /// 0 is close_notify, upon which rustls went round for ever (CVE-2024-32650).
   @Test("An alert instead of a handshake", arguments: [0, 40, 70, 112] as [UInt8], Feeding.allCases)
   func alert(code: UInt8, feeding: Feeding) throws {
     let end = try Self.client()

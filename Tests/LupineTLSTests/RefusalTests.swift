@@ -175,6 +175,8 @@ struct RefusalTests {
     #expect(try connect(client: policy, server: serverContext(leaf)).client.failure == nil)
   }
 
+  /// curl CVE-2024-8096, CVE-2026-7009: what could not be told was taken for good, there of OCSP; rustls-webpki RUSTSEC-2026-0049, RUSTSEC-2026-0104:
+  /// lists that were overlooked, or stopped the process.
   @Test("Revocation by a list, closed when in doubt", arguments: TLSVersion.allCases)
   func revocation(version: TLSVersion) throws {
     let mint = Mint.shared

@@ -33,7 +33,7 @@ struct ServerNameTests {
     Case("a-.example.com", "a-.example.com", true),
     Case("-a.example.com", "-a.example.com", true),
     Case("www.a-.example.com", "*.a-.example.com", false),
-    // 6.3: a wildcard is the whole left-most label and stands for one label.
+    // 6.3: a wildcard is the whole left-most label and stands for one label (curl CVE-2023-28321, swift-nio-ssl #580: a part of an A-label).
     Case("www.example.com", "*.example.com", true),
     Case("WWW.example.com", "*.EXAMPLE.com", true),
     Case("www.example.com.", "*.example.com", true),
@@ -44,6 +44,9 @@ struct ServerNameTests {
     Case("www.example.com", "*w.example.com", false),
     Case("www.example.com", "w*w.example.com", false),
     Case("xn--bcher-kva.example.com", "xn--*.example.com", false),
+    Case("xn--bcher-kva.example.com", "x*.example.com", false),
+    Case("xn--bcher-kva.example.com", "xn--b*.example.com", false),
+    Case("xn--bcher-kva.example.com", "*-kva.example.com", false),
     Case("www.example.com", "www.*.com", false),
     Case("www.example.com", "*.*.com", false),
     Case("www.example.com", "*.*.example.com", false),
@@ -76,11 +79,14 @@ struct ServerNameTests {
     #expect(try ServerName(example.host).matches(.dns(Array(example.presented.utf8))) == example.matches)
   }
 
+  /// An address of another length is none, and not read beyond its end (swift-nio-ssl d930168).
   static let addresses: [(String, [UInt8], Bool)] = [
     ("127.0.0.1", [127, 0, 0, 1], true),
     ("127.0.0.1", [127, 0, 0, 2], false),
     ("127.0.0.1", [127, 0, 0, 1, 255, 255, 255, 255], false),
     ("127.0.0.1", [], false),
+    ("::1", [0, 0, 0, 1], false),
+    ("::1", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], false),
     ("::1", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], true),
     ("[::1]", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], true),
     ("0:0:0:0:0:0:0:1", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], true),

@@ -223,6 +223,7 @@ struct VerifyTests {
     #expect(reports.map(\.chainBuilt) == roots.map { [$0] })
   }
 
+  /// Go CVE-2025-61729: an error that lists all names of a certificate.
   @Test("Hostile names are told in a bearable way")
   func names() throws {
     let many = (0..<40).map { "host\($0).example" }

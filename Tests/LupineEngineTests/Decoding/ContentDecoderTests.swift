@@ -118,7 +118,7 @@ func decodeInEveryWay(
   }
 
   @Test func fiveCodingsAreDecodedAndSixRefused() {
-    // curl CVE-2022-32206 and urllib3 CVE-2025-66418.
+    // curl CVE-2022-32206 and CVE-2023-23916, urllib3 CVE-2025-66418.
     var body = Self.text
     for _ in 0..<5 { body = DeflateWriter.gzip(stored: body) }
     #expect(decodeInEveryWay(Array(repeating: .gzip, count: 5), body) == DecodeOutcome(output: Self.text))

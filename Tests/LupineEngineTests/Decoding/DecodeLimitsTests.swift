@@ -68,7 +68,8 @@ import Testing
     #expect(limited.output.count == 400_000)
   }
 
-  /// The inner coding swallows padding, so that only the limit of the outer one sees the bomb.
+  /// swift-nio-extras GHSA-xhhr-p2r9-jmm7 and d2eeec0: a bomb that unfolds inside. The inner coding swallows padding, so that only the limit of the
+  /// outer one sees it.
   @Test func bombOfPaddingWithinAChain() {
     let zeros = DeflateWriter.zeros(repeats: 100_000)
     let padding = [UInt8](repeating: 0, count: 1 + 258 * 100_000)

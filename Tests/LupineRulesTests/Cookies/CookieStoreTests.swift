@@ -139,7 +139,7 @@ struct CookieStoreCase: Sendable, CustomStringConvertible {
     try expect([], of: &store, "https://h1500.com/", now: later)
   }
 
-  /// curl CVE-2022-32205: one response fills neither the store nor the next request.
+  /// curl CVE-2022-32205, Go CVE-2025-58186: one response fills neither the store nor the next request.
   @Test func limitOfAResponse() throws {
     var store = try store()
     let context = CookieContext(url: try URLReader.read("https://a.com/"))

@@ -21,7 +21,8 @@ import Testing
     try await withSession(ports: [home.port, away.port]) { try await body($0, home, away) }
   }
 
-  /// curl CVE-2022-27774, CVE-2022-27776, CVE-2025-14524, CVE-2026-3783, CVE-2024-11053: however the credential is given.
+  /// curl CVE-2022-27774, CVE-2022-27776, CVE-2025-14524, CVE-2026-3783: however the credential is given. Also where curl took it from a netrc
+  /// file: CVE-2024-11053, CVE-2025-0167, CVE-2026-6429, CVE-2026-8926.
   @Test(arguments: [301, 302, 303, 307, 308], ["request", "preemptive", "bearer", "URL"])
   func aRedirectToAnotherPort(_ status: Int, _ kind: String) async throws {
     try await withTwo { session, home, away in

@@ -108,7 +108,8 @@ import Testing
     }
   }
 
-  /// "Leave Secure cookies alone": whoever is on the path of http can neither set nor replace nor delete one.
+  /// "Leave Secure cookies alone": whoever is on the path of http can neither set nor replace nor delete one; nor does comparing their paths with a mere
+  /// `/` read too far (curl CVE-2025-9086).
   @Test func httpTouchesNoSecureCookie() async throws {
     try await withCookieStage { stage in
       _ = try await stage.session.data(from: stage.secureURL(Stage.set("sid=safe; Secure; Path=/")))
@@ -149,7 +150,7 @@ import Testing
     }
   }
 
-  /// A super cookie, in each spelling that got past a client (curl CVE-2022-27779, CVE-2023-46218).
+  /// A super cookie, in each spelling that got past a client (curl CVE-2022-27779, CVE-2023-46218, CVE-2026-8924).
   @Test(arguments: ["co.test", ".co.test", "CO.Test", "co.test.", ".co.test.", "test", "test.", ""])
   func noCookieForASuffix(_ domain: String) async throws {
     let suffixes = try TestSuffixes.storage()
@@ -226,6 +227,7 @@ import Testing
     }
   }
 
+  /// curl CVE-2022-32205, Go CVE-2025-58186.
   @Test func oneResponseSetsFifty() async throws {
     let fields = (0..<60).map { "Set-Cookie: c\($0)=\($0)\r\n" }.joined()
     try await withScript([[.readHead, .send(reply("ok", fields)), .waitForClose]]) { session, server in

@@ -128,7 +128,8 @@ import Testing
     }
   }
 
-  /// curl CVE-2022-27782, CVE-2023-27535, CVE-2022-22576, CVE-2026-5545: what was not looked at when a connection was chosen. One thing differs each time.
+  /// curl CVE-2022-27782, CVE-2023-27535, CVE-2023-27536, CVE-2023-27538, CVE-2022-22576, CVE-2026-1965, CVE-2026-5545, CVE-2026-8458: what was not
+  /// looked at when a connection was chosen. One thing differs each time.
   @Test func cve202227782() async throws {
     let done: [ScriptStep] = [.readHead, .send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")]
     let server = try ScriptedServer([done + done + done + [.waitForClose]], surplus: .repeatLast)
