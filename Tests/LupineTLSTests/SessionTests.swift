@@ -107,6 +107,9 @@ struct SessionTests {
         $0.clientIdentity = (try? Mint.shared.root.issue(CertificateOrder(usage: .client))).map(TLSIdentity.init)
       }
     ),
+    Change(
+      testDescription: "versions (curl CVE-2026-8286, CVE-2022-27782)",
+      policy: { if $0.minimumVersion == .tls13 { $0.minimumVersion = .tls12 } else { $0.maximumVersion = .tls13 } }),
     Change(testDescription: "cipher list", policy: { $0.cipherList = "ECDHE+AESGCM" }),
     Change(testDescription: "port", options: { $0.port = 8443 }),
     Change(testDescription: "trust domain", options: { $0.trustDomain = TLSTrustDomain(identifier: 7) }),
