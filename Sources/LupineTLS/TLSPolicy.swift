@@ -10,6 +10,26 @@ package enum TLSVersion: UInt16, Hashable, Sendable, Comparable, CaseIterable {
   }
 }
 
+/// Text that is compared by its bytes, as the system compares paths. Swift's strings are equal in a normal form: two files, or two pass phrases, with two
+/// spellings of a letter would be one.
+@propertyWrapper
+package struct ByteExact: Hashable, Sendable {
+  package var wrappedValue: String?
+
+  package init(wrappedValue: String?) {
+    self.wrappedValue = wrappedValue
+  }
+
+  package static func == (left: ByteExact, right: ByteExact) -> Bool {
+    guard let text = left.wrappedValue, let other = right.wrappedValue else {
+      return left.wrappedValue == nil && right.wrappedValue == nil
+    }
+    return areSame(text, other)
+  }
+
+  static func areSame(_ text: String, _ other: String) -> Bool { text.utf8.elementsEqual(other.utf8) }
+}
+
 /// A certificate chain with its private key, by value or by path. Its descriptions never show the key.
 package struct TLSIdentity: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
   package enum Source: Hashable, Sendable {
@@ -19,12 +39,22 @@ package struct TLSIdentity: Hashable, Sendable, CustomStringConvertible, CustomR
     case der(chain: [[UInt8]], privateKey: [UInt8])
     /// Paths of PEM files; both may be the same file.
     case files(chain: String, privateKey: String)
+
+    package static func == (left: Source, right: Source) -> Bool {
+      switch (left, right) {
+      case (.pem(let chain, let key), .pem(let otherChain, let otherKey)): chain == otherChain && key == otherKey
+      case (.der(let chain, let key), .der(let otherChain, let otherKey)): chain == otherChain && key == otherKey
+      case (.files(let chain, let key), .files(let otherChain, let otherKey)):
+        ByteExact.areSame(chain, otherChain) && ByteExact.areSame(key, otherKey)
+      case (.pem, _), (.der, _), (.files, _): false
+      }
+    }
   }
 
   package var source: Source
 
   /// For an encrypted private key. Nobody is ever prompted for one.
-  package var passphrase: String?
+  @ByteExact package var passphrase: String?
 
   package init(_ source: Source, passphrase: String? = nil) {
     self.source = source
@@ -58,6 +88,16 @@ package struct TLSPolicy: Hashable, Sendable {
     case directory(String)
     /// DER certificates.
     case certificates([[UInt8]])
+
+    package static func == (left: Roots, right: Roots) -> Bool {
+      switch (left, right) {
+      case (.system, .system): true
+      case (.file(let path), .file(let other)), (.directory(let path), .directory(let other)):
+        ByteExact.areSame(path, other)
+      case (.certificates(let list), .certificates(let other)): list == other
+      case (.system, _), (.file, _), (.directory, _), (.certificates, _): false
+      }
+    }
   }
 
   package enum Verification: Hashable, Sendable {
@@ -82,19 +122,19 @@ package struct TLSPolicy: Hashable, Sendable {
   package var pins: Set<[UInt8]> = []
 
   /// A PEM file of revocation lists. Every certificate of the chain must then be covered by a current list: fail closed.
-  package var revocationListPath: String?
+  @ByteExact package var revocationListPath: String? = nil
 
   /// Where secrets are appended in NSS key-log format, for packet analysers. Whoever reads this file reads the traffic.
-  package var keyLogPath: String?
+  @ByteExact package var keyLogPath: String? = nil
 
   /// OpenSSL's cipher list for TLS 1.2; nil: `TLSContext.defaultCipherList`.
-  package var cipherList: String?
+  @ByteExact package var cipherList: String? = nil
 
   /// OpenSSL's cipher suites for TLS 1.3; nil: OpenSSL's order.
-  package var cipherSuites: String?
+  @ByteExact package var cipherSuites: String? = nil
 
   /// OpenSSL's groups for key exchange; nil: `TLSContext.defaultGroups`.
-  package var groups: String?
+  @ByteExact package var groups: String? = nil
 
   package init() {}
 }

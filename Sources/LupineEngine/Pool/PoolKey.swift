@@ -1,8 +1,10 @@
 package import LupineIO
+internal import LupineRules
 package import LupineTLS
 
 /// The whole identity of a connection: two requests may share one only if these are equal. A new option is a new stored property here,
-/// and cannot be forgotten, because equality is synthesised.
+/// and cannot be forgotten, because equality is synthesised. Text of the caller's is compared by its bytes: curl CVE-2021-22924, where a path was another
+/// one and counted as the same.
 package struct ConnectionIdentity: Hashable, Sendable {
   /// The host to connect to: a name, or an address with its zone.
   package var host: String
@@ -43,6 +45,15 @@ package struct ConnectionIdentity: Hashable, Sendable {
     case unixSocket(path: String)
     /// Where it forwards requests, `host` and `port` are the proxy's, and `tls` is nil.
     case proxy(ProxyRoute)
+
+    package static func == (left: Route, right: Route) -> Bool {
+      switch (left, right) {
+      case (.direct, .direct): true
+      case (.unixSocket(let path), .unixSocket(let other)): path.isSame(as: other)
+      case (.proxy(let route), .proxy(let other)): route == other
+      case (.direct, _), (.unixSocket, _), (.proxy, _): false
+      }
+    }
   }
 
   package init(host: String, serverName: String, port: UInt16, tls: TLSPolicy?) {

@@ -14,6 +14,10 @@ package struct ProxyRoute: Hashable, Sendable {
       self.name = name
       self.value = value
     }
+
+    package static func == (left: Field, right: Field) -> Bool {
+      left.name.isSame(as: right.name) && left.value.isSame(as: right.value)
+    }
   }
 
   package var kind: ProxyKind

@@ -3,6 +3,17 @@ package enum CredentialSecret: Hashable, Sendable {
   case password(user: String, password: String)
   case token(String)
 
+  /// By the bytes that are sent: a password that a server refused may be right in the other spelling of its letters, and a connection that was made with one
+  /// is not one that was made with the other.
+  package static func == (left: CredentialSecret, right: CredentialSecret) -> Bool {
+    switch (left, right) {
+    case (.password(let user, let password), .password(let otherUser, let otherPassword)):
+      user.isSame(as: otherUser) && password.isSame(as: otherPassword)
+    case (.token(let token), .token(let other)): token.isSame(as: other)
+    case (.password, .token), (.token, .password): false
+    }
+  }
+
   /// Whether it is the kind that answers such a challenge.
   package func fits(_ scheme: AnswerableChallenge.Scheme) -> Bool {
     switch self {

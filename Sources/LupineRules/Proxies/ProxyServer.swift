@@ -26,6 +26,15 @@ package enum ProxyKind: String, Hashable, Sendable, CaseIterable {
 package enum ProxyEndpoint: Hashable, Sendable {
   case host(URLHost, port: UInt16)
   case unixSocket(path: String)
+
+  /// Paths byte by byte, as the system tells files apart.
+  package static func == (left: ProxyEndpoint, right: ProxyEndpoint) -> Bool {
+    switch (left, right) {
+    case (.host(let host, let port), .host(let other, let otherPort)): host == other && port == otherPort
+    case (.unixSocket(let path), .unixSocket(let other)): path.isSame(as: other)
+    case (.host, .unixSocket), (.unixSocket, .host): false
+    }
+  }
 }
 
 /// A proxy as its URL names it.
