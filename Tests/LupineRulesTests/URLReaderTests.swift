@@ -284,6 +284,16 @@ import Testing
     #expect(throws: URLRefusal.invalidHost(.notUTF8)) { try URLReader.read(host.span) }
   }
 
+  /// urllib3 CVE-2021-33503: an authority with many of one byte was matched in a time that grew without bounds. Quadratic work on these lengths would take
+  /// minutes.
+  @Test(.timeLimit(.minutes(1)), arguments: ["@", ":", "[", "]", "%", "%40", ".", "a.", "-", "xn--", "@:", "\u{E9}"])
+  func authoritiesAreReadInLinearTime(_ piece: String) {
+    let long = String(repeating: piece, count: 60_000 / piece.utf8.count)
+    for url in ["http://" + long, "http://" + long + "@h/", "http://h:" + long + "/", "http://[" + long + "]/"] {
+      for _ in 0..<10 { _ = try? URLReader.read(url) }
+    }
+  }
+
   @Test func lengthIsBounded() throws {
     let prefix = "http://h/"
     let longest = prefix + String(repeating: "a", count: URLReader.maximumLength - prefix.utf8.count)

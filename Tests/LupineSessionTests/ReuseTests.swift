@@ -323,6 +323,58 @@ import Testing
       #expect(server.connectionCount == 2)
     }
   }
+
+  /// curl CVE-2022-27775: an address of one link is another host than the same address of another link.
+  @Test func anotherZoneMeansAnotherConnection() async throws {
+    let answer: [ScriptStep] = [.readHead, .send(reply("x")), .readHead, .send(reply("x")), .waitForClose]
+    let server = try ScriptedServer([answer, answer])
+    defer { server.shutdown() }
+    let port = server.port
+    try await withSession(
+      ports: [port], configure: { $0.nameOverrides = ["[fe80::1]:\(port)": "127.0.0.1:\(port)"] }
+    ) { session in
+      for round in 0..<2 {
+        for zone in ["one", "two"] {
+          let response = try await session.expect("x", from: "http://[fe80::1%25\(zone)]:\(port)/")
+          #expect(response.wasReused == (round > 0))
+        }
+      }
+      #expect(server.connectionCount == 2)
+    }
+    server.shutdown()
+    #expect(server.problems == [])
+  }
+
+  /// curl CVE-2022-32221, CVE-2023-28322: what an upload had set was taken for that of the next request. The same value asks four times, over one connection.
+  @Test func nothingIsLeftOfTheRequestBefore() async throws {
+    try await withServer { session, server in
+      var request = try Request(server.url("/echo"), method: .post, body: .bytes(Array("first".utf8)))
+      request.fields[.contentType] = "text/plain"
+      request.expectsContinue = true
+      try await session.expect("first", from: request)
+      request.expectsContinue = false
+      request.fields = [:]
+      request.method = .put
+      request.body = .sequence(AsyncStream<[UInt8]> { $0.finish() })
+      try await session.expect("", from: request)
+      request.method = .get
+      request.body = .none
+      try await session.expect("", from: request)
+      request.method = .post
+      request.body = .bytes(Array("last".utf8))
+      try await session.expect("last", from: request)
+      let names = ["Content-Length", "Transfer-Encoding", "Expect", "Content-Type"]
+      let sent = server.recordedRequests.map { received in
+        [received.method] + names.map { received.fields.first($0) ?? "-" } + [received.text]
+      }
+      #expect(
+        sent == [
+          ["POST", "5", "-", "100-continue", "text/plain", "first"], ["PUT", "-", "chunked", "-", "-", ""],
+          ["GET", "-", "-", "-", "-", ""], ["POST", "4", "-", "-", "-", "last"],
+        ])
+      #expect(server.connectionCount == 1)
+    }
+  }
 }
 
 /// How a script ends a connection.

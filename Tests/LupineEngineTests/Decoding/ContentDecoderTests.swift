@@ -127,6 +127,22 @@ func decodeInEveryWay(
     }
   }
 
+  /// curl CVE-2025-0725: the bytes of a gzip header that came in pieces were counted for old versions of zlib, and the sum overflowed. Here zlib reads the
+  /// header, however long it is: an extra field as long as it may be, a name and a comment.
+  @Test func aLongHeaderInPieces() {
+    var body: [UInt8] = [0x1F, 0x8B, 8, 0x1C, 0, 0, 0, 0, 0, 255, 0xFF, 0xFF]
+    body += [UInt8](repeating: 7, count: 65_535)
+    for byte: UInt8 in [0x61, 0x62] { body += [UInt8](repeating: byte, count: 70_000) + [0] }
+    let header = body.count
+    body += DecodingFixtures.gzip.dropFirst(10)
+    for size in [1, 1_447, body.count] {
+      let pieces = stride(from: 0, to: body.count, by: size).map { body[$0..<min($0 + size, body.count)] }
+      #expect(decode([.gzip], pieces, DecodeLimits()) == DecodeOutcome(output: Self.text))
+      let cut = stride(from: 0, to: header, by: size).map { body[$0..<min($0 + size, header)] }
+      #expect(decode([.gzip], cut, DecodeLimits()).error == .truncated(.gzip, offset: UInt64(header)))
+    }
+  }
+
   @Test(arguments: [[], [.gzip], [.deflate], [.gzip, .deflate]] as [[ContentCoding]])
   func anEmptyBodyIsEmpty(_ codings: [ContentCoding]) {
     #expect(decode(codings, []) == DecodeOutcome())

@@ -97,6 +97,29 @@ import Testing
     #expect(subjects == [false, true, false])
   }
 
+  /// curl CVE-2026-8286, CVE-2026-4873: a connection with less TLS than was asked for was used, as it was there already. The server has TLS 1.2 alone.
+  @Test func cve20268286() async throws {
+    var tls = try TestIdentity.server()
+    tls.maximumVersion = .tls12
+    let answer: [ScriptStep] = [.readHead, .send(reply("hi"))]
+    let server = try ScriptedServer([answer + answer + [.waitForClose]], surplus: .repeatLast, tls: tls)
+    defer { server.shutdown() }
+    let lenient = try TestIdentity.proxy(server.port)
+    var strict = lenient
+    strict.tls?.minimumVersion = .tls13
+    let demanding = strict
+    try await withSession(ports: [server.port]) { session in
+      var request = try Request("http://a.example/")
+      request.proxy = .proxy(lenient)
+      #expect(try await !session.text(request).1.wasReused)
+      request.proxy = .proxy(demanding)
+      try await expectFailure(.proxyFailed) { [request] in try await session.text(request) }
+      request.proxy = .proxy(lenient)
+      #expect(try await session.text(request).1.wasReused)
+    }
+    #expect(server.recordedRequests.count == 2)
+  }
+
   /// curl CVE-2025-5025, CVE-2025-4947: pins and names were not checked on one of the ways to the origin. Each way that a proxy opens.
   @Test(arguments: ["http", "socks5", "socks5h"], ["pin", "name", "neither"])
   func cve20255025(_ scheme: String, _ fault: String) async throws {
