@@ -61,10 +61,18 @@ import Testing
 
 @Suite struct UnwantedBodyTests {
   private final class Follower: SessionTaskDelegate {
+    private let asked: Latch?
+
+    /// - Parameter asked: opened when the head of a redirect is there.
+    init(telling asked: Latch? = nil) { self.asked = asked }
+
     func session(
       _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
       completionHandler: @escaping @Sendable (Request?) -> Void
-    ) { session.delegateQueue.async { completionHandler(request) } }
+    ) {
+      asked?.release()
+      session.delegateQueue.async { completionHandler(request) }
+    }
   }
 
   /// A redirect's body that never comes holds nobody up for longer than 50 ms, also where a delegate has to be asked first.
@@ -80,6 +88,61 @@ import Testing
       #expect(body == Data("ok".utf8))
       // Without the limit it is the 60 s of `timeoutIntervalForRequest`, and an error.
       #expect(start.duration(to: .now) < .seconds(30))
+    }
+  }
+
+  /// One byte more than the limit, and the request that follows goes over another connection; also where a cache would keep the redirect.
+  @Test(.timeLimit(.minutes(2)), arguments: [0, 999, 1_000], [false, true])
+  func howMuchIsReceivedForAConnectionIsASetting(_ limit: Int, _ isCached: Bool) async throws {
+    let redirect =
+      ScriptBytes("HTTP/1.1 302 Found\r\nLocation: /next\r\nCache-Control: max-age=60\r\nContent-Length: 1000\r\n\r\n")
+      + ScriptBytes(String(repeating: "x", count: 1_000))
+    let isKept = limit >= 1_000
+    let scripts: [[ScriptStep]] =
+      isKept
+      ? [[.readHead, .send(redirect), .readHead, .send(reply("ok")), .waitForClose]]
+      : [[.readHead, .send(redirect), .waitForClose], [.readHead, .send(reply("ok")), .waitForClose]]
+    try await withScript(
+      scripts,
+      configure: {
+        $0.maximumDrainedBodySize = limit
+        $0.drainTimeout = .seconds(600)
+        if isCached { $0.responseCache = ResponseCache(memoryCapacity: 1 << 20) }
+      }
+    ) { session, server in
+      let response = try await session.expect("ok", from: server.url("/"))
+      #expect(response.wasReused == isKept)
+    }
+  }
+
+  /// A body is waited for that comes only after another session has given one up.
+  @Test(.timeLimit(.minutes(2)), arguments: [false, true]) func howLongIsWaitedIsASetting(_ isCached: Bool) async throws
+  {
+    let (asked, rest) = (try Latch(), try Latch())
+    let head = ScriptBytes(
+      "HTTP/1.1 302 Found\r\nLocation: /next\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\n")
+    let quick = try ScriptedServer([
+      [.readHead, .send(head), .waitForClose], [.readHead, .send(reply("quick")), .waitForClose],
+    ])
+    defer { quick.shutdown() }
+    try await withScript(
+      [[.readHead, .send(head), .stall(rest), .send("0123456789"), .readHead, .send(reply("slow")), .waitForClose]],
+      configure: {
+        $0.drainTimeout = .seconds(600)
+        if isCached { $0.responseCache = ResponseCache(memoryCapacity: 1 << 20) }
+      }
+    ) { patient, slow in
+      let url = slow.url("/")
+      let answer = Task { try await patient.data(for: Request(url), delegate: Follower(telling: asked)) }
+      #expect(await eventually { asked.isReleased })
+      try await withSession(
+        ports: [quick.port], configure: { if isCached { $0.responseCache = ResponseCache(memoryCapacity: 1 << 20) } }
+      ) { session in
+        try await session.expect("quick", from: quick.url("/"))
+      }
+      rest.release()
+      let (body, response) = try await answer.value
+      #expect(body == Data("slow".utf8) && response.wasReused)
     }
   }
 }

@@ -253,7 +253,7 @@ extension Connection {
   /// The body under way is not wanted, since the head or since somebody decided so later: it is read for a short time only.
   func boundDiscarding() {
     guard state == .busy, let transfer else { return }
-    transfer.clock.discardUntil = context.now.advanced(byNanoseconds: Transfer.discardNanoseconds)
+    transfer.clock.discardUntil = context.now.advanced(byNanoseconds: pool.configuration.drainNanoseconds)
     armForTransfer()
   }
 

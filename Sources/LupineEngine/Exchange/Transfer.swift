@@ -124,21 +124,17 @@ open class Transfer {
     }
   }
 
-  /// The body is of no interest: it is dropped undecoded, up to 64 KiB, to keep the connection; past that the connection is closed.
+  /// The body is of no interest: it is dropped undecoded, up to `PoolConfiguration.drainedBytes`, to keep the connection; past that the connection
+  /// is closed.
   package final func discard() {
     let isFirst = discardBudget == nil
-    if isFirst { discardBudget = Self.discardLimit }
+    if isFirst { discardBudget = pool?.configuration.drainedBytes ?? PoolConfiguration().drainedBytes }
     if isPaused { resume() }
     if isFirst, case .attached(let connection) = state { connection.boundDiscarding() }
   }
 
   /// Whether whoever reads it has had all that is wanted: how the rest of its body ends, early or late, changes nothing.
   final var isOfNoInterest: Bool { discardBudget != nil && resend == nil }
-
-  /// Bytes of an unwanted body that are read before the connection is given up.
-  package static let discardLimit = 64 * 1024
-  /// How long an unwanted body is read before the connection is given up: 50 ms.
-  static let discardNanoseconds: Int64 = 50_000_000
 
   /// Ends with `.cancelled`; nothing happens if it has ended.
   final func cancel() {

@@ -10,6 +10,10 @@ package struct PoolConfiguration: Sendable {
   package var leniency: WireLeniency = []
   /// Without a bound of the output: whoever buffers a body counts what comes of it and cancels, and one that is streamed may be of any length.
   package var decodeLimits = DecodeLimits(maximumOutput: nil)
+  /// Bytes of a body that nobody wants which are read before its connection is given up. Default 64 KiB.
+  package var drainedBytes = 64 * 1024
+  /// How long such a body is read. Default 50 ms.
+  package var drainNanoseconds: Int64 = 50_000_000
   /// Time for a TLS handshake; nil is unlimited. Default 10 s.
   package var tlsNanoseconds: Int64? = 10_000_000_000
   /// Time for resolving a host. Default 10 s.

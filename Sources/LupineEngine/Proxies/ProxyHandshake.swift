@@ -245,7 +245,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
       ConnectTunnel(
         authority: authority, fields: route.connectFields.map { ($0.name, $0.value) },
         authentication: pool.proxies.authentication(for: route), limits: pool.configuration.wireLimits,
-        leniency: pool.configuration.leniency))
+        leniency: pool.configuration.leniency, discardLimit: pool.configuration.drainedBytes))
     self.tunnel = tunnel
     do throws(TunnelError) {
       send(try tunnel.machine.request())

@@ -49,8 +49,7 @@ package struct ConnectTunnel: ~Copyable, Sendable {
   }
 
   /// Bytes of the body of a 407 that are read to keep the connection.
-  package static let discardLimit = 64 * 1024
-
+  private let discardLimit: Int
   private var parser: ResponseParser
   private var authentication: ProxyAuthentication
   private let authority: String
@@ -67,10 +66,12 @@ package struct ConnectTunnel: ~Copyable, Sendable {
   ///   - authority: `host:port`, an IPv6 address in brackets.
   ///   - fields: besides `Host` and `Proxy-Authorization`.
   ///   - leniency: what a proxy's answers may do that RFC 9112 does not allow.
+  ///   - discardLimit: bytes of the body of a 407 that are read to keep the connection.
   package init(
     authority: String, fields: [(name: String, value: String)], authentication: ProxyAuthentication, limits: WireLimits,
-    leniency: WireLeniency = []
+    leniency: WireLeniency = [], discardLimit: Int = 64 * 1024
   ) {
+    self.discardLimit = discardLimit
     self.authority = authority
     self.fields = fields
     self.authentication = authentication
@@ -122,7 +123,7 @@ package struct ConnectTunnel: ~Copyable, Sendable {
         }
       case .body(let range):
         discarded += range.count
-        if discarded > Self.discardLimit { return .reconnect(try request()) }
+        if discarded > discardLimit { return .reconnect(try request()) }
       case .end:
         if isEstablished { return .established }
         let isReusable = parser.reuseVerdict == .reusable

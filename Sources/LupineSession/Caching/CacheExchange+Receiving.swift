@@ -138,7 +138,7 @@ extension CacheExchange {
       guard case .forward = state.outcome else { return (false, false, false) }
       var isTooLarge = false
       if let count = state.collected?.count {
-        let limit = state.isDiscarding ? min(Self.discardLimit, state.limit) : state.limit
+        let limit = state.isDiscarding ? min(owner.drainedBytes, state.limit) : state.limit
         isTooLarge = count + bytes.count > limit
         if isTooLarge { state.collected = nil } else { state.collected?.append(bytes) }
       }

@@ -340,8 +340,8 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
       guard let collected = state.collected else { return (state.inner, false, false) }
       switch state.framing {
       case .none, .length(0): return (nil, false, false)
-      case .length(let announced) where announced > Self.discardLimit: break
-      case .length, .chunked, .untilClose: if collected.count <= Self.discardLimit { return (nil, true, false) }
+      case .length(let announced) where announced > owner.drainedBytes: break
+      case .length, .chunked, .untilClose: if collected.count <= owner.drainedBytes { return (nil, true, false) }
       }
       state.collected = nil
       return (state.inner, false, true)
@@ -349,7 +349,7 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     if isDropped { giveUpKeeping() }
     inner?.discardBody()
     if waits {
-      owner.schedule(after: Self.discardTime) { [weak self] in self?.giveUpCollecting() }
+      owner.schedule(after: .nanoseconds(Int(owner.drainNanoseconds))) { [weak self] in self?.giveUpCollecting() }
     }
   }
 
@@ -368,10 +368,6 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     owner.cache.remove(first: query.first)
     land()
   }
-
-  /// As long, and as much, as the engine waits for a body that nobody wants.
-  private static let discardTime = DispatchTimeInterval.milliseconds(50)
-  static let discardLimit = 64 << 10
 }
 
 /// A request with the cookies that the jar had when its fields were asked for first: with them responses are looked for, sent for and stored, though

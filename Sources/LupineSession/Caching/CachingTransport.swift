@@ -15,6 +15,9 @@ final class CachingTransport: Transport {
   private let asksNow: @Sendable () -> Bool
   private let policy: RequestCachePolicy
   let merges: Bool
+  /// As long, and as much, as the engine waits for a body that nobody wants.
+  let drainNanoseconds: Int64
+  let drainedBytes: Int
   private let state = LockedStorage(State())
 
   private struct Flight {
@@ -65,6 +68,8 @@ final class CachingTransport: Transport {
     partition = Self.partition(configuration)
     policy = configuration.requestCachePolicy
     merges = configuration.mergesCacheMisses
+    drainNanoseconds = max(0, configuration.drainTimeout.saturatedNanoseconds)
+    drainedBytes = max(0, configuration.maximumDrainedBodySize)
   }
 
   /// - Parameter decider: who is asked about servers, if anybody.

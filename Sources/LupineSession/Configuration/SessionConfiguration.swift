@@ -100,6 +100,13 @@ public struct SessionConfiguration: Sendable {
   public var maximumBufferedBodySize = 256 * 1024 * 1024
   /// What is received of a body that is announced to be too large: it may say why.
   package static let excessLimit = 64 << 10
+  /// Bytes of a body that nobody wants, as of a redirect, of a challenge that is answered or of a proxy's 407, that are received so that its connection
+  /// can serve again; one with more is closed. Default 64 KiB. With 0, or less, only an empty body keeps its connection.
+  public var maximumDrainedBodySize = 64 * 1024
+  /// How long such a body is received before its connection is closed; the request that follows a redirect or a challenge waits meanwhile, and what a
+  /// proxy sends has `proxyTimeout`. Default 50 ms. More is worth it where a new connection takes longer than that; with zero, or less, what has not come
+  /// yet is not waited for.
+  public var drainTimeout: Duration = .milliseconds(50)
   /// Whether and how far redirects are followed.
   public var redirects = RedirectConfiguration()
   /// Limits on what a server may send; see `WireLimits`.

@@ -131,6 +131,8 @@ final class EngineTransport: Transport {
     pool.wireLimits = configuration.wireLimits
     pool.leniency = configuration.leniency
     pool.decodeLimits.maximumRatio = configuration.maximumDecompressionRatio.map(Self.ratio)
+    pool.drainedBytes = max(0, configuration.maximumDrainedBodySize)
+    pool.drainNanoseconds = max(0, configuration.drainTimeout.saturatedNanoseconds)
     pool.resolveNanoseconds = configuration.resolveTimeout.saturatedNanoseconds
     pool.connectNanoseconds = configuration.connectTimeout.saturatedNanoseconds
     pool.proxyNanoseconds = configuration.proxyTimeout.saturatedNanoseconds

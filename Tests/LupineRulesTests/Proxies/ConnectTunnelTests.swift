@@ -123,6 +123,24 @@ import Testing
     return log
   }
 
+  /// One byte more, and the proxy is asked over another connection.
+  @Test(arguments: [3, 4]) func howMuchIsReadForAConnectionIsASetting(_ limit: Int) throws {
+    let credentials = ProxyCredentials(.password(user: "u", password: "p"))
+    var machine = ConnectTunnel(
+      authority: "h:443", fields: [],
+      authentication: ProxyAuthentication(credentials, isSecure: false, remembered: nil, tools: Self.tools),
+      limits: WireLimits(), discardLimit: limit)
+    _ = try machine.request()
+    let head = "HTTP/1.1 407 Who?\r\nProxy-Authenticate: Basic realm=\"r\"\r\nContent-Length: 4\r\n\r\n"
+    let answer = Array((head + "body").utf8)
+    var offset = 0
+    switch try machine.receive(answer.span, &offset) {
+    case .send: #expect(limit == 4)
+    case .reconnect: #expect(limit == 3)
+    case .needMore, .established: Issue.record("a 407 was not answered")
+    }
+  }
+
   @Test func aProxyThatIsGoneBehindItsAnswerIsAskedAnewOnce() throws {
     let credentials = ProxyCredentials(.password(user: "u", password: "p"))
     var machine = ConnectTunnel(
