@@ -4,7 +4,7 @@ internal import LupineRules
 
 /// A response body as it arrives. Iterating it yields bytes; `chunks` and `lines` are faster for most work.
 ///
-/// Back-pressure: when the reader is more than 256 KiB behind, the socket is not read. Letting go of the body, or cancelling the task that
+/// Back-pressure: when the reader is 256 KiB behind (`SessionConfiguration.bodyWatermarks`), the socket is not read. Letting go of the body, or cancelling the task that
 /// reads it, cancels the request. One reader at a time.
 public struct ResponseBytes: AsyncSequence, Sendable {
   /// A byte.
@@ -141,7 +141,7 @@ extension Session {
     let parts = PartsBox()
     let response = try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
-        let consumer = StreamConsumer(head: continuation)
+        let consumer = StreamConsumer(head: continuation, watermarks: bodyWatermarks)
         let run = TaskRun(request, session: self, consumer: consumer, isObserved: isObserved(delegate))
         parts.source.withLock { $0 = BodySource(consumer: consumer, run: run) }
         cancellation.attach(run)

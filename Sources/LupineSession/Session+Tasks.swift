@@ -79,15 +79,17 @@ extension Session {
   /// Makes a data task for whoever is to be its delegate: if the end of the session could come to it before that, nobody would be told. Unlisted it
   /// comes to it when it begins.
   package func unlistedDataTask(with request: Request) -> DataTask {
-    DataTask(TaskRun(request, session: self, consumer: DelegateConsumer(), kind: .data, isObserved: true))
+    DataTask(TaskRun(request, session: self, consumer: delegateConsumer, kind: .data, isObserved: true))
   }
 
   /// Makes a task that sends a body; see `unlistedDataTask(with:)`.
   package func unlistedUploadTask(with request: Request, body: Request.Body) -> UploadTask {
     var request = request
     request.body = body
-    return UploadTask(TaskRun(request, session: self, consumer: DelegateConsumer(), kind: .upload, isObserved: true))
+    return UploadTask(TaskRun(request, session: self, consumer: delegateConsumer, kind: .upload, isObserved: true))
   }
+
+  private var delegateConsumer: DelegateConsumer { DelegateConsumer(highWatermark: bodyWatermarks.high) }
 
   // MARK: Beginnings
 

@@ -32,6 +32,8 @@ public final class Session: Sendable {
   private let delegateStorage: LockedStorage<(any SessionDelegate)?>
 
   let hasTaskDelegate: Bool
+  /// Those of the configuration, within their ranges.
+  let bodyWatermarks: BodyWatermarks
 
   private let asked = LockedStorage<ObjectIdentifier?>(nil)
 
@@ -58,6 +60,7 @@ public final class Session: Sendable {
     delegateQueue: DispatchQueue? = nil
   ) throws(SessionError) {
     self.configuration = configuration
+    bodyWatermarks = try configuration.bodyWatermarks.checked()
     delegateStorage = LockedStorage(delegate)
     hasTaskDelegate = delegate is any SessionTaskDelegate
     self.delegateQueue = DispatchQueue(label: "lupine.delegate", target: delegateQueue)

@@ -1,6 +1,7 @@
 import LupineBase
-import LupineEngine
 import Testing
+
+@testable import LupineEngine
 
 /// The producer's side of a body channel, which nobody reads here.
 @Suite struct BodyChannelTests {
@@ -14,6 +15,32 @@ import Testing
     #expect(answers.withLock { $0 } == [true, true, true, false])
     channel.write(chunk) { answer in answers.withLock { $0.append(answer) } }
     #expect(answers.withLock { $0 }.last == false)
+  }
+
+  private struct Case: Sendable {
+    var low: Int
+    var high: Int
+    /// Chunks that must be taken before a writer that is held goes on.
+    var takings: Int
+  }
+
+  private static let cases = [
+    Case(low: 0, high: 1, takings: 1), Case(low: 1, high: 1, takings: 1), Case(low: 0, high: 3, takings: 3),
+    Case(low: 1, high: 3, takings: 2), Case(low: 2, high: 3, takings: 1),
+  ]
+
+  @Test(arguments: cases) private func watermarksAreSettings(_ one: Case) {
+    let channel = BodyChannel(lowWatermark: one.low, highWatermark: one.high)
+    let answers = Locked(0)
+    for _ in 0..<one.high { channel.write([1]) { _ in answers.withLock { $0 += 1 } } }
+    #expect(answers.withLock { $0 } == one.high - 1)
+    for taking in 1...one.takings {
+      guard case .chunk = channel.next() else {
+        Issue.record("a chunk is lost")
+        return
+      }
+      #expect(answers.withLock { $0 } == (taking < one.takings ? one.high - 1 : one.high))
+    }
   }
 
   @Test func closeIsToldOnceWhicheverComesFirst() {

@@ -48,7 +48,8 @@ extension Connection {
 
   private func start(_ stream: StreamBody) {
     if !stream.isReplayable { transfer?.isBodySpent = true }
-    let channel = BodyChannel()
+    let channel = BodyChannel(
+      lowWatermark: pool.configuration.lowWatermark, highWatermark: pool.configuration.highWatermark)
     body = .stream(channel, remaining: stream.length, length: stream.length)
     let wake = pool.core.wake(for: self)
     channel.listen { wake() }

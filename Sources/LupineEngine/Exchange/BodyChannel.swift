@@ -3,10 +3,10 @@ internal import LupineBase
 
 /// A bounded queue of body chunks between a producer on any thread and the loop that sends them.
 ///
-/// Back-pressure: `write` calls its continuation at once while fewer than `highWatermark` bytes wait, else when the queue has fallen to
-/// `lowWatermark`. The consumer side belongs to one loop.
+/// Back-pressure: `write` calls its continuation at once while fewer bytes wait than the high watermark, else when the queue has fallen to the
+/// low one. The consumer side belongs to one loop.
 package final class BodyChannel: Sendable {
-  /// Default watermarks of every streamed body, in bytes.
+  /// Default watermarks, in bytes.
   package static let lowWatermark = 64 * 1024
   package static let highWatermark = 256 * 1024
 
@@ -35,9 +35,17 @@ package final class BodyChannel: Sendable {
     var onClose: (@Sendable () -> Void)?
   }
 
+  private let low: Int
+  private let high: Int
   private let state = LockedStorage(State())
 
-  package init() {}
+  /// - Parameters:
+  ///   - low: a writer that was held goes on when no more bytes wait; not above `high`.
+  ///   - high: a writer is held when so many bytes wait; at least 1.
+  package init(lowWatermark low: Int = BodyChannel.lowWatermark, highWatermark high: Int = BodyChannel.highWatermark) {
+    self.low = low
+    self.high = high
+  }
 
   /// Adds a chunk. `then` is called with true when more may be written, with false when nobody reads any more; at once or later, on
   /// the caller's thread or on the loop. One write at a time.
@@ -50,7 +58,7 @@ package final class BodyChannel: Sendable {
       }
       let notify = state.consumerWaits && !chunk.isEmpty ? state.onAvailable : nil
       if notify != nil { state.consumerWaits = false }
-      guard state.bytes >= Self.highWatermark else { return (notify, true) }
+      guard state.bytes >= high else { return (notify, true) }
       state.blockedWriter = then
       return (notify, nil)
     }
@@ -100,7 +108,7 @@ package final class BodyChannel: Sendable {
     let (next, writer): (Next, (@Sendable (Bool) -> Void)?) = state.withLock { state in
       if let chunk = state.chunks.popFirst() {
         state.bytes -= chunk.count
-        guard state.bytes <= Self.lowWatermark, let writer = state.blockedWriter else { return (.chunk(chunk), nil) }
+        guard state.bytes <= low, let writer = state.blockedWriter else { return (.chunk(chunk), nil) }
         state.blockedWriter = nil
         return (.chunk(chunk), writer)
       }

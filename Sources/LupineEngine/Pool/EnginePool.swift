@@ -10,6 +10,9 @@ package struct PoolConfiguration: Sendable {
   package var leniency: WireLeniency = []
   /// Without a bound of the output: whoever buffers a body counts what comes of it and cancels, and one that is streamed may be of any length.
   package var decodeLimits = DecodeLimits(maximumOutput: nil)
+  /// Of the bodies that a stream gives: see `BodyChannel`.
+  package var lowWatermark = BodyChannel.lowWatermark
+  package var highWatermark = BodyChannel.highWatermark
   /// Bytes of a body that nobody wants which are read before its connection is given up. Default 64 KiB.
   package var drainedBytes = 64 * 1024
   /// How long such a body is read. Default 50 ms.

@@ -107,6 +107,8 @@ public struct SessionConfiguration: Sendable {
   /// proxy sends has `proxyTimeout`. Default 50 ms. More is worth it where a new connection takes longer than that; with zero, or less, what has not come
   /// yet is not waited for.
   public var drainTimeout: Duration = .milliseconds(50)
+  /// How far the two sides of a body that is streamed may be apart. A session is not made (`.badRequest`) with a low one above the high one.
+  public var bodyWatermarks = BodyWatermarks()
   /// Whether and how far redirects are followed.
   public var redirects = RedirectConfiguration()
   /// Limits on what a server may send; see `WireLimits`.

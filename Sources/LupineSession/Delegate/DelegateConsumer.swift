@@ -19,9 +19,9 @@ final class DelegateConsumer: DeferredConsumer {
     var kept: [UInt8]?
     var request: Request?
 
-    /// Gathers bytes; says who goes on with them, whom to call, and whether the reader is behind now.
+    /// Gathers bytes; says who goes on with them, whom to call, and whether the reader is behind now: so many bytes.
     mutating func take(
-      _ bytes: Span<UInt8>
+      _ bytes: Span<UInt8>, highWatermark: Int
     ) -> (download: DownloadTaskConsumer?, callbacks: TaskCallbacks?, pause: PauseState?) {
       if let download { return (download, nil, nil) }
       keep(bytes)
@@ -30,7 +30,7 @@ final class DelegateConsumer: DeferredConsumer {
       defer { isQueued = true }
       return (
         nil, isQueued ? nil : callbacks,
-        gathered.count >= DelegateConsumer.highWatermark ? pause.change(to: true) : nil
+        gathered.count >= highWatermark ? pause.change(to: true) : nil
       )
     }
 
@@ -41,10 +41,11 @@ final class DelegateConsumer: DeferredConsumer {
     }
   }
 
-  static let lowWatermark = 64 << 10
-  static let highWatermark = 256 << 10
-
+  private let highWatermark: Int
   private let state = LockedStorage(State())
+
+  /// - Parameter highWatermark: how many bytes may wait for the delegate.
+  init(highWatermark: Int) { self.highWatermark = highWatermark }
 
   /// Before the start.
   func attach(_ callbacks: TaskCallbacks) {
@@ -69,7 +70,7 @@ final class DelegateConsumer: DeferredConsumer {
   }
 
   func receive(body bytes: Span<UInt8>, from source: any TransportExchange) {
-    let taken = state.withLock { $0.take(bytes) }
+    let taken = state.withLock { $0.take(bytes, highWatermark: highWatermark) }
     if let download = taken.download { return download.receive(body: bytes, from: source) }
     if let pause = taken.pause { source.setPaused(pause) }
     taken.callbacks?.received { [self] in take() }

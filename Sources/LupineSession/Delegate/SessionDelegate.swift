@@ -135,7 +135,8 @@ public protocol SessionDataDelegate: SessionTaskDelegate {
   /// The disposition was `.becomeDownload`: the task goes on as this one, which has the same identifier. Nothing more is said of the data task.
   func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask)
 
-  /// Body bytes, decoded. While a delegate is behind, the next call brings what has gathered, and the socket is not read past 256 KiB of it.
+  /// Body bytes, decoded. While a delegate is behind, the next call brings what has gathered, and the socket is not read past 256 KiB of it (the high one of
+  /// `SessionConfiguration.bodyWatermarks`).
   func session(_ session: Session, dataTask: DataTask, didReceive data: Data)
 
   /// A complete response may be stored (RFC 9111 3). Answer with what is to be stored, changed or not, or with nil to store nothing,

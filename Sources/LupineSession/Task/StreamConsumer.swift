@@ -16,14 +16,14 @@ final class StreamConsumer: ResponseConsumer {
     var isFinished = false
   }
 
-  static let lowWatermark = 64 * 1024
-  static let highWatermark = 256 * 1024
   /// Pieces are put together up to so many bytes while nobody takes them: a server may send chunks of one byte, and an array costs 40 more.
   static let pieceLimit = 16 * 1024
 
+  private let watermarks: BodyWatermarks
   private let state: LockedStorage<State>
 
-  init(head: CheckedContinuation<Response, any Error>) {
+  init(head: CheckedContinuation<Response, any Error>, watermarks: BodyWatermarks) {
+    self.watermarks = watermarks
     state = LockedStorage(State(head: head))
   }
 
@@ -52,7 +52,7 @@ final class StreamConsumer: ResponseConsumer {
         return true
       }
       if !isJoined { state.chunks.append(chunk) }
-      return (nil, priority, state.bytes >= Self.highWatermark ? state.pause.change(to: true) : nil)
+      return (nil, priority, state.bytes >= watermarks.high ? state.pause.change(to: true) : nil)
     }
     // At the end of the turn, so that a reader which is woken finds all that the turn has read.
     if let reader {
@@ -96,7 +96,7 @@ final class StreamConsumer: ResponseConsumer {
         state -> (Result<[UInt8]?, any Error>?, (any TransportExchange)?, PauseState?) in
         if let chunk = state.chunks.popFirst() {
           state.bytes -= chunk.count
-          guard state.bytes <= Self.lowWatermark else { return (.success(chunk), nil, nil) }
+          guard state.bytes <= watermarks.low else { return (.success(chunk), nil, nil) }
           return (.success(chunk), state.exchange, state.pause.change(to: false))
         }
         if state.isFinished { return (.success(nil), nil, nil) }

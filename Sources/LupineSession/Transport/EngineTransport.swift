@@ -86,7 +86,10 @@ final class EngineTransport: Transport {
       configuration.unixSocketPath == nil ? try ProxySelector.make(configuration.proxy, for: configuration) : nil
     overrides = try Self.read(configuration.nameOverrides)
     localAddress = try Self.read(localAddress: configuration.localAddress)
+    let watermarks = try configuration.bodyWatermarks.checked()
     var poolConfiguration = Self.poolConfiguration(configuration)
+    poolConfiguration.lowWatermark = watermarks.low
+    poolConfiguration.highWatermark = watermarks.high
     poolConfiguration.trustDecider = trust
     // Last of what may fail: nobody would end its thread.
     do throws(IOError) {
