@@ -18,7 +18,7 @@ package enum ContentCodingRefusal: Error, Hashable, Sendable {
 
 /// The lists of `Content-Encoding` and `Accept-Encoding`.
 package enum ContentCodings {
-  /// Codings in a chain, `identity` not counted.
+  /// Codings in a chain, `identity` not counted, unless somebody says otherwise.
   package static let maximumCount = 5
 
   /// What `Accept-Encoding` offers when the caller says nothing.
@@ -28,13 +28,15 @@ package enum ContentCodings {
   ///
   /// Empty list elements are ignored (RFC 9110 section 5.6.1.2), and so is a weight: servers that echo what they chose of `Accept-Encoding` send
   /// `gzip;q=1`.
-  package static func parse(_ values: some Sequence<String>) throws(ContentCodingRefusal) -> [ContentCoding] {
+  package static func parse(
+    _ values: some Sequence<String>, atMost limit: Int = maximumCount
+  ) throws(ContentCodingRefusal) -> [ContentCoding] {
     var codings: [ContentCoding] = []
     for value in values {
       for element in value.utf8.split(separator: UInt8(ascii: ",")) {
         let token = FieldScanner.trimmed(element)
         guard !token.isEmpty, let coding = try coding(token) else { continue }
-        guard codings.count < maximumCount else { throw ContentCodingRefusal.tooMany(limit: maximumCount) }
+        guard codings.count < limit else { throw ContentCodingRefusal.tooMany(limit: limit) }
         codings.append(coding)
       }
     }

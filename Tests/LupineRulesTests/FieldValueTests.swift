@@ -26,6 +26,11 @@ import Testing
   @Test(arguments: refused) func refuses(_ values: [String], _ refusal: ContentCodingRefusal) {
     #expect(throws: refusal) { try ContentCodings.parse(values) }
   }
+
+  @Test func howManyThereMayBeIsASetting() throws {
+    #expect(try ContentCodings.parse(["gzip, identity"], atMost: 1) == [.gzip])
+    #expect(throws: ContentCodingRefusal.tooMany(limit: 1)) { try ContentCodings.parse(["gzip, gzip"], atMost: 1) }
+  }
 }
 
 @Suite struct MediaTypeTests {

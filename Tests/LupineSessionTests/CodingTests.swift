@@ -120,6 +120,25 @@ import Testing
     }
   }
 
+  /// Less than 1 is 1, more than 16 is 16.
+  @Test(arguments: [(0, 1), (1, 1), (2, 2), (16, 16), (100, 16)])
+  func howManyCodingsAreUndoneIsASetting(_ limit: Int, _ accepted: Int) async throws {
+    func answer(_ count: Int) throws -> ScriptBytes {
+      var packed = Array("unpacked".utf8)
+      for _ in 0..<count { packed = try Compression.gzip.encode(packed) }
+      let codings = Array(repeating: "gzip", count: count).joined(separator: ", ")
+      let head = "HTTP/1.1 200 OK\r\nContent-Encoding: \(codings)\r\nContent-Length: \(packed.count)\r\n\r\n"
+      return ScriptBytes(head) + ScriptBytes(packed)
+    }
+    let script: [ScriptStep] = [
+      .readHead, .send(try answer(accepted)), .readHead, .send(try answer(accepted + 1)), .waitForClose,
+    ]
+    try await withScript([script], configure: { $0.maximumContentCodings = limit }) { session, server in
+      try await session.expect("unpacked", from: server.url())
+      try await expectFailure(.cannotDecodeContent) { try await session.data(from: server.url()) }
+    }
+  }
+
   /// A bomb stops at the ratio limit or at the buffer's limit, whichever comes first, long before it has unfolded.
   @Test func bombsAreDefused() async throws {
     try await withServer { session, server in

@@ -28,8 +28,8 @@ package struct ContentDecoder: ~Copyable {
   /// - Parameter codings: in the order of `Content-Encoding`, as `ContentCodings.parse` gives them. Without any, bytes pass unchanged,
   ///   under the output limit.
   package init(codings: [ContentCoding], limits: DecodeLimits = DecodeLimits()) throws(DecodeError) {
-    guard codings.count <= ContentCodings.maximumCount else {
-      throw DecodeError.tooManyCodings(count: codings.count, limit: ContentCodings.maximumCount)
+    guard codings.count <= limits.maximumCodings else {
+      throw DecodeError.tooManyCodings(count: codings.count, limit: limits.maximumCodings)
     }
     stages = codings.reversed().map { Stage(inflater: Inflater($0)) }
     self.limits = limits

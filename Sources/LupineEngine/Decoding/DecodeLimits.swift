@@ -8,11 +8,17 @@ package struct DecodeLimits: Hashable, Sendable {
   package var maximumRatio: UInt64?
   /// Decoded bytes below which the ratio does not matter: short repetitive answers are legitimate.
   package var ratioFloor: UInt64
+  /// Codings in a chain; each has a buffer and a window of its own.
+  package var maximumCodings: Int
 
-  package init(maximumOutput: UInt64? = 256 << 20, maximumRatio: UInt64? = 100, ratioFloor: UInt64 = 1 << 20) {
+  package init(
+    maximumOutput: UInt64? = 256 << 20, maximumRatio: UInt64? = 100, ratioFloor: UInt64 = 1 << 20,
+    maximumCodings: Int = ContentCodings.maximumCount
+  ) {
     self.maximumOutput = maximumOutput
     self.maximumRatio = maximumRatio
     self.ratioFloor = ratioFloor
+    self.maximumCodings = maximumCodings
   }
 }
 

@@ -162,9 +162,10 @@ open class Transfer {
   /// A coding that is not ours is none of our business: the body passes as it came.
   private final func prepareDecoding(_ fields: FieldSection) throws(EngineError) {
     guard fields.has(.contentEncoding) else { return }
+    var limits = pool?.configuration.decodeLimits ?? DecodeLimits(maximumOutput: nil)
     let codings: [ContentCoding]
     do throws(ContentCodingRefusal) {
-      codings = try ContentCodings.parse(fields.values(.contentEncoding))
+      codings = try ContentCodings.parse(fields.values(.contentEncoding), atMost: limits.maximumCodings)
     } catch {
       switch error {
       case .unknown: return
@@ -173,7 +174,6 @@ open class Transfer {
     }
     guard !codings.isEmpty else { return }
     do throws(DecodeError) {
-      var limits = pool?.configuration.decodeLimits ?? DecodeLimits(maximumOutput: nil)
       if let ratio = request.maximumRatio { limits.maximumRatio = ratio == .max ? nil : ratio }
       decoding = Decoding(try ContentDecoder(codings: codings, limits: limits))
     } catch {

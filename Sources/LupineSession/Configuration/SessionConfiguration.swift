@@ -95,6 +95,9 @@ public struct SessionConfiguration: Sendable {
   /// `.cannotDecodeContent`. nil is unlimited. Default 100, which few bodies come near but those made to exhaust a client. One gzip or deflate coding
   /// gives at most about 1,032 (zlib's own bound), so that 1,100 accepts each of them, and still not a bomb within another. Less than 1 is 1. A request may say otherwise.
   public var maximumDecompressionRatio: Int? = 100
+  /// Content codings of a body, one upon the other, that are undone; one with more fails with `.cannotDecodeContent`. Each takes about 75 KB while the body
+  /// comes. Default 5, where servers use one. Less than 1 is 1, more than 16 is 16.
+  public var maximumContentCodings = 5
   /// Bytes that `data(for:)` buffers before it fails with `.bodyTooLarge`, counted after decoding. Of a body whose `Content-Length` says more, 64 KiB at most
   /// are received. Default 256 MiB.
   public var maximumBufferedBodySize = 256 * 1024 * 1024

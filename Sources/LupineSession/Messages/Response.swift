@@ -136,8 +136,8 @@ public struct Response: Sendable {
     guard let length = expectedContentLength, isDecoded, head.fields.has(.contentEncoding) else {
       return expectedContentLength
     }
-    // A coding that is not ours passes as it came.
-    let codings = try? ContentCodings.parse(head.fields.values(.contentEncoding))
+    // A coding that is not ours passes as it came. How many are undone is for the session to say.
+    let codings = try? ContentCodings.parse(head.fields.values(.contentEncoding), atMost: .max)
     return codings?.isEmpty == false ? nil : length
   }
 

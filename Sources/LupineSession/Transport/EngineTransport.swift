@@ -134,6 +134,7 @@ final class EngineTransport: Transport {
     pool.wireLimits = configuration.wireLimits
     pool.leniency = configuration.leniency
     pool.decodeLimits.maximumRatio = configuration.maximumDecompressionRatio.map(Self.ratio)
+    pool.decodeLimits.maximumCodings = min(max(1, configuration.maximumContentCodings), 16)
     pool.drainedBytes = max(0, configuration.maximumDrainedBodySize)
     pool.drainNanoseconds = max(0, configuration.drainTimeout.saturatedNanoseconds)
     pool.resolveNanoseconds = configuration.resolveTimeout.saturatedNanoseconds

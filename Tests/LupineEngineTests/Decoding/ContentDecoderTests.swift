@@ -125,6 +125,10 @@ func decodeInEveryWay(
     #expect(throws: DecodeError.tooManyCodings(count: 6, limit: 5)) {
       _ = try ContentDecoder(codings: Array(repeating: .gzip, count: 6))
     }
+    let two = DecodeLimits(maximumCodings: 2)
+    #expect(throws: DecodeError.tooManyCodings(count: 3, limit: 2)) {
+      _ = try ContentDecoder(codings: Array(repeating: .gzip, count: 3), limits: two)
+    }
   }
 
   /// curl CVE-2025-0725: the bytes of a gzip header that came in pieces were counted for old versions of zlib, and the sum overflowed. Here zlib reads the
