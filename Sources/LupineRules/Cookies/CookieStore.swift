@@ -12,7 +12,7 @@ package struct CookieStore: Sendable {
   package static let totalLimit = 3_000
   /// Cookies that stay when there were too many.
   package static let roomyTotal = 2_900
-  /// Cookies that one response may set; the rest is refused.
+  /// Cookies that one response may set, unless somebody says otherwise; the rest is refused.
   package static let responseLimit = 50
   /// Cookies in one request; the rest, which have shorter paths or are younger, stay behind.
   package static let sentLimit = 150
@@ -61,7 +61,7 @@ package struct CookieStore: Sendable {
   @discardableResult
   package mutating func receive(
     _ values: [[UInt8]], from context: CookieContext, acceptance: CookieAcceptance = .onlyFromMainDocumentDomain,
-    now: HTTPDate
+    atMost limit: Int = responseLimit, now: HTTPDate
   ) -> [CookieRefusal] {
     switch acceptance {
     case .always: break
@@ -70,14 +70,14 @@ package struct CookieStore: Sendable {
       guard context.isFirstParty(suffixes) else { return [.policy] }
     }
     var refusals: [CookieRefusal] = []
-    for value in values.prefix(Self.responseLimit) {
+    for value in values.prefix(limit) {
       do throws(CookieRefusal) {
         try receive(value.span, from: context, now: now)
       } catch {
         refusals.append(error)
       }
     }
-    if values.count > Self.responseLimit { refusals.append(.tooMany(limit: Self.responseLimit)) }
+    if values.count > limit { refusals.append(.tooMany(limit: limit)) }
     return refusals
   }
 

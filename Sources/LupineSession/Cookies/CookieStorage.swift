@@ -15,8 +15,8 @@ public enum CookieAcceptPolicy: Sendable, Hashable {
 
 /// Keeps cookies, and says which of them a request gets (RFC 6265bis). Every method may be called from any thread.
 ///
-/// It keeps at most 180 cookies of one registrable domain and 3,000 in all (of more, 2,900 stay); the least recently used go first. A response may set 50, a request
-/// gets at most 150, in a field of at most 8,190 bytes. Name and value have at most 4,096 bytes together, a path 1,024. No cookie lives longer than 400
+/// It keeps at most 180 cookies of one registrable domain and 3,000 in all (of more, 2,900 stay); the least recently used go first. A response may set 50
+/// (`maximumCookiesPerResponse`), a request gets at most 150, in a field of at most 8,190 bytes. Name and value have at most 4,096 bytes together, a path 1,024. No cookie lives longer than 400
 /// days. Ports do not matter to cookies; schemes matter only through `Secure`, which http never satisfies, on the loopback interface neither.
 ///
 /// No cookie is accepted for a public suffix such as `co.uk`. The list of those is Debian's (`/usr/share/publicsuffix/public_suffix_list.dat`,
@@ -27,6 +27,7 @@ public final class CookieStorage: Sendable {
     /// Made when it is first needed: the list of public suffixes takes a moment to read.
     var store: CookieStore?
     var acceptPolicy: CookieAcceptPolicy
+    var responseLimit = CookieStore.responseLimit
   }
 
   private let suffixes: SuffixSource
@@ -74,6 +75,13 @@ public final class CookieStorage: Sendable {
     set { state.withLock { $0.acceptPolicy = newValue } }
   }
 
+  /// How many cookies one response may set; the rest is refused. Default 50. More is for servers that set more; each costs time, and the places of others'
+  /// cookies. Below 0 counts as 0, and of one registrable domain no more than 180 are kept.
+  public var maximumCookiesPerResponse: Int {
+    get { state.withLock { $0.responseLimit } }
+    set { state.withLock { $0.responseLimit = max(0, newValue) } }
+  }
+
   /// How many cookies there are, expired ones that nobody has looked at included.
   public var count: Int { counter.load(ordering: .acquiring) }
 
@@ -119,13 +127,15 @@ public final class CookieStorage: Sendable {
   ) throws(SessionError) -> Int {
     var context = CookieContext(url: try Request(url).parsedURL)
     if let mainDocument { context.mainDocument = try Request(mainDocument).parsedURL }
-    let refusals = receive(values.map { Array($0.utf8) }, from: context, policy: nil)
-    return refusals.contains(.policy)
-      ? 0
-      : min(values.count, CookieStore.responseLimit)
-        - refusals.filter {
-          if case .tooMany = $0 { false } else { true }
-        }.count
+    var taken = values.count
+    for refusal in receive(values.map { Array($0.utf8) }, from: context, policy: nil) {
+      switch refusal {
+      case .policy: return 0
+      case .tooMany(let limit): taken -= values.count - limit
+      default: taken -= 1
+      }
+    }
+    return taken
   }
 
   /// Removes a cookie, whatever its value; nothing happens if it is not there.
@@ -167,9 +177,10 @@ public final class CookieStorage: Sendable {
   /// Takes what a response sets.
   @discardableResult
   func receive(_ values: [[UInt8]], from context: CookieContext, policy: CookieAcceptPolicy?) -> [CookieRefusal] {
-    let acceptance = CookieAcceptance(policy ?? acceptPolicy)
+    let (own, limit) = state.withLock { ($0.acceptPolicy, $0.responseLimit) }
+    let acceptance = CookieAcceptance(policy ?? own)
     guard acceptance != .never else { return [.policy] }
-    return change { $0.receive(values, from: context, acceptance: acceptance, now: .current) }
+    return change { $0.receive(values, from: context, acceptance: acceptance, atMost: limit, now: .current) }
   }
 
   /// Takes cookies of a file; the reasons for those that are refused are given to `problem` with their places in `records`.

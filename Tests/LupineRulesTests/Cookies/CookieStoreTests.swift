@@ -147,6 +147,8 @@ struct CookieStoreCase: Sendable, CustomStringConvertible {
     let refusals = store.receive(values, from: context, now: cookieNow)
     #expect(refusals == [.tooMany(limit: 50)])
     #expect(store.count == 50)
+    let all = store.receive(values, from: context, atMost: 0, now: cookieNow)
+    #expect(all == [.tooMany(limit: 0)])
     for round in 1..<10 {
       store.receive(values.map { $0 + Array("\(round)".utf8) }, from: context, now: cookieNow)
       store.receive((0..<50).map { Array("r\(round)x\($0)=1".utf8) }, from: context, now: cookieNow)

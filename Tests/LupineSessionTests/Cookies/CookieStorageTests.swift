@@ -98,9 +98,11 @@ import Testing
     let values = (0..<60).map { "c\($0)=1" } + ["bad=\u{1}"]
     #expect(try storage.setCookies(["a=1", "bad=\u{1}", "=", "b=1"], from: "http://a.com/") == 2)
     #expect(try storage.setCookies(values, from: "http://b.com/") == 50)
+    storage.maximumCookiesPerResponse = 2
+    #expect(try storage.setCookies(["a=1", "=", "b=1"], from: "http://d.com/") == 1)
     storage.acceptPolicy = .never
     #expect(try storage.setCookies(["a=1"], from: "http://c.com/") == 0)
-    #expect(storage.count == 52)
+    #expect(storage.count == 53)
   }
 
   // MARK: Files
