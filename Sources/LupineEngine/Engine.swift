@@ -1,5 +1,6 @@
 internal import LupineBase
 package import LupineIO
+internal import LupineTLS
 
 /// One epoll thread and everything on it: connections, pools, timers.
 ///
@@ -19,6 +20,16 @@ package final class Engine: Sendable {
   /// Threads for the small files that a connection or a response waits for, those of TLS policies and the list of public suffixes: they are not read behind
   /// bodies and downloads, which may be large, slow, or on a server that is gone. Four, as a policy may name files on such a server too.
   package static let processSmallFiles = Once { () throws(IOError) in try FileThreads(maximumThreads: 4) }
+
+  /// Key logs are written there as well, as they are small, and may lie on such a server.
+  static let keyLogWork: TLSFileWork = { work in
+    guard let files = try? Engine.processSmallFiles.get() else { return work(false) }
+    files.run { () throws(IOError) in
+      work(true)
+    } completion: { result in
+      if case .failure = result { work(false) }
+    }
+  }
 
   private init(loop: EventLoop, core: EngineCore) {
     self.loop = loop

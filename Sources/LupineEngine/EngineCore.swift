@@ -150,7 +150,7 @@ final class EngineCore {
     let confined = LoopConfined(Awaiting(body))
     let files = (try? Engine.processSmallFiles.get()) ?? files
     files.run(on: loop) { () throws(IOError) in
-      Result { () throws(TLSError) in try TLSContext.client(for: policy) }
+      Result { () throws(TLSError) in try TLSContext.client(for: policy, fileWork: Engine.keyLogWork) }
     } completion: { made in
       switch made {
       case .success(let result): confined.onLoop.body(result)

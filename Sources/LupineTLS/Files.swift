@@ -83,23 +83,3 @@ enum DirectoryListing {
     return names
   }
 }
-
-/// A file in NSS key-log format. Each line is one `write` to a descriptor opened for appending, so lines of several threads and
-/// processes do not mix. What cannot be written is lost: an analyser's file never breaks a connection.
-final class KeyLog: Sendable {
-  private let descriptor: Int32
-
-  init(path: String) throws(TLSError) {
-    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw .keyLogUnwritable(path: path, code: errno) }
-  }
-
-  deinit {
-    close(descriptor)
-  }
-
-  func append(_ line: String) {
-    let bytes = Array((line + "\n").utf8)
-    _ = unsafe write(descriptor, bytes, bytes.count)
-  }
-}

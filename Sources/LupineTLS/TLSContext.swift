@@ -9,7 +9,7 @@ enum OpenSSLLibrary {
 }
 
 /// One `SSL_CTX`: what a policy means to OpenSSL. Making one loads roots and keys (milliseconds), so they are shared through
-/// `client(for:)`; make them away from a loop.
+/// `client(for:fileWork:)`; make them away from a loop.
 @safe
 package final class TLSContext: Sendable {
   package enum ClientAuthentication: Sendable, Hashable {
@@ -34,18 +34,20 @@ package final class TLSContext: Sendable {
   package let isServer: Bool
 
   nonisolated(unsafe) let pointer: OpaquePointer
-  let keyLog: KeyLog?
+  /// Where the secrets of its handshakes go.
+  package let keyLog: KeyLog?
 
   private static let identifiers = Locked<UInt64>(0)
 
-  /// Makes a context for a client. Prefer `client(for:)`.
+  /// Makes a context for a client. Prefer `client(for:fileWork:)`.
   ///
+  /// - Parameter fileWork: writes the key log.
   /// - Throws: the environment's and the caller's faults of `TLSError`.
-  package init(client policy: TLSPolicy) throws(TLSError) {
+  package init(client policy: TLSPolicy, fileWork: @escaping TLSFileWork = KeyLog.atOnce) throws(TLSError) {
     isServer = false
     self.policy = policy
     identifier = Self.nextIdentifier()
-    keyLog = try policy.keyLogPath.map { path throws(TLSError) in try KeyLog(path: path) }
+    keyLog = try policy.keyLogPath.map { path throws(TLSError) in try KeyLog(path: path, fileWork: fileWork) }
     unsafe pointer = try Self.newContext(server: false)
     try configure()
     if let identity = policy.clientIdentity { try install(identity) }
@@ -68,7 +70,7 @@ package final class TLSContext: Sendable {
     isServer = true
     self.policy = policy
     identifier = Self.nextIdentifier()
-    keyLog = try policy.keyLogPath.map { path throws(TLSError) in try KeyLog(path: path) }
+    keyLog = try policy.keyLogPath.map { path throws(TLSError) in try KeyLog(path: path, fileWork: KeyLog.atOnce) }
     unsafe pointer = try Self.newContext(server: true)
     try configure()
     try install(identity)
@@ -166,13 +168,17 @@ extension TLSContext {
 
   /// The context of a policy: made the first time, or when one of its files has changed; then shared. At most 64 are kept, the
   /// least recently asked for go first.
-  package static func client(for policy: TLSPolicy) throws(TLSError) -> TLSContext {
+  ///
+  /// - Parameter fileWork: writes the key log, if the context is made now.
+  package static func client(
+    for policy: TLSPolicy, fileWork: @escaping TLSFileWork = KeyLog.atOnce
+  ) throws(TLSError) -> TLSContext {
     // Before the files are looked at, which may take long.
     let now = FileIdentity.uptime
     let key = SharedKey(policy: policy, files: FileIdentity.all(of: policy))
     if let known = find(key, lookedAt: now) { return known }
     // Outside the lock: this reads files. Two threads may both do it; the first to finish wins.
-    let made = try TLSContext(client: policy)
+    let made = try TLSContext(client: policy, fileWork: fileWork)
     return shared.withLock { state in
       if let known = state.table[key] { return known.context }
       state.clock += 1

@@ -49,6 +49,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var shortReadDrains = true
   /// The handshake waits for something of ours: nothing is read meanwhile.
   var isHandshakeHeld = false
+  /// The handshake is over, and its secrets are being written: see `waits(for:)`.
+  var isWaitingForKeyLog = false
   /// See `updateGathering`.
   var isGathering = false
   /// While `isGathering`. Not the last activity, which is also what is sent.
@@ -192,7 +194,10 @@ final class Connection: ReadinessHandler, TimerHandler {
 
   /// TLS is up.
   func handshakeDone() {
+    // Within a proxy's TLS more than one piece may come while it waits.
+    guard !isWaitingForKeyLog else { return }
     opening.tlsEnd = context.now
+    if let log = tls?.context.keyLog, waits(for: log) { return }
     opened()
   }
 
@@ -428,7 +433,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     timer = nil
     timerAt = .distantFuture
     if state == .handshaking {
-      openFailed(.deadline(.tls), .tls)
+      if isWaitingForKeyLog { keysWritten() } else { openFailed(.deadline(.tls), .tls) }
       return
     }
     if state == .idle { park() }
