@@ -72,11 +72,17 @@ package protocol HostResolver: Sendable {
 
   /// Forgets what it knows: the network may be another one. Any thread; never blocks.
   func flush()
+
+  /// The same for somebody who takes no answer that was found so long ago, or longer; nanoseconds. Default: itself, as nothing is known.
+  func limited(toAge maximumAge: Int64) -> any HostResolver
 }
 
 extension HostResolver {
   /// Nothing is known.
   package func flush() {}
+
+  /// Nothing is known.
+  package func limited(toAge maximumAge: Int64) -> any HostResolver { self }
 }
 
 /// What needs no name service: literals, `localhost`, and names that cannot be.

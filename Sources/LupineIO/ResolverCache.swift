@@ -6,6 +6,7 @@ struct ResolverCache {
 
   private struct Entry {
     var answer: Answer
+    var stored: Instant
     var expires: Instant
     var lastUse: UInt64
   }
@@ -25,12 +26,14 @@ struct ResolverCache {
 
   var count: Int { entries.count }
 
-  mutating func answer(for name: String, now: Instant) -> Answer? {
+  /// - Parameter maximumAge: of an older answer nothing is said; it stays for others. Nanoseconds.
+  mutating func answer(for name: String, now: Instant, maximumAge: Int64 = .max) -> Answer? {
     guard let entry = entries[name] else { return nil }
     guard now < entry.expires else {
       entries[name] = nil
       return nil
     }
+    guard now.nanoseconds(since: entry.stored) < maximumAge else { return nil }
     uses += 1
     entries[name]?.lastUse = uses
     return entry.answer
@@ -50,7 +53,8 @@ struct ResolverCache {
       entries[oldest] = nil
     }
     uses += 1
-    entries[name] = Entry(answer: answer, expires: now.advanced(byNanoseconds: lifetime), lastUse: uses)
+    entries[name] = Entry(
+      answer: answer, stored: now, expires: now.advanced(byNanoseconds: lifetime), lastUse: uses)
   }
 
   mutating func removeAll() {

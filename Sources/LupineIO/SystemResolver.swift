@@ -126,11 +126,15 @@ package final class SystemResolver: HostResolver {
   }
 
   package func immediateAnswer(host: String, port: UInt16) -> Answer? {
+    immediateAnswer(host: host, port: port, maximumAge: .max)
+  }
+
+  fileprivate func immediateAnswer(host: String, port: UInt16, maximumAge: Int64) -> Answer? {
     if let answer = HostLiteral.answer(host: host, port: port) { return answer }
     let now = now()
     let name = host.lowercased()
     return state.withLock { state in
-      guard let answer = state.cache.answer(for: name, now: now) else { return nil }
+      guard let answer = state.cache.answer(for: name, now: now, maximumAge: maximumAge) else { return nil }
       state.counters.cached += 1
       return Self.answer(answer, port)
     }
@@ -139,7 +143,17 @@ package final class SystemResolver: HostResolver {
   package func resolve(
     host: String, port: UInt16, completion: @escaping @Sendable (Answer) -> Void
   ) -> ResolveToken {
-    if let answer = immediateAnswer(host: host, port: port) {
+    resolve(host: host, port: port, maximumAge: .max, completion: completion)
+  }
+
+  package func limited(toAge maximumAge: Int64) -> any HostResolver {
+    RecentAnswers(resolver: self, maximumAge: maximumAge)
+  }
+
+  fileprivate func resolve(
+    host: String, port: UInt16, maximumAge: Int64, completion: @escaping @Sendable (Answer) -> Void
+  ) -> ResolveToken {
+    if let answer = immediateAnswer(host: host, port: port, maximumAge: maximumAge) {
       completion(answer)
       return ResolveToken()
     }
@@ -223,4 +237,22 @@ package final class SystemResolver: HostResolver {
   private static func answer(_ answer: Answer, _ port: UInt16) -> Answer {
     answer.map { $0.map { $0.withPort(port) } }
   }
+}
+
+/// The resolver, as somebody sees it for whom its answers grow old earlier. A lookup that is under way is joined.
+private struct RecentAnswers: HostResolver {
+  let resolver: SystemResolver
+  let maximumAge: Int64
+
+  func resolve(
+    host: String, port: UInt16, completion: @escaping @Sendable (SystemResolver.Answer) -> Void
+  ) -> ResolveToken {
+    resolver.resolve(host: host, port: port, maximumAge: maximumAge, completion: completion)
+  }
+
+  func immediateAnswer(host: String, port: UInt16) -> SystemResolver.Answer? {
+    resolver.immediateAnswer(host: host, port: port, maximumAge: maximumAge)
+  }
+
+  func flush() { resolver.flush() }
 }

@@ -97,6 +97,39 @@ private let address = SocketAddress.v4(IPv4Address(192, 0, 2, 1), port: 0)
     resolver.stop()
   }
 
+  /// What is too old for one who asks is not for another.
+  @Test func whoWantsRecentAnswersHasNamesLookedUpAnew() throws {
+    let service = Service()
+    let clock = Locked(Instant(nanoseconds: 0))
+    let resolver = try SystemResolver(now: { clock.withLock { $0 } }, lookUp: service.lookUp)
+    let recent = resolver.limited(toAge: 5_000_000_000)
+    let never = resolver.limited(toAge: 0)
+    let answers = Answers()
+    func look(by resolver: any HostResolver) throws {
+      _ = resolver.resolve(host: "a.example", port: 1, completion: answers.add)
+      try #require(service.entered.wait())
+      service.answer(.success([address]))
+      try #require(answers.wait())
+    }
+    try look(by: resolver)
+    #expect(recent.immediateAnswer(host: "a.example", port: 9) == .success([address.withPort(9)]))
+    #expect(never.immediateAnswer(host: "a.example", port: 9) == nil)
+    clock.withLock { $0 = Instant(nanoseconds: 4_999_999_999) }
+    #expect(recent.immediateAnswer(host: "a.example", port: 9) != nil)
+    clock.withLock { $0 = Instant(nanoseconds: 5_000_000_000) }
+    #expect(recent.immediateAnswer(host: "a.example", port: 9) == nil)
+    #expect(resolver.immediateAnswer(host: "a.example", port: 9) != nil)
+    try look(by: recent)
+    #expect(recent.immediateAnswer(host: "a.example", port: 9) != nil)
+    try look(by: never)
+    #expect(resolver.counters.lookups == 3)
+    // Names that need no lookup have no age.
+    #expect(never.immediateAnswer(host: "localhost", port: 1) != nil)
+    recent.flush()
+    #expect(resolver.immediateAnswer(host: "a.example", port: 9) == nil)
+    resolver.stop()
+  }
+
   /// A name service tries the domains of its search list for a name without the dot, and may find another host.
   /// RFC 8305 section 4: where one family does not work, the other is near.
   @Test func aLongListKeepsBothFamilies() throws {

@@ -120,7 +120,7 @@ final class ConnectionOpener: TimerHandler {
   // MARK: Resolving
 
   private func resolve(_ host: String, _ port: UInt16, _ connection: Connection) {
-    let resolver = connection.pool.configuration.resolver ?? core.resolver
+    let resolver = connection.pool.resolver
     connection.opening.resolveStart = context.now
     name = (host, port, [])
     if let answer = resolver.immediateAnswer(host: host, port: port) {

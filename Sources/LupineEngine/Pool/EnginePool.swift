@@ -32,6 +32,8 @@ package struct PoolConfiguration: Sendable {
   /// Default nil: none.
   package var keepAlive: SocketOptions.KeepAlive?
   package var resolver: (any HostResolver)?
+  /// Answers that the resolver has known for so long are not used; nil leaves their age to the resolver. Nanoseconds.
+  package var maximumNameAge: Int64?
   /// Over which interface an address is reached, for requests that may not use all; nil asks the kernel.
   package var routes: (@Sendable (SocketAddress) -> NetworkInterface?)?
   /// Decides trust and identity beside the policy; keys need a trust domain of their own then. Default nil.
@@ -53,6 +55,7 @@ package final class EnginePool {
   private(set) var isClosed = false
   private var expiry: TimerIdentifier?
   let core: EngineCore
+  let resolver: any HostResolver
   let trustDesk: TrustDesk?
   /// What proxies accepted.
   var proxies = ProxyMemory()
@@ -62,6 +65,8 @@ package final class EnginePool {
   init(configuration: PoolConfiguration, core: EngineCore) {
     self.configuration = configuration
     self.core = core
+    let resolver = configuration.resolver ?? core.resolver
+    self.resolver = configuration.maximumNameAge.map { resolver.limited(toAge: $0) } ?? resolver
     trustDesk = configuration.trustDecider.map { TrustDesk($0, core: core) }
     machine = Exclusive(PoolMachine(limits: configuration.limits))
   }

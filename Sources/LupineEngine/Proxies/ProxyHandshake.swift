@@ -191,7 +191,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
       return startSOCKS(target, address.port ?? port)
     }
     guard resolves else { return startSOCKS(.name(host), port) }
-    let resolver = connection.pool.configuration.resolver ?? core.resolver
+    let resolver = connection.pool.resolver
     if let answer = resolver.immediateAnswer(host: host, port: port) { return resolved(answer, port) }
     if let limit = connection.pool.configuration.resolveNanoseconds {
       let deadline = context.now.advanced(byNanoseconds: limit)

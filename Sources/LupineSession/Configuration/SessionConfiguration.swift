@@ -58,6 +58,10 @@ public struct SessionConfiguration: Sendable {
   public var poolWaitTimeout: Duration?
   /// Resolving a host: the origin's, a proxy's, and the origin's for a SOCKS proxy that is given addresses. Default 10 s.
   public var resolveTimeout: Duration = .seconds(10)
+  /// How old the addresses of a host may be that a connection is made to. What name servers answer is kept for the whole process, for 30 s (and that a host has
+  /// no address for 2 s): a session can take less than that, not more. Default 30 s. With zero, or less, the host is looked up for every connection,
+  /// together with whoever has it looked up at that moment. At most 16 addresses of an answer are kept, from both families.
+  public var dnsCacheTimeout: Duration = .seconds(30)
   /// Establishing a connection, over all addresses. Default 10 s. A refused one fails at once.
   public var connectTimeout: Duration = .seconds(10)
   /// What a proxy is told and answers, from its socket to the way to the origin: its TLS, SOCKS, CONNECT; also resolving the origin

@@ -123,7 +123,7 @@ final class EngineTransport: Transport {
     return deadlines
   }
 
-  private static func poolConfiguration(_ configuration: SessionConfiguration) -> PoolConfiguration {
+  static func poolConfiguration(_ configuration: SessionConfiguration) -> PoolConfiguration {
     var pool = PoolConfiguration()
     pool.limits.perHost = max(1, configuration.maximumConnectionsPerHost)
     pool.limits.total = max(1, configuration.maximumConnections)
@@ -137,6 +137,9 @@ final class EngineTransport: Transport {
     pool.decodeLimits.maximumCodings = min(max(1, configuration.maximumContentCodings), 16)
     pool.drainedBytes = max(0, configuration.maximumDrainedBodySize)
     pool.drainNanoseconds = max(0, configuration.drainTimeout.saturatedNanoseconds)
+    let nameAge = configuration.dnsCacheTimeout.saturatedNanoseconds
+    // The process keeps nothing for longer.
+    if nameAge < SystemResolver.Configuration().lifetimeNanoseconds { pool.maximumNameAge = max(0, nameAge) }
     pool.resolveNanoseconds = configuration.resolveTimeout.saturatedNanoseconds
     pool.connectNanoseconds = configuration.connectTimeout.saturatedNanoseconds
     pool.proxyNanoseconds = configuration.proxyTimeout.saturatedNanoseconds
