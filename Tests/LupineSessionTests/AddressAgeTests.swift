@@ -23,4 +23,11 @@ import Testing
     let age = EngineTransport.poolConfiguration(configuration).maximumNameAge
     #expect(age == row.nanoseconds)
   }
+
+  @Test func howLongALookupMayTake() {
+    var configuration = SessionConfiguration()
+    configuration.resolveTimeout = .milliseconds(7)
+    let time = EngineTransport.poolConfiguration(configuration).resolveNanoseconds
+    #expect(time == 7_000_000)
+  }
 }
