@@ -33,6 +33,7 @@ package enum ArchiveFuzz {
     precondition(left.request.fields == right.request.fields, "the fields of a request changed")
     // An empty body is not written.
     precondition(left.request.body ?? [] == right.request.body ?? [], "the body of a request changed")
+    precondition(left.request.trailers == right.request.trailers, "what follows the body of a request changed")
     precondition(left.response?.fields == right.response?.fields, "the fields of a response changed")
     precondition(left.response?.body == right.response?.body, "the body of a response changed")
     precondition(left.response?.trailers == right.response?.trailers)

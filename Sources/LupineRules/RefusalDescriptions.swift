@@ -145,3 +145,16 @@ extension ContentCodingRefusal: CustomStringConvertible {
     }
   }
 }
+
+extension TrailerRefusal: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .forbidden(let name): "\(name) cannot be a trailer field, as what it says is wanted before the body"
+    case .secret(let name): "\(name) is a secret, which is never a trailer field"
+    case .notAnnounced(let name): "the trailer field \(name) is not among Request.trailerNames"
+    case .invalid(let name): "the trailer field \(name) has characters that no field can carry"
+    case .tooMany(let limit): "there are more than \(limit) trailer fields"
+    case .tooLarge(let limit): "the trailer fields have more than \(limit) bytes"
+    }
+  }
+}

@@ -8,6 +8,16 @@ import Testing
 /// The examples of Docs/Tasks.md, Docs/Streaming.md and Docs/ResumeData.md, word for word: `.ci/check-examples` looks for them here.
 private struct NoEvents: Error {}
 
+private final class Checksum: Sendable {
+  private let sum = Locked(0)
+
+  func add(_ bytes: [UInt8]) {
+    sum.withLock { sum in for byte in bytes { sum += Int(byte) } }
+  }
+
+  var text: String { String(sum.withLock { $0 }) }
+}
+
 @Suite(.timeLimit(.minutes(5))) struct DocumentedExamples {
   @Test func tasks() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
@@ -36,6 +46,22 @@ private struct NoEvents: Error {}
       guard response.statusCode == 200, response.mimeType == "text/event-stream" else { throw NoEvents() }
       for try await event in bytes.events { print(event.type, event.data) }
       #expect(bytes.finalResponse != nil)
+    }
+  }
+
+  @Test func fieldsBehindABody() async throws {
+    try await withServer { session, server in
+      let site = String(server.url().dropLast())
+      let name = try #require(HTTPField.Name("X-Checksum"))
+      let chunks: [[UInt8]] = [[1, 2], [3]]
+      var request = try Request(site + "/upload", method: .put)
+      request.trailerNames = [name]
+      request.body = .stream(length: nil, isReplayable: true) {
+        let checksum = Checksum()
+        return BodyStream(chunks).observed { checksum.add($0) }.withTrailers { [name: checksum.text] }
+      }
+      _ = try await session.data(for: request)
+      #expect(server.recordedRequests.first?.trailers.first("X-Checksum") == "6")
     }
   }
 

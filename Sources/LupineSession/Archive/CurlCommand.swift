@@ -70,6 +70,8 @@ struct CurlCommand {
     if case .none = request.body { false } else { true }
   }
 
+  private var hasTrailers: Bool { hasBody && request.options.hasTrailers }
+
   private var method: String { request.method.rawValue }
 
   /// A method that gives its body a meaning announces an empty one (RFC 9110 8.6).
@@ -111,9 +113,9 @@ struct CurlCommand {
     if field.name == .contentLength, field.value == "0", !hasBody, !announcesEmptyBody {
       return add("--header", "\(name): 0")
     }
-    // curl frames the body itself, and an expectation among the fields is not sent beside ours.
+    // curl frames the body itself, and an expectation or an announcement among the fields is not sent beside ours.
     guard field.name != .contentLength, field.name != .transferEncoding,
-      !request.expectsContinue || field.name != .expect
+      !request.expectsContinue || field.name != .expect, !hasTrailers || field.name != .trailer
     else { return }
     let value =
       redacts
@@ -191,6 +193,10 @@ struct CurlCommand {
     case .file(let path, let offset, let length): addFile(path, offset, length)
     case .stream(let length, _, _): addStream(length)
     case .segments(let segments): addSegments(segments)
+    }
+    if hasTrailers {
+      let names = request.trailerNames.map(\.rawName).joined(separator: ", ")
+      comments.append("curl sends no trailer fields; the request itself has \(names) behind its body")
     }
   }
 

@@ -10,9 +10,11 @@ extension HTTPArchive.Entry {
   /// - Parameters:
   ///   - requestHead: the head as it was sent; empty: it is made of the request's fields.
   ///   - requestBody: nil: taken from the request if it is in memory.
+  ///   - requestTrailers: what followed the request's body.
   ///   - sensitiveFields: names of fields that are secrets besides the known ones, and those that the request or its session marks.
   public init(
-    _ request: TransportRequest, requestHead: [UInt8] = [], requestBody: [UInt8]? = nil, response: ResponseHead?,
+    _ request: TransportRequest, requestHead: [UInt8] = [], requestBody: [UInt8]? = nil,
+    requestTrailers: [(name: String, value: String)] = [], response: ResponseHead?,
     informational: [ResponseHead] = [], trailers: FieldSection = FieldSection(), body: [UInt8]? = nil,
     failure: SessionError? = nil, metrics: TransactionMetrics, sensitiveFields: Set<String> = []
   ) {
@@ -21,6 +23,7 @@ extension HTTPArchive.Entry {
     archived.fields =
       (head?.fields ?? request.fields).map { HTTPArchive.Field($0.name, $0.value) }
     archived.body = requestBody
+    archived.trailers = requestTrailers.map { HTTPArchive.Field($0.name, $0.value) }
     if requestBody == nil, case .bytes(let bytes) = request.body { archived.body = bytes }
     self.init(
       archived, response, informational, trailers, body, failure, metrics,
@@ -37,6 +40,9 @@ extension HTTPArchive.Entry {
     let secrets = Set(sensitiveFields.map { $0.lowercased() })
     for index in request.fields.indices {
       request.fields[index].isSensitive = secrets.contains(request.fields[index].name.lowercased())
+    }
+    for index in request.trailers.indices {
+      request.trailers[index].isSensitive = secrets.contains(request.trailers[index].name.lowercased())
     }
     request.headerBytes = Int64(metrics.requestHeaderBytes)
     request.bodyBytes = metrics.requestBodyBytes

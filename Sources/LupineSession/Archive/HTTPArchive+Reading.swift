@@ -184,6 +184,7 @@ private struct ArchiveReader {
       if encoding == nil { encoding = try data.optional("encoding") }
       request.body = try body(data, encoding)
     }
+    request.trailers = try fields(node, "_trailers")
     request.headerBytes = try node.optional("headersSize")?.count()
     request.bodyBytes = try node.optional("bodySize")?.count()
     return request

@@ -100,6 +100,7 @@ private struct ArchiveWriter {
     }
     members.append(Member("headersSize", Self.size(request.headerBytes)))
     members.append(Member("bodySize", Self.size(request.bodyBytes ?? request.body.map { Int64($0.count) })))
+    if !request.trailers.isEmpty { members.append(Member("_trailers", fields(request.trailers))) }
     return .object(members)
   }
 

@@ -48,6 +48,8 @@ public struct HTTPArchive: Sendable, Equatable {
     public var fields: [Field] = []
     /// The body; nil: none, or not kept.
     public var body: [UInt8]?
+    /// Fields after the body, as far as they are known: a recorder sees them, and metrics do not say them.
+    public var trailers: [Field] = []
     /// Bytes of the head; nil: not known.
     public var headerBytes: Int64?
     /// Bytes of the body on the wire, chunk framing left out; nil: not known.

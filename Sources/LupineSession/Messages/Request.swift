@@ -196,6 +196,19 @@ public struct Request: Sendable {
     set { change { $0.proxy = newValue } }
   }
 
+  /// The names of the fields that follow the body, as a checksum does that is made while it is sent (RFC 9110 section 6.5): a field `Trailer` announces them,
+  /// in the place of one among `fields`. The values come from the stream of the body, `BodyStream.withTrailers(_:)` or `Body.withTrailers(_:)`, anew for
+  /// each attempt. The body is sent in chunks then, whatever its length; one that is no stream fails with `.badTrailers`, and without a body, as behind a
+  /// redirect that drops it, nothing is announced. Not every server reads them.
+  ///
+  /// Refused with `.badTrailers` before anything is sent: more than 128 names; fields that frame, route or control the message, ask for a condition or for a
+  /// form of the answer, or say how to read the body; secrets, those of `sensitiveFields` included. A `Trailer` among `fields` alone is sent as it is, and
+  /// announces nothing. Default none. Source: `Request.Trailer` of Go's net/http.
+  public var trailerNames: [HTTPField.Name] {
+    get { options.values.trailerNames }
+    set { change { $0.trailerNames = newValue } }
+  }
+
   /// Which site the request belongs to; see `setMainDocument(_:)`.
   package var mainDocument: ParsedURL? { options.values.mainDocument }
 
@@ -259,13 +272,20 @@ public struct Request: Sendable {
 /// Chunks of a body, pulled one at a time: the next is asked for when the socket has room for it.
 public struct BodyStream: Sendable {
   let run: @Sendable (_ write: @escaping @Sendable ([UInt8]) async -> Bool) async throws -> Void
+  /// Gives what follows the chunks, once they have been taken; nil: nothing does.
+  let trailers: (@Sendable () async throws -> HTTPFields)?
 
-  package init(run: @escaping @Sendable (_ write: @escaping @Sendable ([UInt8]) async -> Bool) async throws -> Void) {
+  package init(
+    run: @escaping @Sendable (_ write: @escaping @Sendable ([UInt8]) async -> Bool) async throws -> Void,
+    trailers: (@Sendable () async throws -> HTTPFields)? = nil
+  ) {
     self.run = run
+    self.trailers = trailers
   }
 
   /// The chunks of an async sequence.
   public init<Chunks: AsyncSequence & Sendable>(_ chunks: Chunks) where Chunks.Element == [UInt8] {
+    trailers = nil
     run = { write in
       for try await chunk in chunks {
         guard await write(chunk) else { return }
@@ -275,6 +295,7 @@ public struct BodyStream: Sendable {
 
   /// The chunks of a sequence.
   public init<Chunks: Sequence & Sendable>(_ chunks: Chunks) where Chunks.Element == [UInt8] {
+    trailers = nil
     run = { write in
       for chunk in chunks {
         guard await write(chunk) else { return }

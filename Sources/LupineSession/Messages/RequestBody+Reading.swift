@@ -1,3 +1,4 @@
+internal import HTTPTypes
 internal import LupineBase
 internal import LupineEngine
 internal import LupineIO
@@ -16,43 +17,56 @@ extension BodyStream {
     observed(by: observe, atEnd: {})
   }
 
-  /// - Parameter atEnd: called when the stream has ended well, and whoever reads it has taken all of it.
+  /// - Parameters:
+  ///   - atEnd: called when the stream has ended well, and whoever reads it has taken all of it.
+  ///   - note: called with the trailer fields, if any are given, before they go on.
   package func observed(
-    by observe: @escaping @Sendable ([UInt8]) -> Void, atEnd: @escaping @Sendable () -> Void
+    by observe: @escaping @Sendable ([UInt8]) -> Void, atEnd: @escaping @Sendable () -> Void,
+    trailers note: (@Sendable ([(name: String, value: String)]) -> Void)? = nil
   ) -> BodyStream {
-    BodyStream(run: { write in
-      let isStopped = Locked(false)
-      try await run { chunk in
-        observe(chunk)
-        let wantsMore = await write(chunk)
-        if !wantsMore { isStopped.withLock { $0 = true } }
-        return wantsMore
+    var trailers = self.trailers
+    if let note, let give = self.trailers {
+      trailers = {
+        let given = try await give()
+        note(given.map { ($0.name.rawName, $0.value) })
+        return given
       }
-      if !isStopped.withLock({ $0 }), !Task.isCancelled { atEnd() }
-    })
+    }
+    return BodyStream(
+      run: { write in
+        let isStopped = Locked(false)
+        try await run { chunk in
+          observe(chunk)
+          let wantsMore = await write(chunk)
+          if !wantsMore { isStopped.withLock { $0 = true } }
+          return wantsMore
+        }
+        if !isStopped.withLock({ $0 }), !Task.isCancelled { atEnd() }
+      }, trailers: trailers)
   }
 
   /// The same stream, in chunks of at most `packetSize` bytes with a pause of `delay` after each: an upload that leaves a slow line to others.
   public func paced(packetSize: Int, delay: Duration) -> BodyStream {
     let size = max(1, packetSize)
-    return BodyStream(run: { write in
-      let failure = Locked<(any Error)?>(nil)
-      try await run { chunk in
-        var rest = chunk[...]
-        while !rest.isEmpty {
-          guard await write(Array(rest.prefix(size))) else { return false }
-          rest = rest.dropFirst(size)
-          do {
-            if delay > .zero { try await Task.sleep(for: delay) }
-          } catch {
-            failure.withLock { $0 = error }
-            return false
+    return BodyStream(
+      run: { write in
+        let failure = Locked<(any Error)?>(nil)
+        try await run { chunk in
+          var rest = chunk[...]
+          while !rest.isEmpty {
+            guard await write(Array(rest.prefix(size))) else { return false }
+            rest = rest.dropFirst(size)
+            do {
+              if delay > .zero { try await Task.sleep(for: delay) }
+            } catch {
+              failure.withLock { $0 = error }
+              return false
+            }
           }
+          return true
         }
-        return true
-      }
-      if let error = failure.withLock({ $0 }) { throw error }
-    })
+        if let error = failure.withLock({ $0 }) { throw error }
+      }, trailers: trailers)
   }
 }
 
@@ -107,10 +121,15 @@ extension Request.Body {
     }
   }
 
-  /// The body as a stream, whatever it is. One that is not replayable is used up by reading it.
+  /// The body as a stream, whatever it is, with the trailer fields that it has. One that is not replayable is used up by reading it.
   public func makeStream() -> BodyStream {
-    if case .stream(let length, _, let makeStream) = self, length == nil { return makeStream() }
-    return BodyStream(run: { write in try await forEachChunk(write) })
+    guard case .stream(let length, _, let makeStream) = self else {
+      return BodyStream(run: { write in try await forEachChunk(write) })
+    }
+    let stream = makeStream()
+    guard let length else { return stream }
+    return BodyStream(
+      run: { write in _ = try await Self.read(stream, length, write) }, trailers: stream.trailers)
   }
 
   /// Reads the body, whatever it is: `take` is given one chunk after another, none of them empty, and says whether it wants more. For
@@ -118,7 +137,7 @@ extension Request.Body {
   ///
   /// - Throws: `SessionError`: `.fileFailed` when the file cannot be read or is shorter than it was announced to be, `.fileChanged` when a
   ///   segment's file has not the size that it must have, `.requestBodyFailed` when a stream throws or has another length than announced,
-  ///   `.cancelled` when the task is cancelled before a stream has ended.
+  ///   `.cancelled` when the task is cancelled before a stream has ended. Trailer fields are not asked for; see `TransportRequest.readBody(_:)`.
   public func forEachChunk(_ take: @escaping @Sendable ([UInt8]) async -> Bool) async throws(SessionError) {
     switch self {
     case .none: break
@@ -130,7 +149,7 @@ extension Request.Body {
         offset = end
       }
     case .file(let path, let offset, let length): try await Self.readFile(path, offset, length, nil, take)
-    case .stream(let length, _, let makeStream): try await Self.read(makeStream(), length, take)
+    case .stream(let length, _, let makeStream): _ = try await Self.read(makeStream(), length, take)
     case .segments(let segments):
       let isStopped = Locked(false)
       for segment in segments where !isStopped.withLock({ $0 }) {
@@ -146,10 +165,15 @@ extension Request.Body {
   fileprivate static func readSegment(
     _ segment: Segment, _ take: @escaping @Sendable ([UInt8]) async -> Bool
   ) async throws(SessionError) {
-    guard case .file(let path, let offset, let length, let fileSize) = segment else {
-      return try await segment.body.forEachChunk(take)
+    switch segment {
+    case .bytes: try await segment.body.forEachChunk(take)
+    case .file(let path, let offset, let length, let fileSize):
+      try await readFile(path, offset, length, fileSize, take)
+    case .stream(let length, _, let makeStream):
+      let stream = makeStream()
+      try stream.checkTrailers(announced: [])
+      _ = try await read(stream, length, take)
     }
-    try await readFile(path, offset, length, fileSize, take)
   }
 
   /// Collects the body.
@@ -171,9 +195,10 @@ extension Request.Body {
     return bytes
   }
 
-  private static func read(
+  /// - Returns: whether the stream was read to its end.
+  static func read(
     _ stream: BodyStream, _ length: Int64?, _ take: @escaping @Sendable ([UInt8]) async -> Bool
-  ) async throws(SessionError) {
+  ) async throws(SessionError) -> Bool {
     let state = Locked<(count: Int64, isStopped: Bool)>((0, false))
     do {
       try await stream.forEachChunk { chunk in
@@ -198,10 +223,11 @@ extension Request.Body {
       throw SessionError(
         .requestBodyFailed, phase: .send, message: "the body was announced with \(length) bytes and has \(count)")
     }
+    return !isStopped
   }
 
   /// A sequence that just ends when its task is cancelled has not been read to its end.
-  private static func checkCancellation(_ isStopped: Bool) throws(SessionError) {
+  static func checkCancellation(_ isStopped: Bool) throws(SessionError) {
     guard Task.isCancelled, !isStopped else { return }
     throw SessionError(.cancelled, phase: .send, message: "the task that read the body was cancelled")
   }

@@ -19,6 +19,7 @@ final class RequestOptions: Sendable {
     var credential: Credential?
     var proxy: ProxyConfiguration?
     var mainDocument: ParsedURL?
+    var trailerNames: [HTTPField.Name] = []
   }
 
   /// Those of a request that sets none.
@@ -27,9 +28,12 @@ final class RequestOptions: Sendable {
   let values: Values
   /// Whether there is a `proxy`: each request is asked, and a proxy is a large value to look at.
   let hasProxy: Bool
+  /// Whether there are `trailerNames`: each request with a body is asked.
+  let hasTrailers: Bool
 
   init(_ values: Values) {
     self.values = values
     hasProxy = values.proxy != nil
+    hasTrailers = !values.trailerNames.isEmpty
   }
 }

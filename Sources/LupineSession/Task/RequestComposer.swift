@@ -165,10 +165,11 @@ struct ComposedFields: Sendable {
     var pairs = isWhole ? [(name: "Host", value: host ?? url.authority)] : []
     // Ours stands in its place: as a list of two, some servers refuse it.
     let expects = if let hop { hop.request.expectsContinue } else { run.request.expectsContinue }
+    let trailers = isWhole && hasTrailers ? trailerNames : []
     // HTTPFields takes cookies apart, as HTTP/2 may send them; HTTP/1.1 has one field for them (RFC 9113 section 8.2.3).
     var cookies: Int?
     func take(_ field: HTTPField, _ strip: OriginRule.Strip) {
-      guard field.name != .host, !expects || field.name != .expect,
+      guard field.name != .host, !expects || field.name != .expect, trailers.isEmpty || field.name != .trailer,
         !answers.contains(where: { $0.name.lowercased() == field.name.canonicalName }),
         !OriginRule.strips(field.name.rawName, strip, isMarkedSensitive: isSensitive(field.name))
       else { return }
@@ -186,6 +187,7 @@ struct ComposedFields: Sendable {
     for field in fields { take(field, strip.own) }
     for field in composer.additionalFields where !fields.contains(field.name) { take(field, strip.session) }
     pairs += answers
+    if !trailers.isEmpty { pairs.append(("Trailer", trailers.map(\.rawName).joined(separator: ", "))) }
     if isWhole, let cookies = jarCookies { pairs.append(("Cookie", cookies)) }
     if !contains(.userAgent), let userAgent = composer.userAgent { pairs.append(("User-Agent", userAgent)) }
     if !contains(.accept), let accept = composer.accept { pairs.append(("Accept", accept)) }
@@ -229,7 +231,11 @@ struct ComposedFields: Sendable {
       return kept.bytes
     }
     let target = form.isAbsolute ? url.requestString : url.target
-    let prepared = isDefault ? composer.prepared(offering: offers) : form.leavesAllIn ? encoded?.prepared : nil
+    // Nothing that is shared announces what follows one body.
+    let isShared = isPlain || !hasTrailers
+    let prepared =
+      !isShared
+      ? nil : isDefault ? composer.prepared(offering: offers) : form.leavesAllIn ? encoded?.prepared : nil
     if let prepared, cookies == nil, isPlain {
       let host = url.authority
       let size = RequestEncoder.headSize(method: method, target: target, host: host, fields: prepared)
@@ -257,6 +263,16 @@ struct ComposedFields: Sendable {
   var proxy: ProxyConfiguration? { if let hop { hop.request.proxy } else { run.request.proxy } }
 
   var hasProxy: Bool { if let hop { hop.request.options.hasProxy } else { run.request.options.hasProxy } }
+
+  /// Whether the request names fields that follow a body; false of almost every one.
+  var hasTrailers: Bool { if let hop { hop.request.options.hasTrailers } else { run.request.options.hasTrailers } }
+
+  /// Their names; none where the body is left out on the way, or was never there.
+  var trailerNames: [HTTPField.Name] {
+    if let hop { return hop.chain.sendsBody(of: run.request) ? hop.request.trailerNames : [] }
+    if case .none = run.request.body { return [] }
+    return run.request.trailerNames
+  }
 
   /// What the request says of how much a body may grow; nil for almost every one.
   var maximumDecompressionRatio: Int? {

@@ -55,7 +55,10 @@ struct Chain {
             isMarkedSensitive: isMarkedSensitive(field.name) || sensitiveFields.contains(field.name))
         })
     }
-    if dropsBody { request.body = .none }
+    if dropsBody {
+      request.body = .none
+      if request.options.hasTrailers { request.trailerNames = [] }
+    }
     if strip.contains(.sensitive) {
       request.credential = nil
       request.parsedURL = url.withoutUserinfo

@@ -116,9 +116,10 @@ extension TaskRun {
     if box != nil || field != nil {
       var chain = box?.value ?? Chain(self.request)
       if let field { chain.answers = [field] }
-      return nextRequest(chain, createdAt: createdAt)
+      return try nextRequest(chain, createdAt: createdAt)
     }
     let composition = ComposedFields(run: self, hop: nil, url: request.parsedURL)
+    if request.options.hasTrailers { try composition.checkTrailers(of: request.body) }
     return TransportRequest(
       method: request.method.rawValue, composition: composition, body: request.body,
       expectsContinue: request.expectsContinue, decodesContent: composition.offersCodings, priority: priority,
@@ -129,13 +130,14 @@ extension TaskRun {
   }
 
   /// The request of an exchange that is not simply the first.
-  private func nextRequest(_ chain: Chain, createdAt: Instant?) -> TransportRequest {
+  private func nextRequest(_ chain: Chain, createdAt: Instant?) throws(SessionError) -> TransportRequest {
     let hop = ComposedFields.Hop(chain, self.request)
     let request = hop.request
     let composition = ComposedFields(run: self, hop: hop, url: chain.url)
+    let content: Request.Body = chain.dropsBody ? .none : body(of: request, chain)
+    if request.options.hasTrailers { try composition.checkTrailers(of: content) }
     return TransportRequest(
-      method: chain.method, composition: composition,
-      body: chain.dropsBody ? .none : body(of: request, chain),
+      method: chain.method, composition: composition, body: content,
       expectsContinue: request.expectsContinue && !chain.dropsBody, decodesContent: composition.offersCodings,
       priority: priority,
       networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),

@@ -1,24 +1,51 @@
+internal import LupineBase
 internal import LupineEngine
 
 /// Moves the chunks of a `BodyStream` into a channel, one at a time, as the socket makes room.
 enum BodyPump {
-  /// - Parameter makeStream: the caller's: it is called where it may wait, and not on the loop.
-  static func start(_ makeStream: @escaping @Sendable () -> BodyStream, into channel: BodyChannel) {
+  /// - Parameters:
+  ///   - makeStream: the caller's: it is called where it may wait, and not on the loop.
+  ///   - names: of the fields that may follow the chunks.
+  static func start(
+    _ makeStream: @escaping @Sendable () -> BodyStream, announced names: [String] = [], into channel: BodyChannel
+  ) {
     let task = Task.detached {
       // Where the request is over already, nobody is asked for a stream that nobody reads.
       guard !Task.isCancelled else { return }
       do {
-        try await makeStream().run { chunk in
-          await withCheckedContinuation { continuation in
-            channel.write(chunk) { continuation.resume(returning: $0) }
+        let stream = makeStream()
+        if stream.trailers != nil {
+          try await send(stream, announced: names, into: channel)
+        } else {
+          try await stream.run { chunk in
+            await withCheckedContinuation { continuation in
+              channel.write(chunk) { continuation.resume(returning: $0) }
+            }
           }
+          channel.finish()
         }
-        channel.finish()
       } catch {
         channel.fail(error)
       }
     }
     // A producer may wait for something that never comes; nobody needs it any more.
     channel.onClose { task.cancel() }
+  }
+
+  /// The same for a stream that something follows, unless the channel is closed before its end.
+  private static func send(
+    _ stream: BodyStream, announced names: [String], into channel: BodyChannel
+  ) async throws {
+    try stream.checkTrailers(announced: names)
+    let isStopped = Locked(false)
+    try await stream.run { chunk in
+      let wantsMore = await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
+        channel.write(chunk) { continuation.resume(returning: $0) }
+      }
+      if !wantsMore { isStopped.withLock { $0 = true } }
+      return wantsMore
+    }
+    guard !isStopped.withLock({ $0 }), !Task.isCancelled else { return }
+    channel.finish(trailers: try await stream.trailerFields(announced: names))
   }
 }

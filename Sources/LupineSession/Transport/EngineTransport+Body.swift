@@ -12,6 +12,7 @@ extension EngineTransport {
     case .file(let path, let offset, let length):
       return .file(try fileBody(path, offset, length, request.url))
     case .stream(let length, let isReplayable, let makeStream):
+      if request.composition.hasTrailers { return trailedBody(request) }
       return .stream(stream(length, isReplayable, makeStream))
     case .segments(let segments): return try segmentedBody(segments, request)
     }
@@ -21,6 +22,16 @@ extension EngineTransport {
     _ length: Int64?, _ isReplayable: Bool, _ makeStream: @escaping @Sendable () -> BodyStream
   ) -> StreamBody {
     StreamBody(length: length, isReplayable: isReplayable) { channel in BodyPump.start(makeStream, into: channel) }
+  }
+
+  /// Only chunks have anything behind them (RFC 9112 section 7.1.2); what was said of a length is held against them all the same.
+  @inline(never)
+  private static func trailedBody(_ request: TransportRequest) -> RequestBody {
+    let (body, names) = (request.body, request.trailerNames)
+    return .stream(
+      StreamBody(length: nil, isReplayable: body.isReplayable) { channel in
+        BodyPump.start({ body.makeStream() }, announced: names, into: channel)
+      })
   }
 
   /// Where the length of a stream is unknown, all goes through one stream, in chunks.

@@ -13,6 +13,8 @@ public struct SeenRequest: Sendable, Equatable {
   public var fields: ServerFields
   /// The body as far as it was read.
   public var body: [UInt8] = []
+  /// What followed the body; empty until all of it was read.
+  public var trailers = ServerFields()
   /// Whether the body was read to its end; false of one that was cut by a cancellation, a deadline, a limit or its own failure.
   public var bodyIsComplete = false
 
@@ -201,7 +203,7 @@ public final class CannedTransport: Transport {
   private func readBody(_ player: ExchangePlayer, _ index: Int) async throws(SessionError) -> Bool {
     let body = player.request.body
     let isTooLarge = Locked(false)
-    try await body.forEachChunk { [self] chunk in
+    let trailers = try await player.request.readBody { [self] chunk in
       let isTaken = state.withLock { state in
         guard chunk.count <= bodyLimit - state.seen[index].body.count else { return false }
         state.seen[index].body += chunk
@@ -217,6 +219,7 @@ public final class CannedTransport: Transport {
     }
     return state.withLock { state in
       let count = Int64(state.seen[index].body.count)
+      state.seen[index].trailers = ServerFields(pairs: trailers)
       // A sequence that is cancelled ends as one that is over does.
       state.seen[index].bodyIsComplete = body.knownLength.map { $0 == count } ?? !Task.isCancelled
       return state.seen[index].bodyIsComplete

@@ -87,6 +87,8 @@ final class ExchangePlayer: TransportExchange {
       switch request.body {
       // RFC 9110 section 8.6: a method that gives its body a meaning announces an empty one.
       case .none: ["POST", "PUT", "PATCH"].contains(request.method) ? .length(0) : .none
+      // Only chunks have anything behind them.
+      case .stream where !request.trailerNames.isEmpty: .chunked
       case .bytes, .file, .stream, .segments: request.body.announcedLength.map { .length($0) } ?? .chunked
       }
     var head: [UInt8] = []
@@ -366,7 +368,7 @@ final class ExchangePlayer: TransportExchange {
   /// A body that fails does so behind a head that has left, unless it could not even be begun.
   static func failed(_ error: SessionError) -> ExchangeStep {
     var error = error
-    if error.code == .requestBodyFailed || error.code == .fileChanged { error.requestBytesSent = true }
+    if [.requestBodyFailed, .badTrailers, .fileChanged].contains(error.code) { error.requestBytesSent = true }
     return .end(error)
   }
 

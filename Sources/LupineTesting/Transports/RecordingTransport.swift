@@ -34,6 +34,7 @@ public final class RecordingTransport: Transport {
 private final class RecordingReceiver: TransportReceiver {
   private struct State {
     var requestBody: [UInt8] = []
+    var requestTrailers: [(name: String, value: String)] = []
     var head: ResponseHead?
     var informational: [ResponseHead] = []
     var trailers = FieldSection()
@@ -71,7 +72,8 @@ private final class RecordingReceiver: TransportReceiver {
       // A stream that is made again begins again.
       dropRequestBody(isCut: false)
       return body.makeStream().observed(
-        by: { chunk in self.noteRequest(chunk) }, atEnd: { self.state.withLock { $0.hasWholeRequest = true } })
+        by: { chunk in self.noteRequest(chunk) }, atEnd: { self.state.withLock { $0.hasWholeRequest = true } },
+        trailers: { trailers in self.noteRequest(trailers: trailers) })
     }
     return observed
   }
@@ -92,12 +94,19 @@ private final class RecordingReceiver: TransportReceiver {
     }
   }
 
+  private func noteRequest(trailers: [(name: String, value: String)]) {
+    state.withLock { state in
+      if !state.hasEnded { state.requestTrailers = trailers }
+    }
+  }
+
   private func dropRequestBody(isCut: Bool) {
     let count = state.withLock { state in
       guard !state.hasEnded else { return 0 }
       defer { state.requestBody = [] }
       state.isRequestCut = isCut
       state.hasWholeRequest = false
+      if !isCut { state.requestTrailers = [] }
       return state.requestBody.count
     }
     recorder.returnRoom(count)
@@ -147,8 +156,8 @@ private final class RecordingReceiver: TransportReceiver {
     // A body that nobody wanted was not passed on.
     let isKept = !state.body.isEmpty || metrics.responseBodyBytes == 0
     var entry = HTTPArchive.Entry(
-      request, requestHead: exchange.requestHead, requestBody: requestBody, response: state.head,
-      informational: state.informational, trailers: state.trailers,
+      request, requestHead: exchange.requestHead, requestBody: requestBody, requestTrailers: state.requestTrailers,
+      response: state.head, informational: state.informational, trailers: state.trailers,
       body: state.head != nil && isKept ? state.body : nil, failure: failure, metrics: metrics,
       sensitiveFields: recorder.sensitiveFields)
     // An answer that came early leaves a part, or nothing, which says nothing about the body.

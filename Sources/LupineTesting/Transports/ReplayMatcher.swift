@@ -34,6 +34,8 @@ struct AskedRequest: Sendable {
   let line: ReplayLine
   /// Empty where bodies are not compared.
   var body: [UInt8] = []
+  /// What followed the body.
+  var trailers: [(name: String, value: String)] = []
 }
 
 /// Says whether a request is one that was recorded.
@@ -85,6 +87,18 @@ struct ReplayMatcher: Sendable {
     return difference(ofBody: recorded.request, asked.body)
       ?? difference(
         of: recorded.request.fields.map { ($0.name, $0.value) }, asked.request.fields.map { ($0.name, $0.value) })
+      ?? difference(ofTrailers: recorded.request, asked.trailers)
+  }
+
+  private func difference(
+    ofTrailers recorded: HTTPArchive.Request, _ trailers: [(name: String, value: String)]
+  ) -> ReplayDifference? {
+    // Of a body that was not kept nobody may know what followed it.
+    guard recorded.body != nil || !recorded.trailers.isEmpty else { return nil }
+    let difference = difference(
+      of: recorded.trailers.map { ($0.name, $0.value) }, trailers.map { ($0.name, $0.value) })
+    guard case .rest(let what)? = difference else { return difference }
+    return .rest("behind its body \(what)")
   }
 
   private func difference(ofBody recorded: HTTPArchive.Request, _ body: [UInt8]) -> ReplayDifference? {

@@ -106,20 +106,25 @@ public final class ReplayTransport: Transport {
     let line = order == .recorded ? "" : "\(request.method) \(request.urlString)"
     let asked = matcher.asked(request)
     let turn = state.withLock { $0.turns.enter(line) }
-    func arrive(_ body: [UInt8]) {
+    func arrive(_ body: [UInt8], _ trailers: [(name: String, value: String)]) {
       // From now on it waits for others, which have limits of their own; if such a one is paused, its total time still counts.
       player.limitIdleTime(false)
       var whole = asked
       whole.body = body
+      whole.trailers = trailers
       let arrival = Arrival(player: player, asked: whole)
       changeTurns { $0.arrive(turn, arrival) }
     }
     if case .none = request.body {
       player.onEnd { [self] in changeTurns { $0.leave(turn) } }
-      return arrive([])
+      return arrive([], [])
     }
     let task = Task.detached { [self] in
-      if let body = await read(player) { arrive(body) } else { changeTurns { $0.leave(turn) } }
+      if let (body, trailers) = await read(player) {
+        arrive(body, trailers)
+      } else {
+        changeTurns { $0.leave(turn) }
+      }
     }
     player.onEnd { [self] in
       // First of all: a body that is cut then is not matched.
@@ -128,17 +133,19 @@ public final class ReplayTransport: Transport {
     }
   }
 
-  /// The body of the request, if it is compared, else nothing; nil if it fails, which ends the exchange.
-  private func read(_ player: ExchangePlayer) async -> [UInt8]? {
+  /// The body of the request, if it is compared, else nothing, and what follows it; nil if it fails, which ends the exchange.
+  private func read(
+    _ player: ExchangePlayer
+  ) async -> (body: [UInt8], trailers: [(name: String, value: String)])? {
     let body = Locked<[UInt8]>([])
     let isKept = matcher.isStrict
     do throws(SessionError) {
-      try await player.request.body.forEachChunk { chunk in
+      let trailers = try await player.request.readBody { chunk in
         if isKept { body.withLock { $0 += chunk } }
         player.append([.sent(chunk.count)])
         return !Task.isCancelled
       }
-      return body.withLock { $0 }
+      return (body.withLock { $0 }, trailers)
     } catch {
       player.append([ExchangePlayer.failed(error)])
       return nil

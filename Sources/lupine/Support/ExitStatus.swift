@@ -22,7 +22,8 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
     self =
       switch error.code {
       case .badURL where !error.hasSentRequest, .badRequest where !error.hasSentRequest,
-        .badProxy where !error.hasSentRequest, .cannotAuthenticate where !error.hasSentRequest:
+        .badProxy where !error.hasSentRequest, .cannotAuthenticate where !error.hasSentRequest,
+        .badTrailers where !error.hasSentRequest:
         .misuse
       case .cannotFindHost, .cannotConnect, .notConnected, .proxyFailed, .proxyRefused, .proxyAuthenticationRequired:
         .cannotConnect

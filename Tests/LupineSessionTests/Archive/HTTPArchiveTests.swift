@@ -15,6 +15,7 @@ import Testing
       .init("X-Key", "k3y", isSensitive: true), .init("X-Odd", "tab\u{9}\u{1b}[31m\u{202e}\u{9b}é"),
     ]
     request.body = [0, 255, 10, 13]
+    request.trailers = [.init("X-Sum", "4"), .init("X-Note", "\u{1b}é")]
     request.headerBytes = 120
     request.bodyBytes = 4
     var response = HTTPArchive.Response(status: 200)
