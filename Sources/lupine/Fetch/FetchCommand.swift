@@ -59,6 +59,7 @@ struct FetchCommand: AsyncParsableCommand {
       throw target.misplacedURL(error) ?? error
     }
     try plan.mark(secrets: body.secret)
+    try plan.announce(trailers: body.trailer)
     if let proxy = try proxy.configuration() { plan.configuration.proxy = proxy }
     if plan.request.method == .head, let option = output.optionOfFile {
       throw CommandFailure.misuse("\(option) saves a body, and the answer to HEAD has none; leave one of them out")
@@ -83,6 +84,7 @@ struct FetchCommand: AsyncParsableCommand {
         redactingSecrets: !output.showSecrets, configuration: plan.configuration)
       return try System.print(command + "\n")
     }
+    plan.sendTrailers()
     let secretNames = plan.secretNames
     let archive = try output.har.map {
       try ArchiveFile($0, showsSecrets: output.showSecrets, secretNames: secretNames)
@@ -127,6 +129,11 @@ struct BodyOptions: ParsableArguments {
   @Option(
     name: [.customShort("H"), .long], help: ArgumentHelp("Add a header field, as name:value.", valueName: "name:value"))
   var header: [String] = []
+
+  @Option(
+    help: ArgumentHelp(
+      "Send this field behind the body (repeatable), which goes in chunks then.", valueName: "name:value"))
+  var trailer: [String] = []
 
   @Option(
     help: ArgumentHelp(

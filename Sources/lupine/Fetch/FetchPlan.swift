@@ -6,6 +6,8 @@ internal import LupineSession
 struct FetchPlan: Sendable {
   var request: Request
   var configuration: SessionConfiguration
+  /// What follows the body.
+  private var trailers = HTTPFields()
 
   init(
     target: Target, payload options: PayloadOptions, connection: ConnectionOptions,
@@ -49,6 +51,26 @@ struct FetchPlan: Sendable {
       }
       request.sensitiveFields.insert(name)
     }
+  }
+
+  /// Announces fields that follow the body, each as `name:value`.
+  mutating func announce(trailers texts: [String]) throws(CommandFailure) {
+    for text in texts {
+      guard let colon = text.firstIndex(of: ":") else {
+        throw .misuse("--trailer \"\(text)\" is not of the form name:value")
+      }
+      let field = try Self.field(String(text[..<colon]), String(text[text.index(after: colon)...]))
+      trailers.append(field)
+      if !request.trailerNames.contains(field.name) { request.trailerNames.append(field.name) }
+    }
+    if !texts.isEmpty, case .none = request.body { throw .misuse("--trailer needs a body, which it follows") }
+  }
+
+  /// Has them sent. Apart from their announcement, as a command for curl shows the body as it is without them.
+  mutating func sendTrailers() {
+    guard !trailers.isEmpty else { return }
+    let fields = trailers
+    request.body = request.body.withTrailers { fields }
   }
 
   /// Adds a field; one that the user gives takes the place of a default.

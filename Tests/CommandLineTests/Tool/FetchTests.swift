@@ -49,6 +49,31 @@ import Testing
     #expect(request.fields.first("User-Agent") == nil)
   }
 
+  @Test(arguments: [["--raw", "text"], ["--raw", "@-"], ["a=1"], ["--multipart", "a=1"]])
+  func fieldsBehindTheBody(_ body: [String]) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let trailers = ["--trailer", "X-Sum: 7", "--trailer", "x-note:a:b"]
+    let outcome = try await Tool.run([server.url("/upload")] + body + trailers, input: "text")
+    #expect(outcome.status == 0 && outcome.text.contains(#""chunked":true,"trailers":{"X-Sum":"7","x-note":"a:b"}"#))
+    #expect(server.recordedRequests.first?.fields.first("Trailer") == "X-Sum, x-note")
+    let curl = try await Tool.run([server.url("/upload"), "--print-curl"] + body + trailers, input: "text")
+    #expect(curl.text.contains("# curl sends no trailer fields; the request itself has X-Sum, x-note behind its body"))
+    #expect(server.requestCount == 1)
+  }
+
+  @Test(arguments: [
+    ["--trailer", "X-Sum: 7"], ["--raw", "x", "--trailer", "X-Sum"], ["--raw", "x", "--trailer", "a b: 7"],
+    ["--raw", "x", "--trailer", "Content-Type: a/b"], ["--raw", "x", "--trailer", "X-Api-Key: k"],
+    ["--raw", "x", "--trailer", "X-Sum: 7", "--secret", "x-sum"],
+  ]) func fieldsThatCannotFollow(_ arguments: [String]) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/upload")] + arguments)
+    #expect(outcome.status == 2 && outcome.text == "", "\(outcome.error)")
+    #expect(server.requestCount == 0)
+  }
+
   @Test func multipartUpload() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
