@@ -48,6 +48,20 @@ package final class Engine: Sendable {
     return engine
   }
 
+  /// Starts so many engines. If the system lacks something for one of them, those before it are ended.
+  package static func start(_ count: Int, name: String) throws(IOError) -> [Engine] {
+    var engines: [Engine] = []
+    for _ in 0..<count {
+      do throws(IOError) {
+        engines.append(try start(name: name))
+      } catch {
+        for engine in engines { engine.shutdown() }
+        throw error
+      }
+    }
+    return engines
+  }
+
   /// Closes every pool, cancelling what is under way, and ends the thread. Waits for it; never call it on the loop.
   package func shutdown() {
     shutdownSoon()
@@ -120,6 +134,9 @@ package final class PoolHandle: Sendable {
         TransferFailure(error: .poolClosed, phase: .poolWait, requestBytesSent: false), now: EventLoop.monotonicNow())
     }
   }
+
+  /// Whether a connection idles that the key may have; on the loop.
+  package func hasIdleOnLoop(_ key: PoolKey) -> Bool { pool.onLoop.hasIdle(key) }
 
   /// Cancels a transfer, from any thread; nothing happens if it has ended.
   package func cancel(_ transfer: TransferHandle) {

@@ -33,7 +33,7 @@ extension Session {
     let isObserved = isObserved(delegate)
     return BufferedRun(
       request, session: self, kind: kind, isObserved: isObserved, onSent: onSent,
-      resuming: isObserved ? .queue(delegateQueue) : engineLoop?.isCurrent == false ? .endOfTurn : .here)
+      resuming: isObserved ? .queue(delegateQueue) : isOffEngines ? .endOfTurn : .here)
   }
 
   private func upload(
@@ -94,7 +94,8 @@ extension Session {
 }
 
 extension Session {
-  /// Fetches a request and collects its body in memory, without a task: `completion` is called once, on the engine's thread; where no
+  /// Fetches a request and collects its body in memory, without a task: `completion` is called once, on the engine's thread (of several, on that of the one which has
+  /// the connection, so that completions of two requests may run at the same time); where no
   /// exchange is under way it may be on the thread of the caller, before this returns (the session is invalid, the head cannot be written, a file of the body cannot be
   /// read), of whoever cancels, or on one that something was waited for on: a file that is sent again, a hash, a network. Hold no lock around any that
   /// `completion` takes.
@@ -112,7 +113,7 @@ extension Session {
     return run.cancel
   }
 
-  /// Runs `work` on the engine's thread, where completions of `data(for:completion:)` run. With another transport, or when the engine has been shut down: at once, here.
+  /// Runs `work` on the engine's thread, where completions of `data(for:completion:)` run; of several engines on that of the first. With another transport, or when the engine has been shut down: at once, here.
   public func onEngine(_ work: @escaping @Sendable () -> Void) {
     guard let engine, engine.submit(work) else { return work() }
   }

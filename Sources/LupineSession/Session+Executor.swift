@@ -1,5 +1,7 @@
+internal import LupineIO
+
 extension Session {
-  /// The thread of the engine as an executor of tasks: nil for another transport.
+  /// The thread of the engine as an executor of tasks, of several engines that of the first: nil for another transport.
   ///
   /// A task that prefers it awaits requests without a hop to another thread and back, which is most of what `await` costs:
   ///
@@ -13,6 +15,18 @@ extension Session {
   /// All connections of the engine wait while such a task runs between two suspensions.
   public var engineExecutor: (any TaskExecutor)? {
     (transport as? EngineTransport)?.loop
+  }
+
+  /// The threads of all engines of the session as executors of tasks (`SessionConfiguration.EngineChoice.several`): one where there is one engine, the same as
+  /// `engineExecutor`; none for another transport.
+  ///
+  /// A task stays on the executor that it prefers, whichever engine carries its request. One whose request goes over a connection of another engine is
+  /// resumed by a hop, as tasks elsewhere are. Where requests are spread, that of a task on one of these executors goes over a connection of its
+  /// engine if one idles.
+  public var engineExecutors: [any TaskExecutor] {
+    guard let engine = transport as? EngineTransport else { return [] }
+    let loops = engine.group?.loops ?? [engine.loop]
+    return loops
   }
 
   /// Ends the engine that sessions of the process share (`SessionConfiguration.EngineChoice.shared`), and returns when its thread is gone and its connections

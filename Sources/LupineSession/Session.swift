@@ -16,8 +16,10 @@ public final class Session: Sendable {
   let transport: any Transport
   /// The transport, unless it is one of the caller's; found out once, not for each request.
   let engine: EngineTransport?
-  /// Of the engine.
+  /// Of the engine, or the first of several.
   let engineLoop: EventLoop?
+  /// Of the engine, where there are several.
+  private let engineGroup: EngineGroup?
   /// Where tasks have their exchanges: the transport, or the cache in front of it.
   let exchanges: any Transport
   /// The same where it is the engine without a cache, which is called without a detour.
@@ -53,7 +55,7 @@ public final class Session: Sendable {
   ///   - delegate: held until the session is invalidated.
   ///   - delegateQueue: where delegates and completion handlers are called; calls are serial even if the queue is not. Default: a queue of the
   ///     session's own.
-  /// - Throws: `SessionError`: `.badRequest` for settings that contradict each other, `.badProxy` for a proxy that cannot be used as
+  /// - Throws: `SessionError`: `.badRequest` for settings that contradict each other or cannot be, `.badProxy` for a proxy that cannot be used as
   ///   `SessionConfiguration.proxy` says, `.system` if the engine cannot be started.
   public init(
     _ configuration: SessionConfiguration = SessionConfiguration(), delegate: (any SessionDelegate)? = nil,
@@ -80,6 +82,7 @@ public final class Session: Sendable {
     }
     engine = transport as? EngineTransport
     engineLoop = engine?.loop
+    engineGroup = engine?.group
     exchanges = CachingTransport.wrap(transport, configuration, decider: decider == nil ? nil : delegate)
     direct = exchanges as? EngineTransport
     do throws(WireError) {
@@ -103,6 +106,21 @@ public final class Session: Sendable {
   ) -> any TransportExchange {
     if let direct { return direct.start(request, receiver, createdAt: createdAt ?? EventLoop.monotonicNow()) }
     return exchanges.start(request, receiver)
+  }
+
+  /// The loop in whose turn the caller runs, if it runs on an engine; nil for another transport.
+  @inline(__always)
+  var turningLoop: EventLoop? {
+    guard let engineGroup else { return engineLoop }
+    return engineGroup.currentLoop ?? engineLoop
+  }
+
+  /// Whether there is an engine, and the caller runs on the thread of none.
+  @inline(__always)
+  var isOffEngines: Bool {
+    guard let engineLoop, !engineLoop.isCurrent else { return false }
+    guard let engineGroup else { return true }
+    return engineGroup.currentLoop == nil
   }
 
   // MARK: Forgetting
@@ -203,7 +221,7 @@ public final class Session: Sendable {
       .sessionInvalidated, phase: .prepare, message: "the session was invalidated", failingURL: request.urlString)
   }
 
-  /// What the connection pool has done so far. Zeros for a transport other than the network.
+  /// What the connection pool has done so far; of several engines all pools together. Zeros for a transport other than the network.
   public func poolStatistics() async -> PoolStatistics {
     guard let engine else { return PoolStatistics() }
     return await withCheckedContinuation { continuation in

@@ -1,4 +1,5 @@
 import LupineBase
+import LupineRules
 
 @testable import LupineEngine
 
@@ -24,9 +25,11 @@ final class TestPool {
 
   func ask(
     _ key: String, _ waiter: Int, _ priority: TransferPriority = .default, now: Instant = TestPool.start,
-    isShared: Bool = false
+    isShared: Bool = false, share: EngineShare = .whole
   ) -> (leased: Int?, Machine.Steps, Machine.WaiterToken?) {
-    switch machine.acquire(key, waiter, priority: priority, now: now, isShared: isShared, expired: { _, _ in }) {
+    switch machine.acquire(
+      key, waiter, priority: priority, now: now, isShared: isShared, share: share, expired: { _, _ in })
+    {
     case .lease(let connection): (connection.index, Machine.Steps(), nil)
     case .wait(let token, let steps): (nil, steps, token)
     case .tooManyWaiters: (-1, Machine.Steps(), nil)

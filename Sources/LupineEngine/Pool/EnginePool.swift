@@ -76,6 +76,9 @@ package final class EnginePool {
 
   var context: LoopContext { core.context }
 
+  /// Whether a connection idles that the key may have.
+  func hasIdle(_ key: PoolKey) -> Bool { machine.update { $0.idle(key, since: .distantFuture) != nil } }
+
   // MARK: Transfers
 
   /// Begins a transfer, now or as soon as there is a connection.
@@ -107,7 +110,7 @@ package final class EnginePool {
     while true {
       let answer = machine.value.acquire(
         transfer.request.key, transfer, priority: transfer.request.priority, now: now, isReturning: isReturning,
-        isShared: transfer.request.key.isShared
+        isShared: transfer.request.key.isShared, share: transfer.request.key.share
       ) { identifier, _ in
         connections.value[identifier.index]?.dismantle()
         connections.value[identifier.index] = nil

@@ -1,5 +1,5 @@
 package import LupineIO
-internal import LupineRules
+package import LupineRules
 package import LupineTLS
 
 /// The whole identity of a connection: two requests may share one only if these are equal. A new option is a new stored property here,
@@ -62,19 +62,35 @@ package struct ConnectionIdentity: Hashable, Sendable {
     self.port = port
     self.tls = tls
   }
+
+  /// Whether many origins share its connections: those to a proxy that forwards.
+  var isShared: Bool {
+    if case .proxy(let route) = route { !route.tunnels } else { false }
+  }
 }
 
 /// A `ConnectionIdentity` with its hash worked out once, shared by all requests of a session to one place: looking it up costs one
 /// comparison of references.
 package final class PoolKey: Hashable, Sendable {
   package let identity: ConnectionIdentity
-  /// Whether many origins share its connections: those to a proxy that forwards.
+  /// See `ConnectionIdentity.isShared`.
   let isShared: Bool
+  /// Which of the engines of its session has its connections, from 0.
+  package let engine: Int
+  /// What that engine has of the connections to this place.
+  let share: EngineShare
+  /// Where several engines have some: their keys, which are used instead of this one.
+  package let spread: KeySpread?
   private let hash: Int
 
-  package init(_ identity: ConnectionIdentity) {
+  package init(
+    _ identity: ConnectionIdentity, engine: Int = 0, share: EngineShare = .whole, spread: KeySpread? = nil
+  ) {
     self.identity = identity
-    if case .proxy(let route) = identity.route { isShared = !route.tunnels } else { isShared = false }
+    isShared = identity.isShared
+    self.engine = engine
+    self.share = share
+    self.spread = spread
     hash = identity.hashValue
   }
 

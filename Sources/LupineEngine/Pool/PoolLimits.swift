@@ -56,6 +56,14 @@ package struct PoolCounters: Equatable, Sendable {
   package var reused = 0
   package var waits = 0
   package var closes: [ConnectionCloseReason: Int] = [:]
+
+  /// Adds what another pool of the session has done.
+  package mutating func add(_ other: PoolCounters) {
+    opened += other.opened
+    reused += other.reused
+    waits += other.waits
+    closes.merge(other.closes) { $0 + $1 }
+  }
 }
 
 /// Who of those that wait for a connection to the same place gets one first. Costs nothing where nobody waits.

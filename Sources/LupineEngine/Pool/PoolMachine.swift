@@ -1,4 +1,5 @@
 package import LupineBase
+package import LupineRules
 
 /// The rules of a connection pool, pure: who gets which connection, when one is opened, when one must go.
 ///
@@ -9,7 +10,8 @@ package import LupineBase
 ///     idle    -> leased | gone (time-out, eviction, hang-up)
 ///
 /// Invariants, checked by the walk in the tests and by the fuzz target `PoolWalk`:
-/// 1. per key, opening + leased + idle <= `limits.perHost`, of a shared one at most `PoolLimits.perProxy` if that is more; in all <= `limits.total`;
+/// 1. per key, opening + leased + idle <= `limits.perHost`, of a shared one at most `PoolLimits.perProxy` if that is more, or the pool's share of that; in all
+///    <= `limits.total`;
 /// 2. a key with waiters has no idle connection;
 /// 3. a waiter is answered exactly once: by a lease, by a failure, or by its own cancellation;
 /// 4. waiters of a key are answered the highest priority first, those of one priority in the order of their arrival; of the answers
@@ -115,12 +117,13 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// - Parameters:
   ///   - isReturning: it waited or was served before, and the limit of waiting requests does not hold for it.
   ///   - isShared: whether the key is that of many origins.
+  ///   - share: what this pool has of the key's connections.
   package mutating func acquire(
     _ key: Key, _ waiter: @autoclosure () -> Waiter, priority: TransferPriority = .default, now: Instant,
-    isReturning: Bool = false, isShared: Bool = false,
+    isReturning: Bool = false, isShared: Bool = false, share: EngineShare = .whole,
     expired: (ConnectionIdentifier, ConnectionCloseReason) -> Void
   ) -> Acquired {
-    let host = hostIndex(of: key, isShared: isShared)
+    let host = hostIndex(of: key, isShared: isShared, share)
     while let index = hostIdle.last(of: hosts[host].idle) {
       removeFromIdle(index)
       if let reason = expiry(of: index, now: now) {
@@ -444,7 +447,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// A connection's reuse saves a handshake: so many answers it may give past a key that has no place.
   private static var starvedTurn: Int { 16 }
 
-  private mutating func hostIndex(of key: Key, isShared: Bool) -> Int {
+  private mutating func hostIndex(of key: Key, isShared: Bool, _ share: EngineShare) -> Int {
     if let last, last.key == key { return last.host }
     if let known = hostOfKey[key] {
       last = (key, known)
@@ -453,7 +456,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     let index = freeHosts.popLast() ?? hosts.count
     if index == hosts.count { hosts.append(Host()) }
     hosts[index].key = key
-    hosts[index].limit = limits.connections(isShared: isShared)
+    hosts[index].limit = share.part(of: limits.connections(isShared: isShared))
     hostOfKey[key] = index
     return index
   }

@@ -145,7 +145,7 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
           if stopWaiting() { use(stored) }
           return
         }
-        owner.schedule { [self] in
+        schedule { [self] in
           guard stopWaiting() else { return }
           if let stored { use(stored) } else { miss() }
         }
@@ -153,10 +153,13 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     }
   }
 
+  /// Runs `work` where the transport calls for this very request: what is done there is done one after the other.
+  private func schedule(_ work: @escaping @Sendable () -> Void) { owner.schedule(on: request.lane, work) }
+
   /// On the transport's thread, unless the exchange was cancelled by then.
   private func later(_ work: @escaping @Sendable (CacheExchange) -> Void) {
     state.withLock { $0.isWaiting = true }
-    owner.schedule { [self] in if stopWaiting() { work(self) } }
+    schedule { [self] in if stopWaiting() { work(self) } }
   }
 
   /// Whether it falls to the caller to go on.
@@ -180,7 +183,7 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
   private func giveUpDisk() {
     guard stopWaiting() else { return }
     state.withLock { $0.isOutOfTime = true }
-    owner.schedule { [self] in pump() }
+    schedule { [self] in pump() }
   }
 
   private func use(_ stored: StoredResponse) {
@@ -230,12 +233,12 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     let error = SessionError(
       .timedOut, phase: phase, message: "the deadline passed while another request was fetching the same",
       failingURL: request.url.requestString)
-    owner.schedule { [self] in begin(Serving(failure: error, metrics: metrics(nil))) }
+    schedule { [self] in begin(Serving(failure: error, metrics: metrics(nil))) }
   }
 
   /// The one who fetched the same has stored it, or has not.
   func landed() {
-    owner.schedule { [self] in if stopWaiting() { look(isAtOnce: false) } }
+    schedule { [self] in if stopWaiting() { look(isAtOnce: false) } }
   }
 
   // MARK: Loading
@@ -320,7 +323,7 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
       state.isCancelled = true
       return state.inner
     }
-    if let inner { inner.cancel() } else { owner.schedule { [self] in pump() } }
+    if let inner { inner.cancel() } else { schedule { [self] in pump() } }
   }
 
   func setPaused(_ pause: PauseState) {
@@ -330,7 +333,7 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
       return (isNew, state.inner)
     }
     guard isNew else { return }
-    if let inner { inner.setPaused(pause) } else if !pause.isPaused { owner.schedule { [self] in pump() } }
+    if let inner { inner.setPaused(pause) } else if !pause.isPaused { schedule { [self] in pump() } }
   }
 
   /// Small bodies that come soon are read to their end all the same if they are to be stored: a redirect's for example.

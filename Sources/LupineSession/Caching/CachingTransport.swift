@@ -9,6 +9,8 @@ internal import Synchronization
 /// A cache in front of a transport. Without a cache there is none of it.
 final class CachingTransport: Transport {
   let inner: any Transport
+  /// The same, if it is the network.
+  private let engine: EngineTransport?
   let cache: ResponseCache
   /// Of the configuration alone.
   private let partition: String
@@ -63,6 +65,7 @@ final class CachingTransport: Transport {
     asksNow: @escaping @Sendable () -> Bool
   ) {
     self.inner = inner
+    engine = inner as? EngineTransport
     self.cache = cache
     self.asksNow = asksNow
     partition = Self.partition(configuration)
@@ -148,6 +151,8 @@ final class CachingTransport: Transport {
     facts.compareHost(with: request.url.authority)
     let mode = (request.composition.request.cachePolicy ?? policy).mode
     if !facts.mayUseStored, !facts.invalidates, mode == .protocolRules { return inner.start(request, receiver) }
+    var request = request
+    if let engine, engine.group != nil { request.lane = engine.lane(for: request) }
     let exchange = CacheExchange(self, request, receiver, facts, mode, place(for: request.url))
     exchange.begin()
     return exchange
@@ -162,8 +167,10 @@ final class CachingTransport: Transport {
   func invalidate(cancelling: Bool) { inner.invalidate(cancelling: cancelling) }
 
   /// Runs `work` where the transport calls its receivers; if that is an engine which has been shut down, on some thread: somebody waits for it.
-  func schedule(_ work: @escaping @Sendable () -> Void) {
-    if let engine = inner as? EngineTransport, engine.submit(work) { return }
+  ///
+  /// - Parameter lane: that of the request: of several engines the one which carries it.
+  func schedule(on lane: UInt8?, _ work: @escaping @Sendable () -> Void) {
+    if let engine, engine.submit(to: lane, work) { return }
     DispatchQueue.global().async(execute: work)
   }
 
@@ -221,7 +228,7 @@ final class CachingTransport: Transport {
     }
     let exchange = CacheExchange(
       self, request, receiver, facts, .revalidating, place, settled: settled, isBehind: true)
-    schedule { exchange.validate(stored) }
+    schedule(on: request.lane) { exchange.validate(stored) }
   }
 }
 

@@ -13,7 +13,7 @@ public struct SessionConfiguration: Sendable {
   public static var `default`: SessionConfiguration { SessionConfiguration() }
 
   /// The defaults, but everything that a session learns stays with it and goes with it, save what the process learns of hosts: addresses, for
-  /// at most 30 s, and of which family those are that answer. With an engine of its own (`engine = .own`) a session shares the latter with nobody either.
+  /// at most 30 s, and of which family those are that answer. With engines of its own (`engine = .own` or `.several`) a session shares the latter with nobody either.
   public static var ephemeral: SessionConfiguration {
     var configuration = SessionConfiguration()
     configuration.cookieStorage = CookieStorage()
@@ -31,9 +31,9 @@ public struct SessionConfiguration: Sendable {
   public var maximumConnectionsPerHost = 6
   /// Connections of the session in all. Default 256. Where they are all in use, every sixteenth response makes room for an origin that
   /// has none, so that a busy one keeps nobody waiting for ever. Idle ones make room at once, and so do those that are being opened for requests
-  /// that gave up.
+  /// that gave up. Of several engines each has an even part of them: see `EngineChoice.several`.
   public var maximumConnections = 256
-  /// Requests that may wait for a connection; one more fails with `.tooManyWaiters`. Default 10,000.
+  /// Requests that may wait for a connection; one more fails with `.tooManyWaiters`. Default 10,000. Of several engines each has an even part of them.
   public var maximumWaitingRequests = 10_000
   /// How long an unused connection is kept. Default 60 s. One whose server says in `Keep-Alive: timeout=` that it keeps it for less goes a second before
   /// that, but not before it has been unused for a second.
@@ -193,7 +193,7 @@ public struct SessionConfiguration: Sendable {
 
   // MARK: The rest
 
-  /// Which engine carries the session. Default `.shared`.
+  /// Which engine carries the session. Default `.shared`. A session is not made (`.badRequest`) with a number of engines that is none; see `EngineChoice.several`.
   public var engine: EngineChoice = .shared
   /// Told complete responses once the delegate agrees; nothing is read from it, see `responseCache`. Default nil. Data tasks with a delegate only.
   public var responseStore: (any ResponseStore)?
@@ -210,11 +210,27 @@ public struct SessionConfiguration: Sendable {
   public var transport: (any Transport)?
 
   /// Which engine carries a session: an engine is one thread with its connections.
-  public enum EngineChoice: Sendable {
+  public enum EngineChoice: Hashable, Sendable {
     /// The process-wide engine, started when first needed; `Session.shutDownSharedEngine()` ends it.
     case shared
     /// An engine of the session's own, shut down with it.
     case own
+    /// So many engines of the session's own, 1 to 64, all shut down with it: for more requests than one processor carries. One is the same as `own`.
+    ///
+    /// All connections to one place (host and port, or a proxy, with all that is asked of a connection) are on one engine, for as long as there is the
+    /// session; a place that is asked for first goes to the engine that has fewest. With `spreading` (default: false) those to each place are divided
+    /// among the engines, and the requests for it take turns, each engine as many as it has connections: for much traffic to few places. A request that is begun on an engine's thread, as
+    /// in a completion, stays there if a connection of that engine idles, which spares a hop. An engine makes its own handshakes and, with a delegate that decides about
+    /// trust, asks for itself.
+    ///
+    /// Limits are totals of the session. `maximumConnections` and `maximumWaitingRequests` are divided into even parts, one for each engine, the first engines having
+    /// one more where they do not come out even, and there are no more engines than either allows. So an engine that has more to do than others reaches its part before
+    /// the session reaches its total: with 256 connections and four engines, one place has at most 64 without spreading, whatever `maximumConnectionsPerHost`
+    /// says, and `.tooManyWaiters` comes at 2,500 of 10,000 that wait for places of one engine. With spreading `maximumConnectionsPerHost` is divided too: 6 over four engines are 2, 2, 1
+    /// and 1, from another engine on for each place, and one that may have fewer connections than there are engines has as many engines as connections.
+    ///
+    /// Completions of `data(for:completion:)` and progress closures of different requests run at the same time then, each on its engine's thread.
+    case several(Int, spreading: Bool = false)
   }
 }
 

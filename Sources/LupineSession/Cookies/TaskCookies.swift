@@ -26,10 +26,10 @@ extension TaskRun {
   /// Nil: the list is at hand, nobody needs it, or this is another thread, which may wait.
   var unreadSuffixes: UnreadSuffixes? {
     guard let jar = session.configuration.cookieStorage, !jar.hasSuffixes,
-      let engine = session.transport as? EngineTransport, engine.loop.isCurrent,
+      let loop = (session.transport as? EngineTransport)?.currentLoop,
       let threads = try? Engine.processSmallFiles.get()
     else { return nil }
-    return UnreadSuffixes(jar: jar, threads: threads, loop: engine.loop)
+    return UnreadSuffixes(jar: jar, threads: threads, loop: loop)
   }
 
   /// The first cookie has the list of public suffixes read, and the engine's thread does not wait for it: true if the head is dealt with when

@@ -87,7 +87,7 @@ extension TaskRun {
 
   /// Which thread another transport calls from, only that transport knows; a first exchange begins on the caller's, or the delegates'.
   private func mayBeOnEngine(isFirst: Bool) -> Bool {
-    (session.transport as? EngineTransport).map(\.loop.isCurrent) ?? !isFirst
+    (session.transport as? EngineTransport).map { $0.currentLoop != nil } ?? !isFirst
   }
 
   /// What the exchange before has left behind goes.

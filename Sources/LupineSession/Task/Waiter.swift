@@ -20,7 +20,7 @@ struct Waiter: Sendable {
   enum Place: Sendable {
     /// By whoever brings the end. So is whoever waits on the engine's executor: nobody need be woken there, as the caller does then.
     case here
-    /// At the end of the turn of the session's engine.
+    /// At the end of the turn of the session's engine that brings it.
     case endOfTurn
     /// Where delegates are told before.
     case queue(DispatchQueue)
@@ -47,7 +47,7 @@ struct Waiter: Sendable {
     switch place {
     case .here: run.resumeWaiter()
     case .endOfTurn:
-      guard let loop = run.session.engineLoop else { return run.resumeWaiter() }
+      guard let loop = run.session.turningLoop else { return run.resumeWaiter() }
       loop.atEndOfTurn(priority: TaskPriority(rawValue: priority)) { run.resumeWaiter() }
     case .queue(let queue): queue.async { run.resumeWaiter() }
     }

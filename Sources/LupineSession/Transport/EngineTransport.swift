@@ -7,10 +7,13 @@ internal import LupineRules
 internal import LupineTLS
 internal import LupineWire
 
-/// The network: exchanges on an engine's pool.
+/// The network: exchanges on an engine's pool, or on those of several.
 final class EngineTransport: Transport {
+  /// The first, and nearly always the only one.
   private let engine: Engine
   private let pool: PoolHandle
+  /// All of them, where there are several.
+  let group: EngineGroup?
   let configuration: SessionConfiguration
   private let ownsEngine: Bool
   private let policy: TLSPolicy
@@ -25,6 +28,8 @@ final class EngineTransport: Transport {
   private struct Keys {
     /// See `ConnectionIdentity.trustDomain`.
     var trustDomain: UInt64
+    /// Which engine has the connections of which key; nil where there is one. It lasts as long as the session.
+    var places: EnginePlaces?
     var last: KnownOrigin?
     /// That of the URL which asked for `last`: whatever was resolved against the same base is known without a comparison.
     var lastSite: ParsedURL.Site?
@@ -77,9 +82,13 @@ final class EngineTransport: Transport {
     _ configuration: SessionConfiguration, trust: (any TrustDecider)? = nil, trustDomain: UInt64? = nil
   ) throws(SessionError) {
     self.configuration = configuration
+    let engines = try Self.engines(configuration)
     let isShared = trust == nil && configuration.sharesTLSSessions
-    keys = LockedStorage(Keys(trustDomain: trustDomain ?? (isShared ? 0 : Self.newTrustDomain())))
-    ownsEngine = configuration.engine == .own
+    keys = LockedStorage(
+      Keys(
+        trustDomain: trustDomain ?? (isShared ? 0 : Self.newTrustDomain()),
+        places: engines > 1 ? EnginePlaces(engines: engines) : nil))
+    ownsEngine = configuration.engine != .shared
     policy = try configuration.tls.policy()
     deadlines = Self.deadlines(configuration)
     proxies =
@@ -93,24 +102,44 @@ final class EngineTransport: Transport {
     poolConfiguration.trustDecider = trust
     // Last of what may fail: nobody would end its thread.
     do throws(IOError) {
-      (engine, pool) = try Self.begin(poolConfiguration, ownsEngine)
+      (engine, pool, group) = try Self.begin(poolConfiguration, configuration.engine, engines)
     } catch {
       throw SessionError(
         .system, phase: .prepare, message: "the engine could not be started: \(error)", underlying: error)
     }
   }
 
+  /// How many there are to be.
+  private static func engines(_ configuration: SessionConfiguration) throws(SessionError) -> Int {
+    guard case .several(let wanted, _) = configuration.engine else { return 1 }
+    guard (1...EngineShare.maximum).contains(wanted) else {
+      throw SessionError(
+        .badRequest, phase: .prepare,
+        message: "a session has 1 to \(EngineShare.maximum) engines of its own, not \(wanted)")
+    }
+    return EngineShare.engines(
+      wanted, connections: configuration.maximumConnections, waiting: configuration.maximumWaitingRequests)
+  }
+
   private static func begin(
-    _ configuration: PoolConfiguration, _ ownsEngine: Bool
-  ) throws(IOError) -> (Engine, PoolHandle) {
+    _ configuration: PoolConfiguration, _ choice: SessionConfiguration.EngineChoice, _ count: Int
+  ) throws(IOError) -> (Engine, PoolHandle, EngineGroup?) {
+    if count > 1 {
+      let group = try EngineGroup(count, choice, configuration)
+      return (group.first.engine, group.first.pool, group)
+    }
     while true {
-      let engine = try ownsEngine ? Engine.start(name: "lupine") : SharedEngine.get()
-      // Not on the thread that begins a request: who asks again when it is told would go deeper and deeper there.
-      let pool = PoolHandle(engine: engine, configuration: configuration) { refusal in
-        DispatchQueue.global().async(execute: refusal)
-      }
+      let engine = try choice == .shared ? SharedEngine.get() : Engine.start(name: "lupine")
+      let pool = makePool(on: engine, configuration)
       // Shut down in between it would carry out nothing.
-      if ownsEngine || SharedEngine.isCurrent(engine) { return (engine, pool) }
+      if choice != .shared || SharedEngine.isCurrent(engine) { return (engine, pool, nil) }
+    }
+  }
+
+  static func makePool(on engine: Engine, _ configuration: PoolConfiguration) -> PoolHandle {
+    // Not on the thread that begins a request: who asks again when it is told would go deeper and deeper there.
+    PoolHandle(engine: engine, configuration: configuration) { refusal in
+      DispatchQueue.global().async(execute: refusal)
     }
   }
 
@@ -198,8 +227,10 @@ final class EngineTransport: Transport {
     _ request: borrowing TransportRequest, _ receiver: any TransportReceiver, createdAt: Instant
   ) -> any TransportExchange {
     do throws(SessionError) {
+      let transfer = try transferRequest(request)
+      let chosen = group == nil ? pool : chosenPool(for: transfer.key)
       let exchange = EngineExchange(
-        try transferRequest(request), pool: pool, receiver: receiver, url: request.url, createdAt: createdAt)
+        consume transfer, pool: chosen, receiver: receiver, url: request.url, createdAt: createdAt)
       exchange.begin()
       return exchange
     } catch {
@@ -209,15 +240,35 @@ final class EngineTransport: Transport {
     }
   }
 
+  /// Of the first engine.
   var loop: EventLoop { engine.loop }
 
-  /// Runs `work` on the engine's thread; false if that has ended: `work` was let go.
-  func submit(_ work: @escaping @Sendable () -> Void) -> Bool {
-    engine.loop.submit(work)
+  /// Of the engine on whose thread the caller is; nil: on none of them.
+  var currentLoop: EventLoop? {
+    engine.loop.isCurrent ? engine.loop : group?.currentLoop
+  }
+
+  /// Runs `work` on an engine's thread; false if that has ended: `work` was let go.
+  ///
+  /// - Parameter lane: which engine; nil is the first.
+  func submit(to lane: UInt8? = nil, _ work: @escaping @Sendable () -> Void) -> Bool {
+    guard let group, let lane else { return engine.loop.submit(work) }
+    return group.submit(to: Int(lane), work)
+  }
+
+  /// Which of several engines is to carry a request: whoever stands before the transport does on that one's thread what there is to do for it, and puts its
+  /// number into the request, so that the transport calls there too. Nil where there is one.
+  func lane(for request: TransportRequest) -> UInt8? {
+    guard group != nil else { return nil }
+    var way: Way?
+    // Where this fails the request will be refused, without an engine.
+    if proxies != nil || request.composition.hasProxy { way = try? self.way(of: request) }
+    return UInt8(key(for: request, through: way).engine)
   }
 
   /// Closes idle connections and, if asked, ends everything under way.
   func invalidate(cancelling: Bool) {
+    if let group { return group.close(cancelling: cancelling) }
     pool.close(cancelling: cancelling)
   }
 
@@ -226,13 +277,16 @@ final class EngineTransport: Transport {
   func reset() {
     let former = keys.withLock { keys in
       let former = keys.trustDomain
-      keys = Keys(trustDomain: Self.newTrustDomain())
+      keys = Keys(trustDomain: Self.newTrustDomain(), places: keys.places)
       return former
     }
+    if let group { return group.reset(forgetting: former) }
     pool.reset(forgetting: former)
   }
 
+  /// What the pools have done, added up.
   func counters(_ completion: @escaping @Sendable (PoolCounters) -> Void) {
+    if let group { return group.counters(completion) }
     pool.counters(completion)
   }
 
@@ -240,9 +294,10 @@ final class EngineTransport: Transport {
     // What was learnt in a domain of this session's own is of no use to others.
     let domain = keys.withLock { $0.trustDomain }
     if domain != 0 { pool.reset(forgetting: domain) }
-    if ownsEngine {
-      // Not here: the last reference may go on the engine's own thread, which cannot wait for itself.
-      let engine = engine
+    // Without waiting: the last reference may go on an engine's own thread, which cannot wait for itself.
+    if let group {
+      group.shutdownSoon()
+    } else if ownsEngine {
       engine.shutdownSoon()
     }
   }
@@ -325,7 +380,7 @@ final class EngineTransport: Transport {
     let url = request.url
     let traffic = ConnectionIdentity.Traffic(
       codePoint: request.networkServiceType.codePoint, allowsCellular: request.allowsCellularAccess)
-    return keys.withLock { keys in
+    let known: PoolKey = keys.withLock { keys in
       guard traffic.isDefault, way == nil else {
         let route = way?.route
         let place = MarkedOrigin(origin: route?.tunnels == false ? nil : url.origin, traffic: traffic, route: route)
@@ -337,6 +392,32 @@ final class EngineTransport: Transport {
       keys.lastKey = key
       return key
     }
+    return known.spread == nil ? known : turn(of: known, on: request.lane)
+  }
+
+  /// The pool of one of several engines.
+  @inline(never)
+  private func chosenPool(for key: PoolKey) -> PoolHandle { group?.pool(of: key) ?? pool }
+
+  /// The key of the engine whose turn it is, or of that which was chosen before.
+  @inline(never)
+  private func turn(of key: PoolKey, on lane: UInt8?) -> PoolKey {
+    guard let spread = key.spread else { return key }
+    if let lane, let chosen = spread.key(on: Int(lane)) { return chosen }
+    return group?.turn(of: spread) ?? key
+  }
+
+  private func makeKey(_ identity: ConnectionIdentity, _ keys: inout Keys) -> PoolKey {
+    keys.places == nil ? PoolKey(identity) : makePlacedKey(identity, &keys)
+  }
+
+  /// A place has its engine whatever is decided about trust: what was chosen before a reset is not changed by it.
+  @inline(never)
+  private func makePlacedKey(_ identity: ConnectionIdentity, _ keys: inout Keys) -> PoolKey {
+    var place = identity
+    place.trustDomain = 0
+    guard let group, let engine = keys.places?.engine(ofHash: place.hashValue) else { return PoolKey(identity) }
+    return group.key(identity, at: engine)
   }
 
   private func key(of origin: Origin, _ keys: inout Keys) -> PoolKey {
@@ -345,7 +426,7 @@ final class EngineTransport: Transport {
       keys.last = known
       return known.key
     }
-    let key = PoolKey(identity(of: origin, keys.trustDomain))
+    let key = makeKey(identity(of: origin, keys.trustDomain), &keys)
     if keys.table.count >= Self.maximumKeys { keys.table.removeAll() }
     let known = KnownOrigin(origin: origin, key: key)
     keys.table[origin] = known
@@ -360,7 +441,7 @@ final class EngineTransport: Transport {
     identity.trustDomain = keys.trustDomain
     identity.localAddress = localAddress
     if let route = place.route { identity.route = .proxy(route) }
-    let key = PoolKey(identity)
+    let key = makeKey(identity, &keys)
     if keys.marked.count >= Self.maximumKeys { keys.marked.removeAll() }
     keys.marked[place] = key
     return key

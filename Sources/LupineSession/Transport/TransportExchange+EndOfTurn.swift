@@ -8,7 +8,7 @@ extension TransportExchange {
   /// - Parameter priority: of the task that waits.
   func atEndOfTurn(priority: TaskPriority, _ work: @escaping @Sendable () -> Void) {
     // A consumer sees the exchange through its task, which knows the engine.
-    guard let loop = (self as? TaskRun)?.session.engineLoop else {
+    guard let loop = (self as? TaskRun)?.session.turningLoop else {
       work()
       return
     }
