@@ -28,25 +28,28 @@ func awaitResponses(_ session: Session, _ request: Request, _ count: Int) async 
   return tally
 }
 
-/// Every session keeps its share of requests under way, from callbacks on its engine's thread.
+/// Every session keeps its share of requests under way, from callbacks on its engine's thread. Where one session has several engines, one loop for each
+/// request that is under way: it goes on wherever its request was answered.
 func runCallbacks(_ sessions: [Session], _ request: Request, _ count: Int) async -> LoopTally {
   let (tallies, continuation) = AsyncStream.makeStream(of: LoopTally.self)
-  for (index, session) in sessions.enumerated() {
-    let share = count / sessions.count + (index < count % sessions.count ? 1 : 0)
+  let loops = isOneSession ? options.concurrency : sessions.count
+  for index in 0..<loops {
+    let session = sessions[index % sessions.count]
+    let share = count / loops + (index < count % loops ? 1 : 0)
     let loop = CallbackLoop(session, request, share) { continuation.yield($0) }
-    session.onEngine { loop.begin(width: options.concurrency / sessions.count) }
+    session.onEngine { loop.begin(width: options.concurrency / loops) }
   }
   var total = LoopTally(options)
   var ended = 0
   for await tally in tallies {
     total.add(tally)
     ended += 1
-    if ended == sessions.count { break }
+    if ended == loops { break }
   }
   return total
 }
 
-/// Touched on one engine's thread only, but for the start.
+/// Touched on one engine's thread only, but for the start; or by one request at a time.
 private final class CallbackLoop: @unchecked Sendable {
   private let session: Session
   private let request: Request

@@ -5,12 +5,15 @@ import LupineSession
 let options = LoopOptions(
   at: 2,
   usage:
-    "GetLoop await|engine|callback \(LoopOptions.usage) [--engines N] [--abandon] [--new-requests] [--cache memory|DIR]"
+    "GetLoop await|engine|callback \(LoopOptions.usage) [--engines N [--one-session]] [--abandon] [--new-requests] [--cache memory|DIR]"
 )
 let mode = CommandLine.arguments[1]
 let url = options.url
 /// Each engine has a session and its share of the connections; with one, the process's own engine carries it.
 let engines = option("--engines").flatMap { Int($0) } ?? 1
+/// Whether one session has all engines, over which its requests are spread.
+let isOneSession = CommandLine.arguments.contains("--one-session")
+let sessionCount = isOneSession ? 1 : engines
 /// Whether each response is let go of as soon as its head is there.
 let abandons = CommandLine.arguments.contains("--abandon")
 
@@ -19,12 +22,12 @@ let makesRequests = CommandLine.arguments.contains("--new-requests")
 
 func makeSession() throws -> Session {
   var configuration = SessionConfiguration()
-  configuration.maximumConnectionsPerHost = options.connections / engines
-  configuration.maximumConnections = options.connections / engines
+  configuration.maximumConnectionsPerHost = options.connections / sessionCount
+  configuration.maximumConnections = options.connections / sessionCount
   if let authority = options.authority { configuration.tls.roots = .file(authority) }
   if !options.reusesConnections { configuration.maximumUsesPerConnection = 1 }
   configuration.tls.allowsResumption = options.resumesSessions
-  if option("--engines") != nil { configuration.engine = .own }
+  if option("--engines") != nil { configuration.engine = isOneSession ? .several(engines, spreading: true) : .own }
   // Of a URL whose response may be stored: what a hit costs. With a directory every hit is read from its file.
   if let place = option("--cache") {
     configuration.responseCache =
@@ -44,7 +47,9 @@ func run(_ sessions: [Session], _ request: Request, _ count: Int) async throws -
         group.addTask { try await awaitResponses(session, request, share) }
         continue
       }
-      group.addTask(executorPreference: session.engineExecutor) { try await awaitResponses(session, request, share) }
+      let executors = session.engineExecutors
+      let executor = executors[index / sessions.count % executors.count]
+      group.addTask(executorPreference: executor) { try await awaitResponses(session, request, share) }
     }
     var total = LoopTally(options)
     for try await tally in group { total.add(tally) }
@@ -53,7 +58,7 @@ func run(_ sessions: [Session], _ request: Request, _ count: Int) async throws -
 }
 
 runBlocking {
-  let sessions = try (0..<engines).map { _ in try makeSession() }
+  let sessions = try (0..<sessionCount).map { _ in try makeSession() }
   let request = try Request(url)
   _ = try await run(sessions, request, options.warmUpCount)
   let before = Cost()

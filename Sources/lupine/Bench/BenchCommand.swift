@@ -29,6 +29,9 @@ struct BenchCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Stop after so many seconds.", valueName: "seconds"))
   var duration: Double?
 
+  @Option(help: ArgumentHelp("Engines, a thread each, over which the connections are spread.", valueName: "n"))
+  var engines = 1
+
   @Flag(help: "Open a new connection for every request.")
   var noReuse = false
 
@@ -52,6 +55,7 @@ struct BenchCommand: AsyncParsableCommand {
 
   func validate() throws {
     if !(1...65_536).contains(connections) { throw ValidationError("-c is between 1 and 65536.") }
+    if !(1...64).contains(engines) { throw ValidationError("--engines is between 1 and 64.") }
     if let requests, requests < 1 { throw ValidationError("-n is at least 1.") }
     if let duration, !(duration > 0 && duration < 1e6) {
       throw ValidationError("--duration is a number of seconds above 0.")
@@ -97,7 +101,7 @@ struct BenchCommand: AsyncParsableCommand {
     let load = LoadPlan(
       request: plan.request, configuration: plan.configuration, connections: connections,
       requests: requests ?? (duration == nil ? 100_000 : nil), duration: duration.map { Int64($0 * 1e9) },
-      reusesConnections: reuse)
+      reusesConnections: reuse, engines: engines)
     return try await LoadRun(load, progress: Console.current.progressBar).run()
   }
 

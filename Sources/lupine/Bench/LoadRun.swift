@@ -14,6 +14,8 @@ struct LoadPlan: Sendable {
   var duration: Int64?
   /// False: a new connection for every request.
   var reusesConnections: Bool
+  /// Over so many the connections are spread.
+  var engines = 1
 }
 
 /// What came of it.
@@ -135,6 +137,7 @@ struct LoadRun: Sendable {
     configuration.maximumConnections = max(configuration.maximumConnections, plan.connections)
     configuration.maximumWaitingRequests = max(configuration.maximumWaitingRequests, plan.connections)
     if !plan.reusesConnections { configuration.maximumUsesPerConnection = 1 }
+    if plan.engines > 1 { configuration.engine = .several(plan.engines, spreading: true) }
     return configuration
   }
 

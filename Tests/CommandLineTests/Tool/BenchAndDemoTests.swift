@@ -37,6 +37,21 @@ import Testing
     #expect(values == values.sorted() && values[0] > 0)
   }
 
+  /// The limit of connections holds for all engines together.
+  @Test func connectionsMayBeSpreadOverEngines() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard(), recording: .none)
+    defer { server.shutdown() }
+    let arguments = ["bench", server.url("/hello"), "-c", "3", "-n", "60", "--json", "--engines"]
+    let outcome = try await Tool.run(arguments + ["2"])
+    #expect(outcome.status == 0, "\(outcome.error)")
+    let json = try JSONReader.read([UInt8](outcome.output))
+    #expect(json["requests"] == .number("60") && json["failed"] == .number("0"))
+    let opened = try #require(json["connectionsOpened"]?.number)
+    #expect(opened >= 2 && opened <= 3)
+    let refused = try await Tool.run(arguments + ["65"])
+    #expect(refused.status == 2)
+  }
+
   @Test func comparesReuseWithNone() async throws {
     let authority = try CertificateAuthority()
     let root = try authority.writeRoot()
