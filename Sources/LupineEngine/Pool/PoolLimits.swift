@@ -57,6 +57,8 @@ package struct PoolCounters: Equatable, Sendable {
   package var waits = 0
   package var closes: [ConnectionCloseReason: Int] = [:]
 
+  package init() {}
+
   /// Adds what another pool of the session has done.
   package mutating func add(_ other: PoolCounters) {
     opened += other.opened
