@@ -184,7 +184,7 @@ let package = Package(
       "LupineEngineTests",
       [
         "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting",
-        "LupineFuzzBodies", "LupineSimulation",
+        "LupineFuzzBodies", "LupineSimulation", "LupineTestSupport",
       ]),
     tests("CommandLineTests", ["lupine", "LupineSession", "LupineRules", "LupineTesting", "LupineTestSupport"]),
     tests(

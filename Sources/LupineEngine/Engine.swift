@@ -21,9 +21,13 @@ package final class Engine: Sendable {
   /// bodies and downloads, which may be large, slow, or on a server that is gone. Four, as a policy may name files on such a server too.
   package static let processSmallFiles = Once { () throws(IOError) in try FileThreads(maximumThreads: 4) }
 
-  /// Key logs are written there as well, as they are small, and may lie on such a server.
+  /// Threads for key logs, and for policies that have one, as making their context opens it. Apart, because a key log is no reason for anybody else to wait: a
+  /// disk that hangs keeps a thread for each file, and one for each policy that is new to it.
+  static let processKeyLogs = Once { () throws(IOError) in try FileThreads(maximumThreads: 4) }
+
+  /// Writes and closes key logs.
   static let keyLogWork: TLSFileWork = { work in
-    guard let files = try? Engine.processSmallFiles.get() else { return work(false) }
+    guard let files = try? Engine.processKeyLogs.get() else { return work(false) }
     files.run { () throws(IOError) in
       work(true)
     } completion: { result in

@@ -148,7 +148,8 @@ final class EngineCore {
       return
     }
     let confined = LoopConfined(Awaiting(body))
-    let files = (try? Engine.processSmallFiles.get()) ?? files
+    let threads = policy.keyLogPath == nil ? Engine.processSmallFiles : Engine.processKeyLogs
+    let files = (try? threads.get()) ?? files
     files.run(on: loop) { () throws(IOError) in
       Result { () throws(TLSError) in try TLSContext.client(for: policy, fileWork: Engine.keyLogWork) }
     } completion: { made in

@@ -49,7 +49,8 @@ enum Callbacks {
 
   static let keyLog: KeyLogLine = { ssl, line in
     guard let line = unsafe line, let connection = unsafe connection(of: ssl) else { return }
-    connection.context.keyLog?.append(unsafe String(cString: line))
+    guard let log = connection.context.keyLog, !log.append(unsafe String(cString: line)) else { return }
+    connection.hasLostSecrets = true
   }
 
   /// Counts what arrives after the handshake. Called once or twice per record, so it does as little as possible.

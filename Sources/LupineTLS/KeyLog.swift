@@ -1,3 +1,4 @@
+internal import CLupineLinux
 internal import Glibc
 internal import LupineBase
 
@@ -8,9 +9,11 @@ package typealias TLSFileWork = @Sendable (_ work: @escaping @Sendable (_ mayWai
 ///
 /// Who has a line does not wait for it to be written: one piece of `TLSFileWork` at a time does that, in the order of the lines, each by one
 /// `write` to a descriptor opened for appending, so that those of several processes do not mix. An analyser's file never breaks a connection: what
-/// cannot be written is lost, and so is what comes while `limit` bytes wait. A comment in the file says how many lines are missing.
+/// cannot be written is lost, and so is what comes while `limit` bytes wait. A comment in the file says how many lines are missing, with the next line
+/// at the latest: of those behind which none comes the file does not speak.
 ///
-/// Invariants: while lines wait, work is under way; `settled` is at most `appended`, and nobody waits for what is settled.
+/// Invariants: while lines wait, work is under way; `settled` is at most `appended`, and nobody waits for what is settled; what was written in part is
+/// missing, and the file does not speak of it yet.
 package final class KeyLog: Sendable {
   private struct Waiter: Sendable {
     var after: UInt64
@@ -26,6 +29,10 @@ package final class KeyLog: Sendable {
     var appended: UInt64 = 0
     var settled: UInt64 = 0
     var waiters: [Waiter] = []
+    /// Somebody has waited in vain, and nothing was settled since.
+    var isStuck = false
+    /// The file ends with a part of a line.
+    var isTorn = false
     /// Lines that were lost, and how many of them the file does not speak of yet.
     var lost = 0
     var unsaid = 0
@@ -34,19 +41,39 @@ package final class KeyLog: Sendable {
   /// Bytes of lines that may wait: those of some thousand handshakes.
   package static let limit = 1 << 20
 
+  /// Who may wait at a time.
+  package static let waiterLimit = 4_096
+
   /// Has whoever has a line write it.
   package static let atOnce: TLSFileWork = { work in work(true) }
 
+  /// Writes to a descriptor, and says how many bytes of it; fewer than 0 for none.
+  package typealias Write = @Sendable (_ descriptor: Int32, _ bytes: [UInt8]) -> Int
+
+  /// By the system call.
+  package static let systemWrite: Write = { descriptor, bytes in
+    while true {
+      let count = unsafe Glibc.write(descriptor, bytes, bytes.count)
+      if count >= 0 || errno != EINTR { return count }
+    }
+  }
+
   private let descriptor: Int32
   private let fileWork: TLSFileWork
+  private let output: Write
   private let state = Locked(State())
 
-  /// Opens the file, or makes it with mode 0600; waits for the disk.
-  package init(path: String, fileWork: @escaping TLSFileWork) throws(TLSError) {
+  /// Opens the file, or makes it with mode 0600; waits for the disk. Prefer `shared(path:fileWork:)`.
+  ///
+  /// - Parameter write: for tests.
+  package init(
+    path: String, fileWork: @escaping TLSFileWork, write: @escaping Write = KeyLog.systemWrite
+  ) throws(TLSError) {
     let opened = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
     guard opened >= 0 else { throw .keyLogUnwritable(path: path, code: errno) }
     descriptor = opened
     self.fileWork = fileWork
+    output = write
   }
 
   deinit {
@@ -55,36 +82,84 @@ package final class KeyLog: Sendable {
     fileWork { _ in _ = close(descriptor) }
   }
 
+  // MARK: One for each file
+
+  private struct File: Hashable {
+    var device: UInt64
+    var number: UInt64
+  }
+
+  private struct Shared {
+    weak var log: KeyLog?
+  }
+
+  private static let openLogs = Locked<[File: Shared]>([:])
+
+  /// The log of a file, one for all who write to it however they name it, so that a disk that hangs holds up one piece of work. Opens the file, as one that
+  /// was moved away is another; waits for the disk.
+  ///
+  /// - Parameter fileWork: of whoever comes first.
+  package static func shared(path: String, fileWork: @escaping TLSFileWork) throws(TLSError) -> KeyLog {
+    let made = try KeyLog(path: path, fileWork: fileWork)
+    guard let file = made.file else { return made }
+    return openLogs.withLock { table -> KeyLog in
+      if let known = table[file]?.log { return known }
+      table = table.filter { $0.value.log != nil }
+      table[file] = Shared(log: made)
+      return made
+    }
+  }
+
+  /// What tells an open file from every other.
+  private var file: File? {
+    var status = stat()
+    guard unsafe fstat(descriptor, &status) == 0 else { return nil }
+    return File(device: UInt64(status.st_dev), number: UInt64(status.st_ino))
+  }
+
+  // MARK: Lines
+
   /// How many lines were lost.
   package var lostLines: Int { state.withLock { $0.lost } }
 
   /// Takes a line, without its end. Any thread; does not wait, unless `fileWork` does.
-  package func append(_ line: String) {
+  ///
+  /// - Returns: false if it is lost already, as too many wait.
+  @discardableResult
+  package func append(_ line: String) -> Bool {
     let bytes = Array((line + "\n").utf8)
-    let begins = state.withLock { state -> Bool in
+    let (isTaken, begins) = state.withLock { state -> (Bool, Bool) in
       guard state.bytes + bytes.count <= Self.limit else {
         state.lost += 1
         state.unsaid += 1
-        return false
+        return (false, false)
       }
       state.lines.append(bytes)
       state.bytes += bytes.count
       state.appended += 1
-      guard !state.isAtWork else { return false }
+      guard !state.isAtWork else { return (true, false) }
       state.isAtWork = true
-      return true
+      return (true, true)
     }
     if begins { fileWork { [self] mayWait in work(mayWait) } }
+    return isTaken
   }
 
   /// Calls `body`, on the thread that writes, when everything that was taken so far is written or lost.
   ///
-  /// - Returns: false if it is by now; `body` is not called then.
+  /// - Returns: false if it is by now, or waiting is of no use: somebody has waited in vain, or too many wait. `body` is not called then.
   package func whenWritten(_ body: @escaping @Sendable () -> Void) -> Bool {
     state.withLock { state -> Bool in
-      guard state.settled < state.appended else { return false }
+      guard state.settled < state.appended, !state.isStuck, state.waiters.count < Self.waiterLimit else { return false }
       state.waiters.append(Waiter(after: state.appended, body: body))
       return true
+    }
+  }
+
+  /// Somebody waits no longer: until something is written or lost nobody else does either.
+  package func waitedInVain() {
+    state.withLock { state in
+      if state.settled < state.appended { state.isStuck = true }
     }
   }
 
@@ -108,20 +183,20 @@ package final class KeyLog: Sendable {
 
   private func settle(_ lines: [[UInt8]], _ mayWait: Bool) {
     var written = 0
-    if mayWait {
+    // A line behind a part of another would be none.
+    let isTorn = state.withLock { $0.isTorn }
+    if mayWait, !isTorn || putComment() {
       while written < lines.count, put(lines[written]) { written += 1 }
     }
     let missing = lines.count - written
-    let unsaid = state.withLock { state -> Int in
+    state.withLock { state in
       state.lost += missing
       state.unsaid += missing
-      return state.unsaid
     }
-    // The first line end is for a line that was written in part.
-    let isSaid = mayWait && unsaid > 0 && put(Array("\n# lines missing: \(unsaid)\n".utf8))
+    if mayWait { _ = putComment() }
     let bytes = lines.reduce(0) { $0 + $1.count }
     let told = state.withLock { state -> [Waiter] in
-      if isSaid { state.unsaid -= unsaid }
+      state.isStuck = false
       state.bytes -= bytes
       state.settled += UInt64(lines.count)
       let settled = state.settled
@@ -132,12 +207,22 @@ package final class KeyLog: Sendable {
     for waiter in told { waiter.body() }
   }
 
+  /// Says how many lines are missing, if any are that the file does not speak of; whether it does now.
+  private func putComment() -> Bool {
+    let unsaid = state.withLock { $0.unsaid }
+    // The first line end is for a line that was written in part.
+    guard unsaid > 0, put(Array("\n# lines missing: \(unsaid)\n".utf8)) else { return false }
+    state.withLock { state in
+      state.unsaid -= unsaid
+      state.isTorn = false
+    }
+    return true
+  }
+
   /// Whether all of it was written.
   private func put(_ line: [UInt8]) -> Bool {
-    while true {
-      let count = unsafe write(descriptor, line, line.count)
-      if count < 0, errno == EINTR { continue }
-      return count == line.count
-    }
+    let count = output(descriptor, line)
+    if count > 0, count < line.count { state.withLock { $0.isTorn = true } }
+    return count == line.count
   }
 }

@@ -95,6 +95,9 @@ package final class TLSConnection {
   /// Whether `close()` was called.
   package var isClosed: Bool { saidClose }
 
+  /// Whether the key log took not all of its secrets.
+  package internal(set) var hasLostSecrets = false
+
   // What is read for every record is not itself read by other modules: then it needs no check of exclusive access.
   var sawClose = false
   var saidClose = false

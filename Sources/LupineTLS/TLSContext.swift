@@ -41,13 +41,13 @@ package final class TLSContext: Sendable {
 
   /// Makes a context for a client. Prefer `client(for:fileWork:)`.
   ///
-  /// - Parameter fileWork: writes the key log.
+  /// - Parameter fileWork: writes the key log, if nobody else has the file open.
   /// - Throws: the environment's and the caller's faults of `TLSError`.
   package init(client policy: TLSPolicy, fileWork: @escaping TLSFileWork = KeyLog.atOnce) throws(TLSError) {
     isServer = false
     self.policy = policy
     identifier = Self.nextIdentifier()
-    keyLog = try policy.keyLogPath.map { path throws(TLSError) in try KeyLog(path: path, fileWork: fileWork) }
+    keyLog = try policy.keyLogPath.map { path throws(TLSError) in try KeyLog.shared(path: path, fileWork: fileWork) }
     unsafe pointer = try Self.newContext(server: false)
     try configure()
     if let identity = policy.clientIdentity { try install(identity) }
@@ -169,7 +169,7 @@ extension TLSContext {
   /// The context of a policy: made the first time, or when one of its files has changed; then shared. At most 64 are kept, the
   /// least recently asked for go first.
   ///
-  /// - Parameter fileWork: writes the key log, if the context is made now.
+  /// - Parameter fileWork: writes the key log, if the context is made now and nobody else has the file open.
   package static func client(
     for policy: TLSPolicy, fileWork: @escaping TLSFileWork = KeyLog.atOnce
   ) throws(TLSError) -> TLSContext {

@@ -14,23 +14,30 @@ final class SecureDrive {
   let drive: Drive
   let server: TLSConnection
   private(set) var request: [UInt8] = []
+  /// What was started first.
+  private(set) var transfer: Transfer?
   private let policy: TLSPolicy
 
-  /// Starts a GET for a server whose certificate is trusted or not.
-  init(isTrusted: Bool, _ deadlines: Deadlines = Deadlines()) throws {
+  /// Starts a GET, or what is asked for, for a server whose certificate is trusted or not.
+  init(
+    isTrusted: Bool, _ deadlines: Deadlines = Deadlines(), method: String = "GET", keyLogPath: String? = nil
+  ) throws {
     let authority = try CertificateAuthority()
     let leaf = try authority.issue()
     var policy = TLSPolicy()
     policy.roots = .certificates([isTrusted ? authority.rootDER : try CertificateAuthority().rootDER])
+    let serverPolicy = policy
+    policy.keyLogPath = keyLogPath
     self.policy = policy
     let identity = TLSIdentity(.der(chain: leaf.chainDER, privateKey: leaf.privateKeyDER))
     server = try TLSConnection(
-      server: try TLSContext(server: identity, policy: policy, clientAuthentication: .none))
+      server: try TLSContext(server: identity, policy: serverPolicy, clientAuthentication: .none))
     drive = try Drive()
-    try start("GET", deadlines)
+    transfer = drive.start(try transferRequest(method, deadlines))
   }
 
-  func start(_ method: String, _ deadlines: Deadlines = Deadlines()) throws {
+  @discardableResult
+  func start(_ method: String, _ deadlines: Deadlines = Deadlines()) throws -> Transfer {
     drive.start(try transferRequest(method, deadlines))
   }
 

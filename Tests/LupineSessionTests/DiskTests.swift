@@ -1,5 +1,4 @@
 import FoundationEssentials
-import Glibc
 import LupineBase
 import LupineIO
 import LupineRules
@@ -32,42 +31,6 @@ import Testing
         }
         #expect(PatternBody.matches(try answer.get().0, from: 0))
       }
-    }
-  }
-
-  /// A pipe that is full stands for a disk that hangs. The connection waits a second for it, and others do not.
-  @Test func aKeyLogThatCannotBeWrittenHoldsNobodyUp() async throws {
-    let directory = try ScratchDirectory()
-    let path = directory.path + "/keys"
-    let made = unsafe mkfifo(path, 0o600)
-    try #require(made == 0)
-    let pipe = unsafe open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
-    try #require(pipe >= 0)
-    defer { _ = close(pipe) }
-    // Whole pages, so that there is no room for a line either.
-    let page = [UInt8](repeating: UInt8(ascii: "\n"), count: 4_096)
-    while unsafe write(pipe, page, page.count) == page.count {}
-    let plain = try LoopbackServer(routes: ServerRoute.standard())
-    defer { plain.shutdown() }
-    try await withServer(isSecure: true, configure: { $0.tls.keyLogPath = path }) { session, server in
-      let url = server.url("/hello")
-      let begun = ContinuousClock.now
-      let answer = Task { try await session.data(from: url).0 }
-      try await session.expect("Hello, world!", from: plain.url("/hello"))
-      let body = try await answer.value
-      #expect(String(decoding: body, as: UTF8.self) == "Hello, world!")
-      // Who has a response has the secrets, where they can be had.
-      #expect(begun.duration(to: .now) > .milliseconds(900))
-      var found = ""
-      let isComplete = await eventually {
-        var buffer = page
-        let count = unsafe read(pipe, &buffer, buffer.count)
-        if count > 0 { found += String(decoding: buffer[..<count], as: UTF8.self) }
-        return found.hasSuffix("\n") && found.split(separator: "\n").count >= 5
-      }
-      #expect(isComplete, "\(found)")
-      #expect(found.split(separator: "\n").allSatisfy { $0.split(separator: " ").count == 3 })
-      #expect(found.contains("CLIENT_TRAFFIC_SECRET_0 "))
     }
   }
 

@@ -1,3 +1,4 @@
+import Glibc
 import LupineBase
 import LupineTLS
 import Testing
@@ -57,7 +58,10 @@ import Testing
       let line = String(repeating: "x", count: 1_023)
       for _ in 0..<(KeyLog.limit / 1_024) { log.append(line) }
       #expect(log.lostLines == 0)
-      for _ in 0..<3 { log.append("lost") }
+      for _ in 0..<3 {
+        let isTaken = log.append("lost")
+        #expect(!isTaken)
+      }
       #expect(log.lostLines == 3)
       desk.run()
       let written = try text(of: path)
@@ -93,5 +97,138 @@ import Testing
     #expect(log.lostLines == 3)
     let waits = log.whenWritten {}
     #expect(!waits)
+  }
+
+  // MARK: Waiting
+
+  /// Once somebody has waited in vain nobody does, until the disk is heard of again.
+  @Test func nobodyWaitsForADiskThatHangs() throws {
+    try withTemporaryPath("keys.log") { path in
+      let desk = Desk()
+      let log = try KeyLog(path: path, fileWork: desk.fileWork)
+      let told = Locked(0)
+      func waits() -> Bool {
+        log.append("A")
+        return log.whenWritten { told.withLock { $0 += 1 } }
+      }
+      let first = waits()
+      log.waitedInVain()
+      let second = waits()
+      #expect(first && !second)
+      desk.run()
+      #expect(told.withLock { $0 } == 1)
+      let third = waits()
+      #expect(third)
+      desk.run()
+      #expect(told.withLock { $0 } == 2)
+      // In vain as well, but there is nothing that hangs.
+      log.waitedInVain()
+      let fourth = waits()
+      #expect(fourth)
+      desk.run()
+    }
+  }
+
+  @Test func soManyWaitAtMost() throws {
+    try withTemporaryPath("keys.log") { path in
+      let desk = Desk()
+      let log = try KeyLog(path: path, fileWork: desk.fileWork)
+      let told = Locked(0)
+      log.append("A")
+      for number in 0...KeyLog.waiterLimit {
+        let waits = log.whenWritten { told.withLock { $0 += 1 } }
+        if waits != (number < KeyLog.waiterLimit) { Issue.record("\(number)") }
+      }
+      desk.run()
+      #expect(told.withLock { $0 } == KeyLog.waiterLimit)
+    }
+  }
+
+  /// A connection knows whether the log has its secrets.
+  @Test func connectionsKnowWhatIsLost() throws {
+    try withTemporaryPath("keys.log") { path in
+      let desk = Desk()
+      var policy = TLSPolicy.trusting()
+      policy.keyLogPath = path
+      let context = try TLSContext(client: policy, fileWork: desk.fileWork)
+      let log = try #require(context.keyLog)
+      let options = TLSClientOptions(serverName: try ServerName("localhost"))
+      for isFull in [false, true] {
+        if isFull {
+          let line = String(repeating: "x", count: 1_023)
+          while log.append(line) {}
+          // Shorter ones do not fit either.
+          while log.append("x") {}
+        }
+        let pair = Pair(
+          client: try TLSConnection(client: context, options: options),
+          server: try TLSConnection(server: try serverContext()))
+        pair.run()
+        #expect(pair.client.failure == nil && pair.client.connection.hasLostSecrets == isFull)
+      }
+      desk.run()
+    }
+  }
+
+  // MARK: Files
+
+  /// However many policies name a file, its lines have one order, and one thread waits for its disk.
+  @Test func aFileHasOneLog() throws {
+    try withTemporaryPath("keys.log") { path in
+      let desk = Desk()
+      let one = try KeyLog.shared(path: path, fileWork: desk.fileWork)
+      let contexts = try TLSVersion.allCases.map { version in
+        var policy = TLSPolicy.trusting(Mint.shared.root, version)
+        policy.keyLogPath = path
+        return try TLSContext(client: policy, fileWork: desk.fileWork)
+      }
+      #expect(contexts.count == 2 && contexts.allSatisfy { $0.keyLog === one })
+      let other = try KeyLog.shared(path: path + ".other", fileWork: desk.fileWork)
+      #expect(other !== one)
+      // One that was put in its place is another, wherever the lines of before go.
+      #expect(unsafe rename(path, path + ".moved") == 0)
+      let next = try KeyLog.shared(path: path, fileWork: desk.fileWork)
+      #expect(next !== one)
+      let moved = try KeyLog.shared(path: path + ".moved", fileWork: desk.fileWork)
+      #expect(moved === one)
+      desk.run()
+    }
+  }
+
+  /// Nobody is given a log that is closed.
+  @Test func aLogThatNobodyHasIsGone() throws {
+    try withTemporaryPath("keys.log") { path in
+      for line in ["A", "B"] { try KeyLog.shared(path: path, fileWork: KeyLog.atOnce).append(line) }
+      #expect(try text(of: path) == "A\nB\n")
+    }
+  }
+
+  /// A disk that is full in the middle of a line, and has no room for the comment either: the next line is one all the same.
+  @Test(arguments: [false, true]) func aPartOfALineSpoilsNoOther(_ isCommentTorn: Bool) throws {
+    try withTemporaryPath("keys.log") { path in
+      let room = Locked(4)
+      let log = try KeyLog(
+        path: path, fileWork: KeyLog.atOnce,
+        write: { descriptor, bytes in
+          let count = room.withLock { room -> Int in
+            defer { room -= min(room, bytes.count) }
+            return min(room, bytes.count)
+          }
+          return count == 0 ? -1 : KeyLog.systemWrite(descriptor, Array(bytes[..<count]))
+        })
+      log.append("A 1 2")
+      #expect(try text(of: path) == "A 1 ")
+      if isCommentTorn {
+        room.withLock { $0 = 8 }
+        log.append("B 3 4")
+        #expect(try text(of: path) == "A 1 \n# lines")
+      }
+      room.withLock { $0 = 1_000 }
+      log.append("C 5 6")
+      let begin = isCommentTorn ? "A 1 \n# lines" : "A 1 "
+      let missing = isCommentTorn ? 2 : 1
+      #expect(try text(of: path) == "\(begin)\n# lines missing: \(missing)\nC 5 6\n")
+      #expect(log.lostLines == missing)
+    }
   }
 }

@@ -3,7 +3,7 @@ internal import LupineIO
 internal import LupineTLS
 
 /// The secrets of a handshake are written elsewhere. The connection is used when that is done, so that who has a response has the secrets as well,
-/// even if the program ends then; a disk that hangs does not hold it up for longer than a second.
+/// even if the program ends then; a disk that hangs does not hold it up for longer than a second, and others that come while it does not at all.
 extension Connection {
   private static let keyLogPatience: Int64 = 1_000_000_000
 
@@ -22,13 +22,39 @@ extension Connection {
     return true
   }
 
+  /// The secrets have had their time.
+  func keyLogTimedOut() {
+    tls?.context.keyLog?.waitedInVain()
+    // The next one does not wait: a request that makes a server hang up is not sent for ever.
+    hasIdled = true
+    keysWritten()
+  }
+
   /// The secrets are in the file, or lost, or have had their time.
   func keysWritten() {
     guard state == .handshaking, isWaitingForKeyLog else { return }
-    isWaitingForKeyLog = false
+    // What came meanwhile is looked at before anything is asked: words of the server would be taken for the answer. Whatever the loop knows of, as an event
+    // may be about to be told.
     isHandshakeHeld = false
+    canRead = true
+    read()
+    guard state == .handshaking else { return }
+    isWaitingForKeyLog = false
     opened()
-    // What came meanwhile, the end included, has not been looked at.
     if canRead, let registration { context.requeue(registration) }
+  }
+}
+
+extension EnginePool {
+  /// Begins an opening once more that ended while its secrets were being written: without the wait a request would have come in time, and nothing of it has
+  /// left. Once, as what hangs up on the next one too does that for another reason.
+  func reopens(_ connection: Connection, afterKeyLog error: EngineError) -> Bool {
+    switch error {
+    case .tls(.truncated), .io: break
+    default: return false
+    }
+    guard connection.openings == 1, !isClosed, machine.value.isAwaited(connection.identifier) else { return false }
+    open(connection.identifier, connection.key, after: connection)
+    return true
   }
 }

@@ -69,7 +69,7 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// How often the loop had asked epoll then.
   private(set) var idlePoll: UInt64 = 0
   /// The peer may have closed it before a request came: it has served another one, or waited for its first.
-  private var hasIdled = false
+  var hasIdled = false
   /// How long a connection is idle before it gives its buffers back: long enough for none to be freed between two requests.
   static let parkNanoseconds: Int64 = 1_000_000_000
 
@@ -197,7 +197,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     // Within a proxy's TLS more than one piece may come while it waits.
     guard !isWaitingForKeyLog else { return }
     opening.tlsEnd = context.now
-    if let log = tls?.context.keyLog, waits(for: log) { return }
+    if let tls, let log = tls.context.keyLog, !tls.hasLostSecrets, waits(for: log) { return }
     opened()
   }
 
@@ -235,8 +235,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     switch state {
     case .opening:
       opening.proxyStart != nil ? .proxy : opening.connectStart == nil ? .resolve : .connect
-    // Whoever decides about trust may be a person, and takes the time that the decision has.
-    case .handshaking: isAskingForTrust ? nil : .tls
+    // Whoever decides about trust may be a person, and takes the time that the decision has; a file takes its own.
+    case .handshaking: isAskingForTrust || isWaitingForKeyLog ? nil : .tls
     case .idle, .busy, .ending, .closed: nil
     }
   }
@@ -433,7 +433,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     timer = nil
     timerAt = .distantFuture
     if state == .handshaking {
-      if isWaitingForKeyLog { keysWritten() } else { openFailed(.deadline(.tls), .tls) }
+      if isWaitingForKeyLog { keyLogTimedOut() } else { openFailed(.deadline(.tls), .tls) }
       return
     }
     if state == .idle { park() }

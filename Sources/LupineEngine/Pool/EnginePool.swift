@@ -210,6 +210,7 @@ package final class EnginePool {
 
   func connectionOpenFailed(_ connection: Connection, _ error: EngineError, _ phase: TransferPhase) {
     connections.value[connection.identifier.index] = nil
+    if connection.isWaitingForKeyLog, reopens(connection, afterKeyLog: error) { return }
     if reopens(connection, after: error) { return }
     let failure = OpenFailure(error: error, phase: phase, information: connection.currentInformation)
     perform(machine.value.openFailed(connection.identifier, now: context.now), failure: failure)
