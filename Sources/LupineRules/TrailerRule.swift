@@ -19,7 +19,7 @@ package enum TrailerRefusal: Error, Equatable, Sendable {
 /// Which fields may follow the body of a request (RFC 9110 section 6.5, RFC 9112 section 7.1.2).
 ///
 /// What our own parser leaves out of a response is not sent in a request, and neither is what asks for a condition or for a form of the answer. Secrets are
-/// never trailers: a redirect to another origin would have to be announced, and hashed, without them.
+/// never trailers: a redirect to another origin would have to be announced, and hashed, without them. Nor is a `Referer`, which says less to such a one.
 package enum TrailerRule {
   /// What is taken of a response unless the caller says otherwise.
   private static let limits = WireLimits()
@@ -61,7 +61,7 @@ package enum TrailerRule {
 
   private static func isForbidden(lowercased name: String) -> Bool {
     ForbiddenTrailers.refused.contains(name) || ForbiddenTrailers.dropped.contains(name) || name.hasPrefix("if-")
-      || name == "accept" || name.hasPrefix("accept-")
+      || name == "accept" || name.hasPrefix("accept-") || name == "referer"
   }
 
   private static func canBeWritten(_ name: String, _ value: String) -> Bool {

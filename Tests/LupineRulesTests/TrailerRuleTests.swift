@@ -23,6 +23,7 @@ import Testing
     (["Accept"], .forbidden(name: "Accept")),
     (["Accept-Encoding"], .forbidden(name: "Accept-Encoding")),
     (["Content-Type"], .forbidden(name: "Content-Type")),
+    (["Referer"], .forbidden(name: "Referer")),
     (["Authorization"], .forbidden(name: "Authorization")),
     (["Cookie"], .forbidden(name: "Cookie")),
     (["Cookie2"], .secret(name: "Cookie2")),

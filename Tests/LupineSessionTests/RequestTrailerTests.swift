@@ -105,6 +105,25 @@ import Testing
     }
   }
 
+  /// A length that is the body's is no contradiction, and not sent; another one is refused, as without trailers.
+  @Test(arguments: [(3, true), (4, false)]) func ownLength(_ length: Int, _ isRight: Bool) async throws {
+    try await withServer { session, server in
+      var request = try Request(
+        server.url("/upload"), method: .put, body: .bytes([1, 2, 3]).withTrailers { [Self.sum: "6"] })
+      request.trailerNames = [Self.sum]
+      request.fields[.contentLength] = "\(length)"
+      guard isRight else {
+        let error = try await failure { [request] in try await session.data(for: request) }
+        #expect(!error.requestBytesSent && server.requestCount == 0)
+        return
+      }
+      _ = try await session.data(for: request)
+      let recorded = try #require(server.recordedRequests.first)
+      #expect(recorded.fields.first("Content-Length") == nil && recorded.bodyLength == 3)
+      #expect(recorded.trailers.first("X-Sum") == "6")
+    }
+  }
+
   // MARK: Again
 
   @Test(arguments: [307, 308], [false, true]) func redirectsHaveThemSentAgain(

@@ -199,10 +199,10 @@ public struct Request: Sendable {
   /// The names of the fields that follow the body, as a checksum does that is made while it is sent (RFC 9110 section 6.5): a field `Trailer` announces them,
   /// in the place of one among `fields`. The values come from the stream of the body, `BodyStream.withTrailers(_:)` or `Body.withTrailers(_:)`, anew for
   /// each attempt. The body is sent in chunks then, whatever its length; one that is no stream fails with `.badTrailers`, and without a body, as behind a
-  /// redirect that drops it, nothing is announced. Not every server reads them.
+  /// redirect that drops it, nothing is announced. A `Content-Length` of the length that the body has anyway is left out. Not every server reads them.
   ///
   /// Refused with `.badTrailers` before anything is sent: more than 128 names; fields that frame, route or control the message, ask for a condition or for a
-  /// form of the answer, or say how to read the body; secrets, those of `sensitiveFields` included. A `Trailer` among `fields` alone is sent as it is, and
+  /// form of the answer, say how to read the body, or `Referer`; secrets, those of `sensitiveFields` included. A `Trailer` among `fields` alone is sent as it is, and
   /// announces nothing. Default none. Source: `Request.Trailer` of Go's net/http.
   public var trailerNames: [HTTPField.Name] {
     get { options.values.trailerNames }

@@ -49,6 +49,9 @@ extension BodyStream {
 extension Request.Body {
   /// The same body as a stream with trailer fields behind it; see `BodyStream.withTrailers(_:)`. It is called once for each attempt. A file is read and
   /// sent in chunks then, and not by `sendfile`.
+  ///
+  /// What holds for streams holds for bytes and files then: Digest with `auth-int` cannot hash them (`.cannotAuthenticate`), and a file that was given
+  /// without a length has none that progress could count against, or that a file which shrinks meanwhile would fall short of: give one.
   public func withTrailers(_ trailers: @escaping @Sendable () async throws -> HTTPFields) -> Request.Body {
     let body = self
     return .stream(length: knownLength, isReplayable: isReplayable) { body.makeStream().withTrailers(trailers) }

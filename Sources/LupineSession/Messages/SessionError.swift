@@ -63,8 +63,8 @@ public struct SessionError: Error, Sendable {
     public static let bodyTooLarge = Code(rawValue: "bodyTooLarge")
     /// The body of the request failed: its producer threw, or it did not have the length that was announced.
     public static let requestBodyFailed = Code(rawValue: "requestBodyFailed")
-    /// Fields behind the body of the request that cannot be sent there, or that `Request.trailerNames` does not have; in phase `prepare` nothing was sent,
-    /// in phase `send` the request was not sent in full.
+    /// Fields behind the body of the request that cannot be sent there, or that `Request.trailerNames` does not have; in phase `prepare` nothing of this
+    /// exchange was sent, which may be one behind a redirect or a challenge, in phase `send` the request was not sent in full.
     public static let badTrailers = Code(rawValue: "badTrailers")
     /// A file of the body has another size than when it was added; the request was not sent in full.
     public static let fileChanged = Code(rawValue: "fileChanged")

@@ -166,10 +166,13 @@ struct ComposedFields: Sendable {
     // Ours stands in its place: as a list of two, some servers refuse it.
     let expects = if let hop { hop.request.expectsContinue } else { run.request.expectsContinue }
     let trailers = isWhole && hasTrailers ? trailerNames : []
+    // In chunks it says nothing that is not so, and may not stand there (RFC 9112 section 6.2).
+    let length = trailers.isEmpty ? nil : request.body.knownLength.map { String($0) }
     // HTTPFields takes cookies apart, as HTTP/2 may send them; HTTP/1.1 has one field for them (RFC 9113 section 8.2.3).
     var cookies: Int?
     func take(_ field: HTTPField, _ strip: OriginRule.Strip) {
       guard field.name != .host, !expects || field.name != .expect, trailers.isEmpty || field.name != .trailer,
+        length == nil || field.name != .contentLength || field.value != length,
         !answers.contains(where: { $0.name.lowercased() == field.name.canonicalName }),
         !OriginRule.strips(field.name.rawName, strip, isMarkedSensitive: isSensitive(field.name))
       else { return }

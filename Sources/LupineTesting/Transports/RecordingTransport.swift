@@ -153,10 +153,12 @@ private final class RecordingReceiver: TransportReceiver {
     var requestBody: [UInt8]?
     let isWhole = state.hasWholeRequest || request.body.knownLength == Int64(state.requestBody.count)
     if request.body.hasStream, !state.isRequestCut, isWhole { requestBody = state.requestBody }
+    // What was given is seen before it is looked at, and what is refused is not sent.
+    let requestTrailers = failure?.code == .badTrailers ? [] : state.requestTrailers
     // A body that nobody wanted was not passed on.
     let isKept = !state.body.isEmpty || metrics.responseBodyBytes == 0
     var entry = HTTPArchive.Entry(
-      request, requestHead: exchange.requestHead, requestBody: requestBody, requestTrailers: state.requestTrailers,
+      request, requestHead: exchange.requestHead, requestBody: requestBody, requestTrailers: requestTrailers,
       response: state.head, informational: state.informational, trailers: state.trailers,
       body: state.head != nil && isKept ? state.body : nil, failure: failure, metrics: metrics,
       sensitiveFields: recorder.sensitiveFields)

@@ -53,7 +53,7 @@ struct FetchPlan: Sendable {
     }
   }
 
-  /// Announces fields that follow the body, each as `name:value`.
+  /// Announces fields that follow the body, each as `name:value`. Secrets are marked before.
   mutating func announce(trailers texts: [String]) throws(CommandFailure) {
     for text in texts {
       guard let colon = text.firstIndex(of: ":") else {
@@ -64,6 +64,12 @@ struct FetchPlan: Sendable {
       if !request.trailerNames.contains(field.name) { request.trailerNames.append(field.name) }
     }
     if !texts.isEmpty, case .none = request.body { throw .misuse("--trailer needs a body, which it follows") }
+    // A command for curl is not made of what would not be sent.
+    let secrets = request.sensitiveFields
+    let refusal = TrailerRule.refusal(
+      announcing: request.trailerNames.map(\.rawName),
+      isMarkedSensitive: { name in HTTPField.Name(name).map { secrets.contains($0) } ?? false })
+    if let refusal { throw .misuse("--trailer: \(refusal)") }
   }
 
   /// Has them sent. Apart from their announcement, as a command for curl shows the body as it is without them.

@@ -69,8 +69,10 @@ import Testing
   ]) func fieldsThatCannotFollow(_ arguments: [String]) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
-    let outcome = try await Tool.run([server.url("/upload")] + arguments)
-    #expect(outcome.status == 2 && outcome.text == "", "\(outcome.error)")
+    for others in [[], ["--print-curl"]] {
+      let outcome = try await Tool.run([server.url("/upload")] + arguments + others)
+      #expect(outcome.status == 2 && outcome.text == "", "\(outcome.error)")
+    }
     #expect(server.requestCount == 0)
   }
 

@@ -81,6 +81,20 @@ import Testing
     _ = try await loose.data(for: Self.request(url, "8"))
   }
 
+  /// What is refused when it is given was not sent.
+  @Test func refusedOnesAreNotRecorded() async throws {
+    let recording = RecordingTransport(CannedTransport([.init(nil, "*", .text("x"))]))
+    let session = try Session(over: recording)
+    for value in ["6", String(repeating: "x", count: 16 << 10)] {
+      var request = try Self.request("http://a.example/", value)
+      if value == "6" { request.trailerNames = [.eTag] }
+      let error = try await failure { [request] in try await session.data(for: request) }
+      #expect(error.code == .badTrailers)
+    }
+    let archive = await recording.archive()
+    #expect(archive.entries.map { $0.request.trailers.count } == [0, 0])
+  }
+
   /// What a recorder marks as a secret is one here too.
   @Test func secretsAreLeftOutOfTheFile() async throws {
     let canned = CannedTransport([.init(nil, "*", .text("x"))])
