@@ -1,3 +1,5 @@
+package import LupineBase
+
 /// A protocol version that LupineTLS speaks.
 package enum TLSVersion: UInt16, Hashable, Sendable, Comparable, CaseIterable {
   /// RFC 5246.
@@ -8,26 +10,6 @@ package enum TLSVersion: UInt16, Hashable, Sendable, Comparable, CaseIterable {
   package static func < (left: TLSVersion, right: TLSVersion) -> Bool {
     left.rawValue < right.rawValue
   }
-}
-
-/// Text that is compared by its bytes, as the system compares paths. Swift's strings are equal in a normal form: two files, or two pass phrases, with two
-/// spellings of a letter would be one.
-@propertyWrapper
-package struct ByteExact: Hashable, Sendable {
-  package var wrappedValue: String?
-
-  package init(wrappedValue: String?) {
-    self.wrappedValue = wrappedValue
-  }
-
-  package static func == (left: ByteExact, right: ByteExact) -> Bool {
-    guard let text = left.wrappedValue, let other = right.wrappedValue else {
-      return left.wrappedValue == nil && right.wrappedValue == nil
-    }
-    return areSame(text, other)
-  }
-
-  static func areSame(_ text: String, _ other: String) -> Bool { text.utf8.elementsEqual(other.utf8) }
 }
 
 /// A certificate chain with its private key, by value or by path. Its descriptions never show the key.
@@ -45,7 +27,7 @@ package struct TLSIdentity: Hashable, Sendable, CustomStringConvertible, CustomR
       case (.pem(let chain, let key), .pem(let otherChain, let otherKey)): chain == otherChain && key == otherKey
       case (.der(let chain, let key), .der(let otherChain, let otherKey)): chain == otherChain && key == otherKey
       case (.files(let chain, let key), .files(let otherChain, let otherKey)):
-        ByteExact.areSame(chain, otherChain) && ByteExact.areSame(key, otherKey)
+        chain.hasBytes(of: otherChain) && key.hasBytes(of: otherKey)
       case (.pem, _), (.der, _), (.files, _): false
       }
     }
@@ -93,7 +75,7 @@ package struct TLSPolicy: Hashable, Sendable {
       switch (left, right) {
       case (.system, .system): true
       case (.file(let path), .file(let other)), (.directory(let path), .directory(let other)):
-        ByteExact.areSame(path, other)
+        path.hasBytes(of: other)
       case (.certificates(let list), .certificates(let other)): list == other
       case (.system, _), (.file, _), (.directory, _), (.certificates, _): false
       }

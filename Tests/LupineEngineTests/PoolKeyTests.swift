@@ -28,10 +28,13 @@ import Testing
     return policy
   }
 
+  private static let secret = ProxyCredentials(.password(user: "u", password: "p"))
+  private static let field = ProxyRoute.Field(name: "User-Agent", value: "me")
+
   private static func route() -> ProxyRoute {
     var route = ProxyRoute(kind: .http, endpoint: .unixSocket(path: "/run/proxy"), tunnels: true)
-    route.credentials = ProxyCredentials(.password(user: "u", password: "p"))
-    route.connectFields = [ProxyRoute.Field(name: "User-Agent", value: "me")]
+    route.credentials = secret
+    route.connectFields = [field]
     return route
   }
 
@@ -51,8 +54,7 @@ import Testing
     Difference("route") { $0.route = .unixSocket(path: "/run/proxy") },
     Difference("localAddress") { $0.localAddress = .v4(.loopback, port: 0) },
     Difference("addressOverride") { $0.addressOverride = .v4(.loopback, port: 443) },
-    Difference("traffic") { $0.traffic.codePoint = 8 },
-    Difference("traffic") { $0.traffic.allowsCellular = false },
+    Difference("traffic") { $0.traffic = ConnectionIdentity.Traffic(codePoint: 8, allowsCellular: false) },
   ]
 
   static let policies: [Difference<TLSPolicy>] = [
@@ -81,12 +83,30 @@ import Testing
     Difference("endpoint") { $0.endpoint = .unixSocket(path: "/run/Proxy") },
     Difference("credentials") { $0.credentials = nil },
     Difference("credentials") { $0.credentials?.secret = .password(user: "u", password: "P") },
-    Difference("credentials") { $0.credentials?.allowsBasic = false },
     Difference("tls") { $0.tls = TLSPolicy() },
     Difference("resumesTLS") { $0.resumesTLS = false },
     Difference("allowsTLSTruncation") { $0.allowsTLSTruncation = true },
     Difference("tunnels") { $0.tunnels = false },
-    Difference("connectFields") { $0.connectFields[0].value = "Me" },
+    Difference("connectFields") { $0.connectFields = [] },
+  ]
+
+  static let credentials: [Difference<ProxyCredentials>] = [
+    Difference("secret") { $0.secret = .token("p") },
+    Difference("allowsBasic") { $0.allowsBasic = false },
+    Difference("allowsDigest") { $0.allowsDigest = false },
+    Difference("policy") { $0.policy.allowsMD5.toggle() },
+    Difference("isPreemptive") { $0.isPreemptive = true },
+    Difference("realm") { $0.realm = "r" },
+  ]
+
+  static let fields: [Difference<ProxyRoute.Field>] = [
+    Difference("name") { $0.name = "user-agent" },
+    Difference("value") { $0.value = "Me" },
+  ]
+
+  static let traffics: [Difference<ConnectionIdentity.Traffic>] = [
+    Difference("codePoint") { $0.codePoint = 8 },
+    Difference("allowsCellular") { $0.allowsCellular = false },
   ]
 
   private func expectDifference(from other: ConnectionIdentity) {
@@ -122,7 +142,25 @@ import Testing
     expectDifference(from: identity)
   }
 
-  /// A new option has a row above.
+  @Test(arguments: credentials) func credentialsDiffer(_ difference: Difference<ProxyCredentials>) {
+    var credentials = Self.secret
+    difference.change(&credentials)
+    expectDifference(from: Self.changedRoute { $0.credentials = credentials })
+  }
+
+  @Test(arguments: fields) func fieldsDiffer(_ difference: Difference<ProxyRoute.Field>) {
+    var field = Self.field
+    difference.change(&field)
+    expectDifference(from: Self.changedRoute { $0.connectFields = [field] })
+  }
+
+  @Test(arguments: traffics) func trafficsDiffer(_ difference: Difference<ConnectionIdentity.Traffic>) {
+    var traffic = ConnectionIdentity.Traffic()
+    difference.change(&traffic)
+    expectDifference(from: Self.changed { $0.traffic = traffic })
+  }
+
+  /// A new option has a row above. Of a client certificate, which shows nothing of itself, the rows stand with its policy.
   @Test func nothingIsForgotten() {
     func properties(of value: some Any) -> Set<String> {
       // What a wrapper holds has an underscore before it.
@@ -131,6 +169,9 @@ import Testing
     #expect(properties(of: Self.identity()) == Set(Self.identities.map(\.property)))
     #expect(properties(of: Self.policy()) == Set(Self.policies.map(\.property)))
     #expect(properties(of: Self.route()) == Set(Self.routes.map(\.property)))
+    #expect(properties(of: Self.secret) == Set(Self.credentials.map(\.property)))
+    #expect(properties(of: Self.field) == Set(Self.fields.map(\.property)))
+    #expect(properties(of: ConnectionIdentity.Traffic()) == Set(Self.traffics.map(\.property)))
   }
 
   /// Everywhere that text of the caller's stands in a key.
@@ -140,6 +181,8 @@ import Testing
     { text in changedRoute { $0.credentials?.secret = .password(user: text, password: "p") } },
     { text in changedRoute { $0.credentials?.secret = .password(user: "u", password: text) } },
     { text in changedRoute { $0.credentials?.secret = .token(text) } },
+    { text in changedRoute { $0.credentials?.realm = text } },
+    { text in changedRoute { $0.connectFields[0].name = text } },
     { text in changedRoute { $0.connectFields[0].value = text } },
     { text in changed { $0.tls?.roots = .file(text) } },
     { text in changed { $0.tls?.roots = .directory(text) } },
@@ -148,6 +191,9 @@ import Testing
     { text in changed { $0.tls?.clientIdentity?.passphrase = text } },
     { text in changed { $0.tls?.revocationListPath = text } },
     { text in changed { $0.tls?.keyLogPath = text } },
+    { text in changed { $0.tls?.cipherList = text } },
+    { text in changed { $0.tls?.cipherSuites = text } },
+    { text in changed { $0.tls?.groups = text } },
   ]
 
   private static func changed(_ change: (inout ConnectionIdentity) -> Void) -> ConnectionIdentity {

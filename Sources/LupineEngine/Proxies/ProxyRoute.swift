@@ -1,3 +1,4 @@
+package import LupineBase
 package import LupineIO
 package import LupineRules
 package import LupineTLS
@@ -7,16 +8,12 @@ package import LupineTLS
 package struct ProxyRoute: Hashable, Sendable {
   /// A field of CONNECT.
   package struct Field: Hashable, Sendable {
-    package var name: String
-    package var value: String
+    @ByteExact package var name: String
+    @ByteExact package var value: String
 
     package init(name: String, value: String) {
       self.name = name
       self.value = value
-    }
-
-    package static func == (left: Field, right: Field) -> Bool {
-      left.name.isSame(as: right.name) && left.value.isSame(as: right.value)
     }
   }
 

@@ -1,3 +1,5 @@
+package import LupineBase
+
 /// Who is asking an HTTP proxy, and how that may be shown. Part of a connection's identity: credentials of one proxy are never used for
 /// another (curl CVE-2026-6253, CVE-2026-9079), and a connection made with some is never used with others (CVE-2026-3784).
 package struct ProxyCredentials: Hashable, Sendable {
@@ -8,14 +10,14 @@ package struct ProxyCredentials: Hashable, Sendable {
   /// Sent before the proxy has asked: Basic or Bearer.
   package var isPreemptive = false
   /// The only realm that gets them; nil: every one.
-  package var realm: String?
+  @ByteExact package var realm: String? = nil
 
   package init(_ secret: CredentialSecret) {
     self.secret = secret
   }
 
   func fit(_ challenge: AnswerableChallenge) -> Bool {
-    (realm == nil || realm == challenge.realm)
+    (realm == nil || realm.hasBytes(of: challenge.realm))
       && secret.fits(challenge.scheme, allowsBasic: allowsBasic, allowsDigest: allowsDigest)
   }
 }

@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// Credentials that somebody stored for a realm of a proxy and a scheme of it, or for all of them.
 package struct StoredProxyCredentials: Hashable, Sendable {
   /// Nil: for every realm.
@@ -37,7 +39,8 @@ package struct StoredProxyCredentials: Hashable, Sendable {
     let useful = entries.filter { $0.fit(.basic) || $0.fit(.digest) || $0.fit(.bearer) }
     let general = useful.filter { $0.realm == nil }
     let candidates = general.isEmpty ? useful : general
-    guard let first = candidates.min(by: { $0.rank < $1.rank }), candidates.allSatisfy({ $0.realm == first.realm })
+    guard let first = candidates.min(by: { $0.rank < $1.rank }),
+      candidates.allSatisfy({ $0.realm.hasBytes(of: first.realm) })
     else { return nil }
     let same = candidates.filter { $0.credentials.secret == first.credentials.secret }
     var credentials = first.credentials

@@ -43,7 +43,7 @@ public final class CredentialStorage: Sendable {
   public func set(_ credential: Credential, for space: ProtectionSpace) {
     guard credential.persistence != .none else { return }
     change(space) { list in
-      if let index = list.firstIndex(where: { $0.user == credential.user }) {
+      if let index = list.firstIndex(where: { $0.user.hasBytes(of: credential.user) }) {
         list[index] = credential
       } else {
         list.append(credential)
@@ -92,7 +92,7 @@ public final class CredentialStorage: Sendable {
   public func setDefault(_ credential: Credential, for space: ProtectionSpace) {
     guard credential.persistence != .none else { return }
     change(space) { list in
-      list.removeAll { $0.user == credential.user }
+      list.removeAll { $0.user.hasBytes(of: credential.user) }
       list.insert(credential, at: 0)
     }
   }
@@ -116,7 +116,8 @@ public final class CredentialStorage: Sendable {
     candidates(for: space).first
   }
 
-  /// The credentials of a space by user, those included that were stored for every realm or method. A token has the empty name.
+  /// The credentials of a space by user, those included that were stored for every realm or method. A token has the empty name. Of two users whose names
+  /// are the same text with other bytes, as a letter with an accent can be spelt, the first is there.
   public func credentials(for space: ProtectionSpace) -> [String: Credential] {
     Dictionary(candidates(for: space).map { ($0.user ?? "", $0) }) { first, _ in first }
   }

@@ -46,6 +46,20 @@ import Testing
     #expect(storage.defaultCredential(for: space)?.password == "new")
   }
 
+  /// By their bytes, which are what is sent.
+  @Test func usersWithTwoSpellingsOfALetterAreTwo() throws {
+    let storage = CredentialStorage()
+    let space = try ProtectionSpace("http://a/")
+    let (one, other) = (Self.user("\u{E9}"), Self.user("e\u{301}"))
+    storage.set(one, for: space)
+    storage.set(other, for: space)
+    #expect(storage.defaultCredential(for: space) == one)
+    storage.setDefault(other, for: space)
+    #expect(storage.defaultCredential(for: space) == other)
+    storage.remove(other, for: space)
+    #expect(storage.defaultCredential(for: space) == one)
+  }
+
   @Test func keepsThePermanentOnesInAFile() throws {
     let folder = try ScratchDirectory()
     let path = folder.path + "/credentials.json"

@@ -1,0 +1,36 @@
+/// Text that is compared by its bytes, as the system compares paths. Swift's strings are equal in a normal form: two files, or two pass phrases, with two
+/// spellings of a letter would be one. For stored properties, so that equality is synthesised with them.
+@propertyWrapper
+package struct ByteExact<Text: ExactText & Hashable & Sendable>: Hashable, Sendable {
+  package var wrappedValue: Text
+
+  package init(wrappedValue: Text) {
+    self.wrappedValue = wrappedValue
+  }
+
+  package static func == (left: ByteExact, right: ByteExact) -> Bool {
+    left.wrappedValue.hasBytes(of: right.wrappedValue)
+  }
+}
+
+/// Text, or none.
+package protocol ExactText {
+  /// Whether both are the same bytes, or none.
+  func hasBytes(of other: Self) -> Bool
+}
+
+extension String: ExactText {
+  package func hasBytes(of other: String) -> Bool {
+    utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
+  }
+}
+
+extension Optional: ExactText where Wrapped == String {
+  package func hasBytes(of other: String?) -> Bool {
+    switch (self, other) {
+    case (let text?, let other?): text.hasBytes(of: other)
+    case (nil, nil): true
+    case (nil, _?), (_?, nil): false
+    }
+  }
+}
