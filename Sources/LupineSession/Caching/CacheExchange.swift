@@ -351,8 +351,19 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     }
     if isDropped { giveUpKeeping() }
     inner?.discardBody()
-    if waits {
-      owner.schedule(after: .nanoseconds(Int(owner.drainNanoseconds))) { [weak self] in self?.giveUpCollecting() }
+    if waits { giveUpCollecting(in: owner.drainNanoseconds) }
+  }
+
+  /// What waits for the body is looked at so often: it would stay, for each body, as long as one might be waited for.
+  private static let drainStep: Int64 = 1_000_000_000
+
+  /// Gives up when the time is over, if the body has not come to its end by then.
+  private func giveUpCollecting(in nanoseconds: Int64) {
+    let step = min(nanoseconds, Self.drainStep)
+    owner.schedule(after: .nanoseconds(Int(step))) { [weak self] in
+      guard let self, self.state.withLock({ $0.collected != nil && !$0.isOver }) else { return }
+      let left = nanoseconds - step
+      if left > 0 { self.giveUpCollecting(in: left) } else { self.giveUpCollecting() }
     }
   }
 

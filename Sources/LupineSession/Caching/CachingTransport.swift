@@ -174,9 +174,17 @@ final class CachingTransport: Transport {
     DispatchQueue.global().async(execute: work)
   }
 
-  /// Runs `work` on some thread, later.
+  /// What is to run later; for tests.
+  let scheduled = Locked(0)
+
+  /// Runs `work` on some thread, later. It cannot be taken back.
   func schedule(after time: DispatchTimeInterval, _ work: @escaping @Sendable () -> Void) {
-    DispatchQueue.global().asyncAfter(deadline: .now() + time, execute: work)
+    let scheduled = scheduled
+    scheduled.withLock { $0 += 1 }
+    DispatchQueue.global().asyncAfter(deadline: .now() + time) {
+      work()
+      scheduled.withLock { $0 -= 1 }
+    }
   }
 
   // MARK: Flights
