@@ -76,16 +76,65 @@ import Testing
       #expect(server.recordedRequests.count { $0.path == "/fresh" } == 1)
       #expect(server.recordedRequests.count { $0.fields.first("If-None-Match") != nil } == 8)
       #expect(server.connectionCount == 3)
-      // Each ends once, also if it is cancelled while it goes from the server to what is stored.
-      let request = try Request(server.url("/asked"))
-      let ends = Locked([Int](repeating: 0, count: 100))
-      for number in 0..<100 {
-        let cancel = session.data(for: request) { _ in ends.withLock { $0[number] += 1 } }
-        if number % 2 == 0 { Task.detached { cancel() } }
+    }
+  }
+
+  /// What the cache answers takes no turn: else of two engines, with every second request answered from the cache, one would carry all others.
+  @Test func answersOfTheCacheTakeNoTurn() async throws {
+    let routes = [
+      ServerRoute(nil, "/fresh") { _, connection in
+        try connection.respond(fields: ["Cache-Control": "max-age=1000"], text: "fresh")
+      },
+      ServerRoute(nil, "/never") { _, connection in
+        try connection.respond(fields: ["Cache-Control": "no-store"], text: "never")
+      },
+    ]
+    try await withServer(
+      routes,
+      configure: {
+        $0.engine = .several(2, spreading: true)
+        $0.responseCache = ResponseCache(memoryCapacity: 1 << 20)
       }
-      #expect(await eventually { ends.withLock { !$0.contains(0) } })
-      for _ in 0..<3 { try await session.expect("asked", from: request) }
-      #expect(ends.withLock { $0 } == [Int](repeating: 1, count: 100))
+    ) { session, server in
+      try await session.expect("fresh", from: server.url("/fresh"))
+      for _ in 0..<4 {
+        try await session.expect("fresh", from: server.url("/fresh"))
+        try await session.expect("never", from: server.url("/never"))
+      }
+      #expect(server.requestCount == 5 && server.connectionCount == 2)
+      // The first one took a turn as well.
+      let counts = [1, 2].map { number in server.recordedRequests.count { $0.connectionNumber == number } }
+      #expect(counts == [3, 2])
+    }
+  }
+
+  /// Who says which proxy a request goes through is asked once for each, behind a cache too, and what he says is what is done.
+  @Test(arguments: [false, true]) func proxiesAreChosenOnce(_ spreads: Bool) async throws {
+    let questions = Locked(0)
+    let server = try LoopbackServer { request, connection in
+      try connection.respond(
+        fields: ["Cache-Control": "no-store"], text: request.target.hasPrefix("http://") ? "proxy" : "origin")
+    }
+    defer { server.shutdown() }
+    let proxy = try Proxy("http://127.0.0.1:\(server.port)")
+    try await withSession(
+      ports: [server.port],
+      configure: {
+        $0.engine = .several(2, spreading: spreads)
+        $0.responseCache = ResponseCache(memoryCapacity: 1 << 20)
+        $0.proxy = .choose { _ in
+          let number = questions.withLock { count in
+            count += 1
+            return count
+          }
+          return number % 2 == 0 ? proxy : nil
+        }
+      }
+    ) { session in
+      for number in 1...8 {
+        try await session.expect(number % 2 == 0 ? "proxy" : "origin", from: server.url("/\(number)"))
+      }
+      #expect(questions.withLock { $0 } == 8)
     }
   }
 

@@ -55,13 +55,14 @@ extension CacheExchange {
     state.withLock { $0.isReadingSuffixes = true }
     suffixes.read { [self] in
       takeCookies(head)
-      let isHeld = state.withLock { state in
+      let held = state.withLock { state -> (ended: Ended, failure: SessionError?, metrics: TransactionMetrics)? in
         state.isReadingSuffixes = false
-        return state.heldEnd != nil
+        // Whoever has stopped waiting before has the end.
+        guard state.heldEnd != nil, state.stopWaiting(), let held = state.heldEnd.take() else { return nil }
+        state.isSettling = true
+        return (state.atEnd, held.failure, held.metrics)
       }
-      // Whoever has stopped waiting before has the end.
-      guard isHeld, stopWaiting(), let held = state.withLock({ $0.heldEnd.take() }) else { return }
-      finish(state.withLock { $0.atEnd }, held.failure, held.metrics)
+      if let held { finish(held.ended, held.failure, held.metrics) }
     }
   }
 
@@ -71,12 +72,14 @@ extension CacheExchange {
 
   /// What follows a head that nobody else hears of comes when its cookies are kept.
   private func waitsForCookies(_ failure: SessionError?, _ metrics: TransactionMetrics) -> Bool {
-    let waits = state.withLock { state in
-      guard state.isReadingSuffixes, isHidden(state.outcome) else { return false }
+    let (waits, isCancelled) = state.withLock { state -> (Bool, Bool) in
+      guard state.isReadingSuffixes, isHidden(state.outcome) else { return (false, false) }
       state.heldEnd = (failure, metrics)
-      return true
+      state.isSettling = false
+      waitForDisk(&state)
+      return (true, state.isCancelled)
     }
-    if waits { waitForDisk() }
+    if isCancelled { pump() }
     return waits
   }
 
@@ -171,6 +174,7 @@ extension CacheExchange {
     let (ended, earlier) = state.withLock { state in
       state.inner = nil
       state.isStarting = false
+      state.isSettling = true
       state.sentHead = sentHead
       state.keptBody = isKept
       state.ended += 1

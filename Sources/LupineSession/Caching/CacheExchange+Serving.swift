@@ -29,7 +29,10 @@ extension CacheExchange {
   }
 
   func begin(_ serving: Serving) {
-    state.withLock { $0.serving = serving }
+    state.withLock { state in
+      state.serving = serving
+      state.isSettling = false
+    }
     pump()
   }
 
@@ -81,7 +84,7 @@ extension CacheExchange {
 
   private func next() -> Step? {
     state.withLock { state -> Step? in
-      guard !state.isOver, state.inner == nil, !state.isStarting else {
+      guard !state.isOver, state.inner == nil, !state.isStarting, !state.isSettling else {
         state.isPumping = false
         return nil
       }

@@ -13,12 +13,15 @@ internal import Synchronization
 ///
 ///     looking    -> serving | loading | waiting   a file may know
 ///     waiting    -> looking                       somebody else fetches the same
-///     loading    -> serving | loading | over      the transport is under way; again if a 304 spoke of something else. Its end may wait for
-///                                                 cookies to be kept
+///     loading    -> settling | over               the transport is under way; over if it was cancelled before it began
+///     settling   -> serving | loading | holding | over
+///                                                 it has reported the end, and whoever was told decides what follows; loading again if a 304
+///                                                 spoke of something else
+///     holding    -> settling | over               the end waits for cookies to be kept
 ///     serving    -> over                          what is stored is handed to the receiver, or an error
 ///
-/// Invariants: `receiver.end` is called exactly once; the receiver is called by one thread at a time: by the transport while loading, else by
-/// whoever has set `isPumping`.
+/// Invariants: `receiver.end` is called exactly once; the receiver is called by one thread at a time, whichever they are: by the transport while loading,
+/// by whoever it told while settling, else by whoever has set `isPumping`. A cancellation that comes while settling is seen by what follows.
 final class CacheExchange: ReadKeepingExchange, TransportReceiver {
   /// What becomes of the response that the transport brings.
   enum Outcome {
@@ -57,6 +60,8 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     var isOver = false
     /// `Transport.start` has been called for what `begun` counts, and has neither returned nor reported the end.
     var isStarting = false
+    /// The transport has reported the end, and what follows is not decided: until then nobody else goes on.
+    var isSettling = false
     var serving: Serving?
     // Of the exchange with the transport:
     var outcome = Outcome.forward
@@ -83,6 +88,14 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     var heldEnd: (failure: SessionError?, metrics: TransactionMetrics)?
     var isMerged = false
     var leads = false
+
+    /// See `CacheExchange.stopWaiting`.
+    mutating func stopWaiting() -> Bool {
+      guard isWaiting else { return false }
+      isWaiting = false
+      deadline = nil
+      return !isOver
+    }
   }
 
   let owner: CachingTransport
@@ -94,6 +107,8 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
   let place: CachingTransport.Place
   let query: ResponseCache.Query
   let startedAt = EventLoop.monotonicNow()
+  /// See `CachingTransport.nextLane`.
+  let lane: UInt8?
   /// Nobody waits for it.
   let isBehind: Bool
   let state = LockedStorage(State())
@@ -109,6 +124,7 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     self.mode = mode
     self.place = place
     self.isBehind = isBehind
+    lane = owner.nextLane
     let settled = settled ?? SettledRequest(request)
     self.settled = settled
     query = ResponseCache.Query(
@@ -153,31 +169,33 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     }
   }
 
-  /// Runs `work` where the transport calls for this very request: what is done there is done one after the other.
-  private func schedule(_ work: @escaping @Sendable () -> Void) { owner.schedule(on: request.lane, work) }
+  private func schedule(_ work: @escaping @Sendable () -> Void) { owner.schedule(on: lane, work) }
 
-  /// On the transport's thread, unless the exchange was cancelled by then.
+  /// On a thread of the transport's, unless the exchange was cancelled by then.
   private func later(_ work: @escaping @Sendable (CacheExchange) -> Void) {
     state.withLock { $0.isWaiting = true }
     schedule { [self] in if stopWaiting() { work(self) } }
   }
 
   /// Whether it falls to the caller to go on.
-  func stopWaiting() -> Bool {
+  ///
+  /// - Parameter leads: what it goes on with is to fetch what others wait for.
+  func stopWaiting(leads: Bool = false) -> Bool {
     state.withLock { state in
-      guard state.isWaiting else { return false }
-      state.isWaiting = false
-      state.deadline = nil
-      return !state.isOver
+      guard state.stopWaiting() else { return false }
+      if leads { state.leads = true }
+      return true
     }
   }
 
   /// A disk, or a server behind it, may take any time: not more of it than the task has, as no transport is there to keep that.
   func waitForDisk() {
-    state.withLock { state in
-      state.isWaiting = true
-      state.deadline = AnswerTimer(after: nanosecondsLeft) { [weak self] in self?.giveUpDisk() }
-    }
+    state.withLock { waitForDisk(&$0) }
+  }
+
+  func waitForDisk(_ state: inout State) {
+    state.isWaiting = true
+    state.deadline = AnswerTimer(after: nanosecondsLeft) { [weak self] in self?.giveUpDisk() }
   }
 
   private func giveUpDisk() {
@@ -206,8 +224,7 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
       state.isMerged = true
     }
     guard !owner.joins(self, query.first) else { return watch() }
-    guard stopWaiting() else { return owner.land(query.first) }
-    state.withLock { $0.leads = true }
+    guard stopWaiting(leads: true) else { return owner.land(query.first) }
     load([])
   }
 
@@ -269,6 +286,7 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
       state.requestTime = owner.cache.now()
       state.stamp = owner.cache.stamp
       state.isStarting = !state.isCancelled
+      state.isSettling = false
       return (state.begun, state.isCancelled)
     }
     if isCancelled { return pump() }

@@ -151,8 +151,6 @@ final class CachingTransport: Transport {
     facts.compareHost(with: request.url.authority)
     let mode = (request.composition.request.cachePolicy ?? policy).mode
     if !facts.mayUseStored, !facts.invalidates, mode == .protocolRules { return inner.start(request, receiver) }
-    var request = request
-    if let engine, engine.group != nil { request.lane = engine.lane(for: request) }
     let exchange = CacheExchange(self, request, receiver, facts, mode, place(for: request.url))
     exchange.begin()
     return exchange
@@ -166,9 +164,12 @@ final class CachingTransport: Transport {
 
   func invalidate(cancelling: Bool) { inner.invalidate(cancelling: cancelling) }
 
-  /// Runs `work` where the transport calls its receivers; if that is an engine which has been shut down, on some thread: somebody waits for it.
+  /// Of several engines the one on whose thread an exchange does its own work; see `EngineGroup.nextLane`.
+  var nextLane: UInt8? { engine?.group?.nextLane() }
+
+  /// Runs `work` on the thread of an engine, if the transport has one; on some thread, if it has none or that has been shut down: somebody waits for it.
   ///
-  /// - Parameter lane: that of the request: of several engines the one which carries it.
+  /// - Parameter lane: which of several engines.
   func schedule(on lane: UInt8?, _ work: @escaping @Sendable () -> Void) {
     if let engine, engine.submit(to: lane, work) { return }
     DispatchQueue.global().async(execute: work)
@@ -236,7 +237,7 @@ final class CachingTransport: Transport {
     }
     let exchange = CacheExchange(
       self, request, receiver, facts, .revalidating, place, settled: settled, isBehind: true)
-    schedule(on: request.lane) { exchange.validate(stored) }
+    schedule(on: exchange.lane) { exchange.validate(stored) }
   }
 }
 

@@ -1,6 +1,7 @@
 internal import LupineEngine
 internal import LupineIO
 internal import LupineRules
+internal import Synchronization
 
 /// The engines of a session that has several, each with a pool that has its share of the session's limits.
 ///
@@ -11,6 +12,7 @@ final class EngineGroup: Sendable {
   /// Those of the session, for all engines.
   private let limits: PoolLimits
   private let spreads: Bool
+  private let lanes = Atomic<UInt>(0)
 
   init(
     _ count: Int, _ choice: SessionConfiguration.EngineChoice, _ configuration: PoolConfiguration
@@ -36,6 +38,12 @@ final class EngineGroup: Sendable {
   var currentLoop: EventLoop? { engines.first { $0.loop.isCurrent }?.loop }
 
   func pool(of key: PoolKey) -> PoolHandle { pools[key.engine] }
+
+  /// The engine on whose thread somebody before the pools does his own work for a request: that of the caller, else each in turn. It takes no turn of a place.
+  func nextLane() -> UInt8 {
+    if let current = engines.firstIndex(where: { $0.loop.isCurrent }) { return UInt8(current) }
+    return UInt8(lanes.wrappingAdd(1, ordering: .relaxed).oldValue % UInt(engines.count))
+  }
 
   func submit(to index: Int, _ work: @escaping @Sendable () -> Void) -> Bool {
     engines[index].loop.submit(work)

@@ -250,20 +250,10 @@ final class EngineTransport: Transport {
 
   /// Runs `work` on an engine's thread; false if that has ended: `work` was let go.
   ///
-  /// - Parameter lane: which engine; nil is the first.
+  /// - Parameter lane: which of several engines (`EngineGroup.nextLane`); nil is the first.
   func submit(to lane: UInt8? = nil, _ work: @escaping @Sendable () -> Void) -> Bool {
     guard let group, let lane else { return engine.loop.submit(work) }
     return group.submit(to: Int(lane), work)
-  }
-
-  /// Which of several engines is to carry a request: whoever stands before the transport does on that one's thread what there is to do for it, and puts its
-  /// number into the request, so that the transport calls there too. Nil where there is one.
-  func lane(for request: TransportRequest) -> UInt8? {
-    guard group != nil else { return nil }
-    var way: Way?
-    // Where this fails the request will be refused, without an engine.
-    if proxies != nil || request.composition.hasProxy { way = try? self.way(of: request) }
-    return UInt8(key(for: request, through: way).engine)
   }
 
   /// Closes idle connections and, if asked, ends everything under way.
@@ -392,18 +382,17 @@ final class EngineTransport: Transport {
       keys.lastKey = key
       return key
     }
-    return known.spread == nil ? known : turn(of: known, on: request.lane)
+    return known.spread == nil ? known : turn(of: known)
   }
 
   /// The pool of one of several engines.
   @inline(never)
   private func chosenPool(for key: PoolKey) -> PoolHandle { group?.pool(of: key) ?? pool }
 
-  /// The key of the engine whose turn it is, or of that which was chosen before.
+  /// The key of the engine whose turn it is.
   @inline(never)
-  private func turn(of key: PoolKey, on lane: UInt8?) -> PoolKey {
+  private func turn(of key: PoolKey) -> PoolKey {
     guard let spread = key.spread else { return key }
-    if let lane, let chosen = spread.key(on: Int(lane)) { return chosen }
     return group?.turn(of: spread) ?? key
   }
 

@@ -83,8 +83,6 @@ public struct TransportRequest: Sendable {
   public var allowsCellularAccess = true
   /// Large pieces of the response's body are as welcome as small ones.
   var takesLargePieces = false
-  /// See `EngineTransport.lane`. Nil: the transport chooses.
-  var lane: UInt8?
   let idleNanoseconds: Int64
   var totalNanoseconds: Int64
   /// How long nothing may move.

@@ -1,0 +1,148 @@
+import Dispatch
+import LupineBase
+import LupineTesting
+import LupineWire
+import Testing
+
+@testable import LupineSession
+
+/// A task that is cancelled when the transport has reported the end of its exchange, and the cache has not decided yet what follows.
+@Suite(.timeLimit(.minutes(2))) struct CacheSettlingTests {
+  /// Brings a response that must be asked about, and when asked, a failure or the word that it holds.
+  private final class AskedTransport: Transport {
+    /// Called by the cache's clock, once.
+    let interruption = Locked<(@Sendable () -> Void)?>(nil)
+    private let queue = DispatchQueue(label: "test.transport")
+    private let confirms: Bool
+    private let found: ResponseHead
+    private let confirmation: ResponseHead
+
+    init(confirms: Bool) throws {
+      self.confirms = confirms
+      found = try ResponseHead(
+        status: 200, fields: [("Cache-Control", "no-cache"), ("ETag", "\"1\""), ("Content-Length", "1")])
+      confirmation = try ResponseHead(status: 304, fields: [("ETag", "\"1\"")])
+    }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      let exchange = IdleExchange()
+      let isQuestion = request.fields.contains { $0.name == "If-None-Match" }
+      queue.async { [self] in
+        if isQuestion { answer(receiver, exchange) } else { bring(receiver, exchange) }
+      }
+      return exchange
+    }
+
+    private func bring(_ receiver: any TransportReceiver, _ exchange: IdleExchange) {
+      receiver.receive(head: found, framing: .length(1), of: exchange)
+      receiver.receive(body: Array("x".utf8).span, of: exchange)
+      receiver.end(nil, metrics: TransactionMetrics(), of: exchange)
+    }
+
+    private func answer(_ receiver: any TransportReceiver, _ exchange: IdleExchange) {
+      if confirms { receiver.receive(head: confirmation, framing: .none, of: exchange) }
+      // The next who asks for the time asks behind the end.
+      interruption.withLock { work in
+        work = {
+          guard let caching = receiver as? CacheExchange else { return }
+          caching.cancel()
+          // What the cancellation leaves to another thread, here and now.
+          caching.pump()
+        }
+      }
+      let failure = confirms ? nil : SessionError(.connectionLost, phase: .receive, message: "lost")
+      receiver.end(failure, metrics: TransactionMetrics(), of: exchange)
+    }
+
+    /// Waits until whatever was begun has been reported.
+    func wait() { queue.sync {} }
+  }
+
+  private struct End: Equatable {
+    var code: SessionError.Code?
+    var fetchType: TransactionMetrics.FetchType
+  }
+
+  private struct CountingTransport: Transport {
+    let inner: any Transport
+    let ends: Locked<[End]>
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      inner.start(request, CountingReceiver(receiver, ends))
+    }
+  }
+
+  /// Passes on the first end only: a task takes a second one without a word.
+  private final class CountingReceiver: TransportReceiver {
+    private let receiver: any TransportReceiver
+    private let ends: Locked<[End]>
+    private let hasEnded = Locked(false)
+
+    init(_ receiver: any TransportReceiver, _ ends: Locked<[End]>) {
+      self.receiver = receiver
+      self.ends = ends
+    }
+
+    func receive(informational head: ResponseHead, of exchange: any TransportExchange) {
+      receiver.receive(informational: head, of: exchange)
+    }
+
+    func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
+      receiver.receive(head: head, framing: framing, of: exchange)
+    }
+
+    func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
+      receiver.receive(body: bytes, of: exchange)
+    }
+
+    func receive(trailers: FieldSection, of exchange: any TransportExchange) {
+      receiver.receive(trailers: trailers, of: exchange)
+    }
+
+    func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
+      receiver.sent(bodyBytes: count, of: exchange)
+    }
+
+    func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
+      let end = End(code: failure?.code, fetchType: metrics.fetchType)
+      ends.withLock { $0.append(end) }
+      let isFirst = hasEnded.withLock { hasEnded in
+        defer { hasEnded = true }
+        return !hasEnded
+      }
+      if isFirst { receiver.end(failure, metrics: metrics, of: exchange) }
+    }
+  }
+
+  /// It ends once, and with what the transport did: what it failed with, or, where a stored response was about to be handed over, cancelled behind the
+  /// question that the server has answered.
+  @Test(arguments: [false, true]) func theEndIsReportedOnce(_ confirms: Bool) async throws {
+    let transport = try AskedTransport(confirms: confirms)
+    let interruption = transport.interruption
+    let cache = ResponseCache(memoryCapacity: 1 << 20) {
+      let work = interruption.withLock { work in
+        defer { work = nil }
+        return work
+      }
+      work?()
+      return 1_000_000_000
+    }
+    let ends = Locked<[End]>([])
+    try await withSession(configure: {
+      var below = $0
+      below.responseCache = cache
+      $0.transport = CountingTransport(
+        inner: CachingTransport.wrap(transport, below, decider: nil), ends: ends)
+    }) { session in
+      try await session.expect("x", from: "http://a.example/")
+      let error = try await failure { try await session.data(from: "http://a.example/") }
+      transport.wait()
+      let code = confirms ? SessionError.Code.cancelled : .connectionLost
+      #expect(error.code == code)
+      let expected = [
+        End(code: nil, fetchType: .networkLoad), End(code: code, fetchType: confirms ? .validatedCache : .networkLoad),
+      ]
+      #expect(ends.withLock { $0 } == expected)
+    }
+  }
+}
