@@ -123,9 +123,9 @@ package final class PoolHandle: Sendable {
     if !loop.submit(transfer) { refuse(handle) }
   }
 
-  /// Begins a transfer; on the loop.
+  /// Begins a transfer that comes out of the mailbox; on the loop.
   package func startOnLoop(_ transfer: TransferHandle) {
-    pool.onLoop.start(transfer.confined.onLoop)
+    pool.onLoop.startFromMailbox(transfer.confined.onLoop)
   }
 
   private func startedAtOnce(_ transfer: TransferHandle) -> Bool {
@@ -139,8 +139,8 @@ package final class PoolHandle: Sendable {
     }
   }
 
-  /// Whether a connection idles that the key may have; on the loop.
-  package func hasIdleOnLoop(_ key: PoolKey) -> Bool { pool.onLoop.hasIdle(key) }
+  /// Whether a connection idles for a transfer with this key that is begun next, by `start(_: any Transfer & LoopWork)`; on the loop.
+  package func promisesIdleOnLoop(_ key: PoolKey) -> Bool { pool.onLoop.promisesIdle(key) }
 
   /// Cancels a transfer, from any thread; nothing happens if it has ended.
   package func cancel(_ transfer: TransferHandle) {

@@ -52,6 +52,8 @@ final class EngineCore {
 
   /// Whether no pool and no connection is in the middle of anything, so that a transfer may be started from within a callback.
   private var isAtRest = false
+  /// Whether `startAtOnce` would start a transfer.
+  var startsAtOnce: Bool { isAtRest }
 
   /// Runs `body`, which calls out and after which its caller does nothing more: what it starts need not wait for the mailbox.
   func atRest(_ body: () -> Void) {

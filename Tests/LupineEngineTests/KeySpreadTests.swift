@@ -55,6 +55,27 @@ import Testing
     #expect((0..<4).map { two.key(on: $0) != nil } == [true, false, false, true])
   }
 
+  /// No more are promised an idle connection than there are, until those who were promised one come; who comes unpromised makes nothing of that worse.
+  @Test func noConnectionIsPromisedTwice() throws {
+    let pool = TestPool(limits: limits(3, 9))
+    #expect(!pool.promise("a"))
+    var connections: [TestPool.Identifier] = []
+    for waiter in 1...2 { connections.append(try #require(pool.openOne("a", waiter))) }
+    #expect(!pool.promise("a"))
+    for connection in connections { _ = pool.release(connection, now: TestPool.start) }
+    let first = (0..<3).map { _ in pool.promise("a") }
+    #expect(first == [true, true, false])
+    // The first one comes, and takes its connection with it.
+    pool.keepPromise()
+    #expect(pool.ask("a", 3).leased != nil)
+    #expect(!pool.promise("a"))
+    // The second one has given up.
+    pool.keepPromise()
+    for _ in 0..<3 { pool.keepPromise() }
+    let second = (0..<2).map { _ in pool.promise("a") }
+    #expect(second == [true, false])
+  }
+
   /// What several pools have done is added up, reason by reason.
   @Test func countersAddUp() {
     var sum = PoolCounters()

@@ -59,5 +59,12 @@ final class TestPool {
   {
     machine.renewOpening(token, now: now) { $1 <= stuckSince }
   }
+  /// Says whether a connection is promised, and has it promised if so.
+  func promise(_ key: String) -> Bool {
+    let promises = machine.canPromise(key)
+    if promises { machine.promise() }
+    return promises
+  }
+  func keepPromise() { machine.keepPromise() }
   func expireOne(now: Instant) -> Machine.Steps? { machine.expireOne(now: now) }
 }

@@ -91,10 +91,13 @@ import Testing
     }
   }
 
-  /// Many that are begun at once on one engine do not all stay there.
-  @Test func manyFromOneEngineAreSpread() async throws {
+  /// Many that are begun at once on one engine do not all stay there, also where a connection idles there: one stays for that, and the others take turns.
+  @Test(arguments: [(0, [4, 4, 4]), (3, [3, 4, 5])])
+  func manyFromOneEngineAreSpread(_ warmUp: Int, _ expected: [Int]) async throws {
     try await withServer(configure: { $0.engine = .several(3, spreading: true) }) { session, server in
       let request = try Request(server.url("/hello"))
+      for _ in 0..<warmUp { try await session.expect("Hello, world!", from: request) }
+      #expect(server.connectionCount == warmUp)
       let threads = Locked<[UInt: Int]>([:])
       session.onEngine {
         for _ in 0..<12 {
@@ -106,7 +109,7 @@ import Testing
       }
       #expect(await eventually { threads.withLock { $0.values.reduce(0, +) } == 12 })
       let counts = threads.withLock { $0.values.sorted() }
-      #expect(counts == [4, 4, 4])
+      #expect(counts == expected)
     }
   }
 
@@ -236,6 +239,23 @@ import Testing
         }.value
         #expect(stays)
       }
+    }
+  }
+
+  /// Where a connection of its engine idles the requests of a task go over that one, each of them.
+  @Test func tasksUseTheConnectionsOfTheirEngine() async throws {
+    try await withServer(configure: { $0.engine = .several(3, spreading: true) }) { session, server in
+      let url = server.url("/hello")
+      for _ in 0..<3 { try await session.expect("Hello, world!", from: url) }
+      for executor in session.engineExecutors {
+        let loop = try #require(executor as? EventLoop)
+        try await Task(executorPreference: loop) {
+          for _ in 0..<6 { _ = try await session.data(from: url) }
+        }.value
+        let numbers = Set(server.recordedRequests.suffix(6).map(\.connectionNumber))
+        #expect(numbers.count == 1)
+      }
+      #expect(server.connectionCount == 3)
     }
   }
 

@@ -76,8 +76,19 @@ package final class EnginePool {
 
   var context: LoopContext { core.context }
 
-  /// Whether a connection idles that the key may have.
-  func hasIdle(_ key: PoolKey) -> Bool { machine.update { $0.idle(key, since: .distantFuture) != nil } }
+  /// Whether a connection idles for a transfer with this key, which is begun next: it is promised to that until it comes out of the mailbox, lest all that
+  /// are begun before be told of the same one.
+  func promisesIdle(_ key: PoolKey) -> Bool {
+    let (promises, startsAtOnce) = (machine.update { $0.canPromise(key) }, core.startsAtOnce)
+    if promises, !startsAtOnce { machine.update { $0.promise() } }
+    return promises
+  }
+
+  /// Begins a transfer that comes out of the mailbox, where what was promised an idle connection comes from.
+  func startFromMailbox(_ transfer: Transfer) {
+    machine.update { $0.keepPromise() }
+    start(transfer)
+  }
 
   // MARK: Transfers
 

@@ -102,6 +102,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   private var starved = RingBuffer<Int>()
   /// Answers of used connections since a starved key was last served.
   private var answersWhileStarved = 0
+  /// Requests that were promised an idle connection and have not come yet.
+  private var promised = 0
 
   package init(limits: PoolLimits) {
     self.limits = limits
@@ -262,6 +264,20 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     else { return nil }
     return ConnectionIdentifier(index: index)
   }
+
+  // MARK: Promises
+
+  /// Whether an idle connection can be promised to a request for `key` that will come: more of them are idle than are promised. An estimate, for the choice of a
+  /// pool: promises count for all keys together, and whoever comes is taken for one that was promised something.
+  package func canPromise(_ key: Key) -> Bool {
+    hostOfKey[key].map { hosts[$0].idle.count > promised } ?? false
+  }
+
+  /// One is promised.
+  package mutating func promise() { promised += 1 }
+
+  /// A request has come, which may be one that was promised a connection: it has what there is now.
+  package mutating func keepPromise() { promised = max(0, promised - 1) }
 
   // MARK: Inside
 

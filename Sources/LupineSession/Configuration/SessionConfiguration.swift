@@ -220,7 +220,7 @@ public struct SessionConfiguration: Sendable {
     /// All connections to one place (host and port, or a proxy, with all that is asked of a connection) are on one engine, for as long as there is the
     /// session; a place that is asked for first goes to the engine that has fewest. With `spreading` (default: false) those to each place are divided
     /// among the engines, and the requests for it take turns, each engine as many as it has connections: for much traffic to few places. A request that is begun on an engine's thread, as
-    /// in a completion, stays there if a connection of that engine idles, which spares a hop. An engine makes its own handshakes and, with a delegate that decides about
+    /// in a completion, stays there if a connection of that engine idles that no other one is about to take, which spares a hop. An engine makes its own handshakes and, with a delegate that decides about
     /// trust, asks for itself.
     ///
     /// Limits are totals of the session. `maximumConnections` and `maximumWaitingRequests` are divided into even parts, one for each engine, the first engines having

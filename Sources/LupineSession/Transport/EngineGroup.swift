@@ -54,11 +54,12 @@ final class EngineGroup: Sendable {
     spreads ? PoolKey.spread(identity, at: place, over: engines.count, limits) : PoolKey(identity, engine: place)
   }
 
-  /// Whoever asks on an engine's thread, as in a completion, stays there if a connection idles, which spares waking another thread; nobody can take it from him
-  /// there. All others take their turns: also those, so that whoever begins many requests at once in a completion does not keep one engine busy with all of them.
+  /// Whoever is about to begin a request on an engine's thread, as in a completion, stays there if a connection idles that is promised to nobody else, which spares
+  /// waking another thread. All others take their turns, also those who begin there: many that are begun at once in a completion, or in a task on the engine's executor,
+  /// do not keep one engine busy with all of them.
   func turn(of spread: KeySpread) -> PoolKey {
     if let current = engines.firstIndex(where: { $0.loop.isCurrent }), let key = spread.key(on: current),
-      pools[current].hasIdleOnLoop(key)
+      pools[current].promisesIdleOnLoop(key)
     {
       return key
     }
