@@ -76,6 +76,8 @@ public final class Session: Sendable {
       (delegate?.handledCallbacks.contains(.sessionChallenge) ?? false) || delegate is any LateTrustDelegate
     let decider = asks ? DelegateTrustDecider() : nil
     if let transport = configuration.transport {
+      // What is no number of engines is refused here too.
+      _ = try EngineTransport.engines(configuration)
       self.transport = transport
     } else {
       transport = try EngineTransport(configuration, trust: decider)

@@ -195,8 +195,16 @@ import Testing
     }
   }
 
-  @Test func numbersOfEnginesHaveLimits() throws {
+  private struct NoTransport: Transport {
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      IdleExchange()
+    }
+  }
+
+  /// Also where another transport carries the session, and there are no engines.
+  @Test(arguments: [false, true]) func whatIsNoNumberOfEnginesIsRefused(_ hasTransport: Bool) {
     var configuration = SessionConfiguration()
+    if hasTransport { configuration.transport = NoTransport() }
     for number in [0, -1, 65, Int.max, Int.min] {
       configuration.engine = .several(number)
       do throws(SessionError) {
@@ -206,6 +214,10 @@ import Testing
         #expect(error.code == .badRequest, "\(number)")
       }
     }
+  }
+
+  @Test func numbersOfEnginesHaveLimits() throws {
+    var configuration = SessionConfiguration()
     let rows: [(number: Int, connections: Int, waiting: Int, engines: Int)] = [
       (1, 256, 10_000, 1), (3, 256, 10_000, 3), (64, 2, 10_000, 2), (64, 256, 3, 3), (4, 0, 0, 1),
     ]

@@ -218,7 +218,7 @@ public struct SessionConfiguration: Sendable {
     /// So many engines of the session's own, 1 to 64, all shut down with it: for more requests than one processor carries. One is the same as `own`.
     ///
     /// All connections to one place (host and port, or a proxy, with all that is asked of a connection) are on one engine, for as long as there is the
-    /// session; a place that is asked for first goes to the engine that has fewest. With `spreading` (default: false) those to each place are divided
+    /// session; a place that is asked for first goes to the engine that was given fewest places so far, however many connections and requests these have. With `spreading` (default: false) those to each place are divided
     /// among the engines, and the requests for it take turns, each engine as many as it has connections: for much traffic to few places. A request that is begun on an engine's thread, as
     /// in a completion, stays there if a connection of that engine idles that no other one is about to take, which spares a hop. An engine makes its own handshakes and, with a delegate that decides about
     /// trust, asks for itself.
@@ -227,7 +227,9 @@ public struct SessionConfiguration: Sendable {
     /// one more where they do not come out even, and there are no more engines than either allows. So an engine that has more to do than others reaches its part before
     /// the session reaches its total: with 256 connections and four engines, one place has at most 64 without spreading, whatever `maximumConnectionsPerHost`
     /// says, and `.tooManyWaiters` comes at 2,500 of 10,000 that wait for places of one engine. With spreading `maximumConnectionsPerHost` is divided too: 6 over four engines are 2, 2, 1
-    /// and 1, from another engine on for each place, and one that may have fewer connections than there are engines has as many engines as connections.
+    /// and 1, from another engine on for each place, and one that may have fewer connections than there are engines has as many engines as connections. So are the 32
+    /// of a proxy that forwards, which is one place. Where the process has no descriptor left, an engine that has a connection to open closes idle ones of its own alone: if
+    /// it has none, the request fails, though other engines may have some.
     ///
     /// Completions of `data(for:completion:)` and progress closures of different requests run at the same time then, each on its engine's thread.
     case several(Int, spreading: Bool = false)

@@ -18,7 +18,8 @@ struct Waiter: Sendable {
 
   /// Where waiters are resumed.
   enum Place: Sendable {
-    /// By whoever brings the end. So is whoever waits on the engine's executor: nobody need be woken there, as the caller does then.
+    /// By whoever brings the end. So is whoever waits on an engine's executor: on that of the engine which brings it nobody need be woken, and of another one the
+    /// thread is woken by the executor itself.
     case here
     /// At the end of the turn of the session's engine that brings it.
     case endOfTurn

@@ -110,7 +110,9 @@ final class EngineTransport: Transport {
   }
 
   /// How many there are to be.
-  private static func engines(_ configuration: SessionConfiguration) throws(SessionError) -> Int {
+  ///
+  /// - Throws: `.badRequest` for a number that is none.
+  static func engines(_ configuration: SessionConfiguration) throws(SessionError) -> Int {
     guard case .several(let wanted, _) = configuration.engine else { return 1 }
     guard (1...EngineShare.maximum).contains(wanted) else {
       throw SessionError(

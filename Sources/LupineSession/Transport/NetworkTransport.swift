@@ -14,7 +14,8 @@ public final class NetworkTransport: Transport {
     transport = try EngineTransport(configuration)
   }
 
-  /// Begins an exchange on a connection of the pool. Callbacks come on the engine's thread.
+  /// Begins an exchange on a connection of the pool. Callbacks come on the engine's thread; of several engines each calls on its own, so that those of different
+  /// exchanges come at the same time.
   public func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
     transport.start(request, receiver)
   }

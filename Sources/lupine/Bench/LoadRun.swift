@@ -137,7 +137,8 @@ struct LoadRun: Sendable {
     configuration.maximumConnections = max(configuration.maximumConnections, plan.connections)
     configuration.maximumWaitingRequests = max(configuration.maximumWaitingRequests, plan.connections)
     if !plan.reusesConnections { configuration.maximumUsesPerConnection = 1 }
-    if plan.engines > 1 { configuration.engine = .several(plan.engines, spreading: true) }
+    // One without a connection would have nothing to do.
+    if plan.engines > 1 { configuration.engine = .several(min(plan.engines, plan.connections), spreading: true) }
     return configuration
   }
 
