@@ -327,6 +327,30 @@ import Testing
     }
   }
 
+  /// Several engines are started or none, however many descriptors there are: those before the one that lacks some are ended.
+  @Test func shortageLeavesNoEngineBehind() async {
+    await #expect(processExitsWith: .success) {
+      // What the process keeps comes with the first.
+      try Engine.start(name: "lupine-test").shutdown()
+      let before = DescriptorCensus.now(threadsNamed: "lupine-test")
+      var counts: Set<Int> = []
+      for free in 0..<10 {
+        counts.insert(Self.startAndEnd(4, leaving: free))
+        guard before.isRestored(withinSeconds: 60) else { fatalError("of \(free) are left \(before.newcomers())") }
+      }
+      guard counts == [0, 4] else { fatalError("there were \(counts) engines") }
+    }
+  }
+
+  /// How many were started.
+  private static func startAndEnd(_ count: Int, leaving free: Int) -> Int {
+    let hoard = Hoard(leaving: free)
+    let engines = try? Engine.start(count, name: "lupine-test")
+    hoard.release()
+    for engine in engines ?? [] { engine.shutdown() }
+    return engines?.count ?? 0
+  }
+
   @Test func nothingStartsAfterShutdown() async throws {
     let engine = try Engine.start(name: "lupine-test")
     let pool = PoolHandle(engine: engine, configuration: PoolConfiguration())

@@ -113,6 +113,92 @@ import Testing
     }
   }
 
+  /// A redirect leads from the engine of one place to that of another, and both keep their connection.
+  @Test func redirectsLeadFromEngineToEngine() async throws {
+    let target = Locked("")
+    let routes =
+      ServerRoute.standard() + [
+        ServerRoute(nil, "/from") { _, connection in
+          let location = target.withLock { $0 }
+          try connection.respond(302, fields: ["Location": location], text: "moved")
+        }
+      ]
+    let servers = try (0..<4).map { _ in try LoopbackServer(routes: routes) }
+    defer { for server in servers { server.shutdown() } }
+    try await withSession(ports: servers.map { $0.port }, configure: { $0.engine = .several(2) }) { session in
+      var threads: [UInt] = []
+      for server in servers {
+        let one = try await thread(of: session, server.url("/hello"))
+        threads.append(one)
+      }
+      let first = threads[0]
+      let index = threads.firstIndex { $0 != first }
+      let other = try #require(index)
+      target.withLock { $0 = servers[other].url("/hello") }
+      for _ in 0..<3 {
+        let one = try await thread(of: session, servers[0].url("/from"))
+        #expect(one == threads[other])
+      }
+      #expect(servers[0].connectionCount == 1 && servers[other].connectionCount == 1)
+      #expect(servers[0].requestCount == 4 && servers[other].requestCount == 4)
+    }
+  }
+
+  /// A task obeys who asks something of it on the thread of any engine, that of its connection or another one.
+  @Test(arguments: 0..<3) func tasksObeyOnEveryEngine(_ number: Int) async throws {
+    let (go, never) = (try Latch(), try Latch())
+    let routes =
+      ServerRoute.standard() + [
+        Self.held(until: never),
+        ServerRoute(nil, "/parts") { _, connection in
+          let part = [UInt8](repeating: 1, count: 100_000)
+          try connection.begin(framing: .length(200_000))
+          try connection.write(part)
+          _ = try connection.stall(until: go)
+          try connection.write(part)
+          try connection.finish()
+        },
+      ]
+    try await withServer(routes, configure: { $0.engine = .several(3) }) { session, server in
+      let loop = try #require(session.engineExecutors[number] as? EventLoop)
+      func onLoop(_ work: @escaping @Sendable () -> Void) async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+          loop.submit {
+            work()
+            continuation.resume()
+          }
+        }
+      }
+      let (sizes, codes) = (Locked<[Int]>([]), Locked<[SessionError.Code]>([]))
+      let completion: DataTaskCompletion = { result in
+        switch result {
+        case .success((let body, _)): sizes.withLock { $0.append(body.count) }
+        case .failure(let error): codes.withLock { $0.append(error.code) }
+        }
+      }
+      let parts = session.dataTask(with: try Request(server.url("/parts")), completionHandler: completion)
+      await onLoop { parts.resume() }
+      #expect(await eventually { parts.countOfBytesReceived == 100_000 })
+      await onLoop { parts.suspend() }
+      #expect(parts.state == .suspended)
+      // Behind the pause in the mailbox of the engine that has the connections.
+      try await session.expect("Hello, world!", from: server.url("/hello"))
+      go.release()
+      for _ in 0..<5 { try await session.expect("Hello, world!", from: server.url("/hello")) }
+      #expect(parts.countOfBytesReceived == 100_000)
+      await onLoop { parts.resume() }
+      #expect(await eventually { sizes.withLock { $0 } == [200_000] })
+
+      let held = session.dataTask(with: try Request(server.url("/held")), completionHandler: completion)
+      await onLoop { held.resume() }
+      #expect(await eventually { server.recordedRequests.contains { $0.path == "/held" } })
+      await onLoop { held.cancel() }
+      #expect(await eventually { codes.withLock { $0 } == [.cancelled] })
+      try await session.expect("Hello, world!", from: server.url("/hello"))
+      #expect(sizes.withLock { $0 } == [200_000] && codes.withLock { $0 } == [.cancelled])
+    }
+  }
+
   // MARK: Limits
 
   /// The connections to a host are a total, and all of them are used, by as many engines as there are connections.
@@ -338,10 +424,12 @@ import Testing
   /// With the last reference to the session all its threads and descriptors go.
   @Test func nothingIsLeftBehind() async {
     await #expect(processExitsWith: .success) {
-      try await Self.useAndLeave()  // starts what the process keeps: resolver, file threads
+      // Starts what the process keeps: resolver, file threads. The end of this engine is waited for.
+      try await Self.useAndLeave(.shared, engines: 1)
+      try Session.shutDownSharedEngine()
       let before = DescriptorCensus.now(threadsNamed: "lupine", except: ["lupine-dns", "lupine-file"])
       for round in 0..<3 {
-        try await Self.useAndLeave()
+        try await Self.useAndLeave(.several(4, spreading: true), engines: 4)
         guard before.isRestored(withinSeconds: 60) else {
           throw Leak(description: "round \(round) left \(before.newcomers())")
         }
@@ -349,14 +437,14 @@ import Testing
     }
   }
 
-  private static func useAndLeave() async throws {
+  private static func useAndLeave(_ choice: SessionConfiguration.EngineChoice, engines: Int) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     var configuration = SessionConfiguration.ephemeral
-    configuration.engine = .several(4, spreading: true)
+    configuration.engine = choice
     let session = try Session(configuration)
     for _ in 0..<8 { _ = try await session.data(from: server.url("/hello")) }
-    guard session.engineExecutors.count == 4, server.connectionCount == 4 else {
+    guard session.engineExecutors.count == engines, server.connectionCount == engines else {
       throw Leak(description: "\(server.connectionCount) connections")
     }
     let slow = Task { try await session.data(from: server.url("/slow")) }
