@@ -67,10 +67,12 @@ import Testing
     let identity = try TestIdentity.server()
     let tunnel: [ScriptStep] = [.readHead, .send("HTTP/1.1 200 OK\r\n\r\n"), .startTLS(identity)]
     let proxy = try ScriptedServer(
-      [tunnel + [.close], tunnel + [.readHead, .send(reply("hi")), .waitForClose]], tls: identity)
+      [tunnel + [.close], tunnel + [.readHead, .send(reply("hi")), .waitForClose]])
     defer { proxy.shutdown() }
-    let chosen = try TestIdentity.proxy(proxy.port)
-    try await withSession(ports: [proxy.port]) {
+    let front = try ProxyProgram(.stunnel(identity, to: proxy.port))
+    defer { front.stop() }
+    let chosen = try TestIdentity.proxy(front.port)
+    try await withSession(ports: [front.port]) {
       $0.tls.keyLogPath = pipe.path
       $0.proxy = .proxy(chosen)
     } _: { session in
