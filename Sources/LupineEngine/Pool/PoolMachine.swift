@@ -101,9 +101,10 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// Keys with waiters that only the total limit holds back, in the order in which they ran into it.
   private var starved = RingBuffer<Int>()
   /// Answers of used connections since a starved key was last served.
-  private var answersWhileStarved = 0
-  /// Requests that were promised an idle connection and have not come yet.
-  private var promised = 0
+  private var answersWhileStarved: Int32 = 0
+  /// Requests that were promised an idle connection and have not come yet. Half a word, as a machine is copied now and then, and with another word it would be
+  /// longer than what is copied at once.
+  private var promised: Int32 = 0
 
   package init(limits: PoolLimits) {
     self.limits = limits
@@ -270,7 +271,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// Whether an idle connection can be promised to a request for `key` that will come: more of them are idle than are promised. An estimate, for the choice of a
   /// pool: promises count for all keys together, and whoever comes is taken for one that was promised something.
   package func canPromise(_ key: Key) -> Bool {
-    hostOfKey[key].map { hosts[$0].idle.count > promised } ?? false
+    hostOfKey[key].map { hosts[$0].idle.count > Int(promised) } ?? false
   }
 
   /// One is promised.
@@ -461,7 +462,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   }
 
   /// A connection's reuse saves a handshake: so many answers it may give past a key that has no place.
-  private static var starvedTurn: Int { 16 }
+  private static var starvedTurn: Int32 { 16 }
 
   private mutating func hostIndex(of key: Key, isShared: Bool, _ share: EngineShare) -> Int {
     if let last, last.key == key { return last.host }

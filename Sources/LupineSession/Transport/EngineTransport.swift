@@ -229,10 +229,14 @@ final class EngineTransport: Transport {
     _ request: borrowing TransportRequest, _ receiver: any TransportReceiver, createdAt: Instant
   ) -> any TransportExchange {
     do throws(SessionError) {
-      let transfer = try transferRequest(request)
-      let chosen = group == nil ? pool : chosenPool(for: transfer.key)
-      let exchange = EngineExchange(
-        consume transfer, pool: chosen, receiver: receiver, url: request.url, createdAt: createdAt)
+      // Not by way of a variable: the request of a transfer is a large value to copy.
+      let exchange =
+        if let group {
+          try placed(in: group, request, receiver, createdAt)
+        } else {
+          EngineExchange(
+            try transferRequest(request), pool: pool, receiver: receiver, url: request.url, createdAt: createdAt)
+        }
       exchange.begin()
       return exchange
     } catch {
@@ -240,6 +244,17 @@ final class EngineTransport: Transport {
       exchange.tell(receiver, error, request, createdAt: createdAt)
       return exchange
     }
+  }
+
+  /// An exchange on the engine that has its place.
+  @inline(never)
+  private func placed(
+    in group: EngineGroup, _ request: borrowing TransportRequest, _ receiver: any TransportReceiver,
+    _ createdAt: Instant
+  ) throws(SessionError) -> EngineExchange {
+    let transfer = try transferRequest(request)
+    return EngineExchange(
+      transfer, pool: group.pool(of: transfer.key), receiver: receiver, url: request.url, createdAt: createdAt)
   }
 
   /// Of the first engine.
@@ -386,10 +401,6 @@ final class EngineTransport: Transport {
     }
     return known.spread == nil ? known : turn(of: known)
   }
-
-  /// The pool of one of several engines.
-  @inline(never)
-  private func chosenPool(for key: PoolKey) -> PoolHandle { group?.pool(of: key) ?? pool }
 
   /// The key of the engine whose turn it is.
   @inline(never)
