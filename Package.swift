@@ -211,6 +211,13 @@ let package = Package(
   ] + fuzzRunners
 )
 
+// What has a `main` of its own cannot be linked with libFuzzer's: without it all runners are built at once, and not one by one.
+if Context.environment["FUZZ"] == "runners" {
+  let programs: Set = ["lupine", "simulate", "allocations", "FuzzReplay", "FuzzDifferential"]
+  package.products.removeAll { programs.contains($0.name) }
+  package.targets.removeAll { programs.contains($0.name) || $0.type == .test }
+}
+
 // Where no line is unsafe and nothing happens at a time, a sanitizer has nothing to see, and takes minutes for it.
 if Context.environment["LUPINE_SANITIZE"] != nil, Context.environment["LUPINE_SANITIZE_ALL"] == nil {
   package.targets.removeAll { ["LupineWireTests", "LupineRulesTests"].contains($0.name) }
