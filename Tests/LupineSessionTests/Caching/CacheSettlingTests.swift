@@ -66,9 +66,11 @@ import Testing
   private struct CountingTransport: Transport {
     let inner: any Transport
     let ends: Locked<[End]>
+    var starts = Locked(0)
 
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-      inner.start(request, CountingReceiver(receiver, ends))
+      starts.withLock { $0 += 1 }
+      return inner.start(request, CountingReceiver(receiver, ends))
     }
   }
 
@@ -111,6 +113,31 @@ import Testing
         return !hasEnded
       }
       if isFirst { receiver.end(failure, metrics: metrics, of: exchange) }
+    }
+  }
+
+  /// Each ends once, whatever is cancelled from other threads meanwhile.
+  @Test(arguments: [false, true]) func cancellationsFromOtherThreadsEndEachOnce(_ confirms: Bool) async throws {
+    let transport = try AskedTransport(confirms: confirms)
+    let (ends, starts) = (Locked<[End]>([]), Locked(0))
+    try await withSession(configure: {
+      var below = $0
+      below.responseCache = ResponseCache(memoryCapacity: 1 << 20)
+      $0.transport = CountingTransport(
+        inner: CachingTransport.wrap(transport, below, decider: nil), ends: ends, starts: starts)
+    }) { session in
+      try await session.expect("x", from: "http://a.example/")
+      let request = try Request("http://a.example/")
+      let completions = Locked([Int](repeating: 0, count: 40))
+      for number in 0..<40 {
+        let cancel = session.data(for: request) { _ in completions.withLock { $0[number] += 1 } }
+        if number % 2 == 0 { Task.detached { cancel() } }
+      }
+      #expect(await eventually { completions.withLock { !$0.contains(0) } })
+      #expect(await eventually { ends.withLock { $0.count } >= starts.withLock { $0 } })
+      transport.wait()
+      #expect(completions.withLock { $0 } == [Int](repeating: 1, count: 40))
+      #expect(ends.withLock { $0.count } == starts.withLock { $0 })
     }
   }
 
