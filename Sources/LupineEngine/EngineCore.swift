@@ -143,21 +143,32 @@ final class EngineCore {
     proxySessions.removeAll(of: TLSTrustDomain(identifier: trustDomain))
   }
 
-  /// Gives the context of a policy to `body`: at once if it is known, else in a later turn, because a file thread has to look at files.
+  /// Policies whose files are being looked at. One for the process, as the threads that look are: files that hang keep one of them for each policy, however
+  /// many connections of whatever engine ask.
+  private static let policyReads = SingleFlight<TLSPolicy, Result<TLSContext, TLSError>>()
+
+  /// Gives the context of a policy to `body`: at once if it is known, else in a later turn, because a file thread has to look at files. Who asks while one
+  /// does is given what that one has found.
   func tlsContext(for policy: TLSPolicy, _ body: @escaping (Result<TLSContext, TLSError>) -> Void) {
     if let known = TLSContext.known(for: policy) {
       body(.success(known))
       return
     }
     let confined = LoopConfined(Awaiting(body))
+    let loop = loop
+    let isFirst = EngineCore.policyReads.join(policy) { result in
+      loop.submit { confined.onLoop.body(result) }
+    }
+    guard isFirst else { return }
     let threads = policy.keyLogPath == nil ? Engine.processSmallFiles : Engine.processKeyLogs
     let files = (try? threads.get()) ?? files
-    files.run(on: loop) { () throws(IOError) in
+    files.run { () throws(IOError) in
       Result { () throws(TLSError) in try TLSContext.client(for: policy, fileWork: Engine.keyLogWork) }
     } completion: { made in
       switch made {
-      case .success(let result): confined.onLoop.body(result)
-      case .failure(let error): confined.onLoop.body(.failure(.internalFailure("the file threads: \(error)")))
+      case .success(let result): EngineCore.policyReads.finish(policy, result)
+      case .failure(let error):
+        EngineCore.policyReads.finish(policy, .failure(.internalFailure("the file threads: \(error)")))
       }
     }
   }

@@ -66,11 +66,19 @@ package final class KeyLog: Sendable {
   /// Opens the file, or makes it with mode 0600; waits for the disk. Prefer `shared(path:fileWork:)`.
   ///
   /// - Parameter write: for tests.
+  /// - Throws: `keyLogUnwritable`, also for a pipe that nobody reads.
   package init(
     path: String, fileWork: @escaping TLSFileWork, write: @escaping Write = KeyLog.systemWrite
   ) throws(TLSError) {
-    let opened = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
+    // A pipe that nobody reads is refused (ENXIO), instead of keeping the thread until somebody does.
+    let opened = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0o600)
     guard opened >= 0 else { throw .keyLogUnwritable(path: path, code: errno) }
+    // Writing waits for a reader that is slow: what there is no room for would be lost.
+    guard fcntl(opened, F_SETFL, O_APPEND) == 0 else {
+      let code = errno
+      _ = close(opened)
+      throw .keyLogUnwritable(path: path, code: code)
+    }
     descriptor = opened
     self.fileWork = fileWork
     output = write

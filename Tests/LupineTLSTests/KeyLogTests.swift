@@ -172,6 +172,17 @@ import Testing
 
   // MARK: Files
 
+  /// Opening one waits for a reader, for ever if none comes.
+  @Test(.timeLimit(.minutes(1))) func aPipeThatNobodyReadsIsRefused() throws {
+    try withTemporaryPath("keys.pipe") { path in
+      try #require(unsafe mkfifo(path, 0o600) == 0)
+      // ENXIO.
+      #expect(throws: TLSError.keyLogUnwritable(path: path, code: 6)) {
+        try KeyLog(path: path, fileWork: KeyLog.atOnce)
+      }
+    }
+  }
+
   /// However many policies name a file, its lines have one order, and one thread waits for its disk.
   @Test func aFileHasOneLog() throws {
     try withTemporaryPath("keys.log") { path in
