@@ -16,6 +16,7 @@ package typealias TLSFileWork = @Sendable (_ work: @escaping @Sendable (_ mayWai
 /// missing, and the file does not speak of it yet.
 package final class KeyLog: Sendable {
   private struct Waiter: Sendable {
+    var token: WaiterToken
     var after: UInt64
     var body: @Sendable () -> Void
   }
@@ -29,13 +30,19 @@ package final class KeyLog: Sendable {
     var appended: UInt64 = 0
     var settled: UInt64 = 0
     var waiters: [Waiter] = []
-    /// Somebody has waited in vain, and nothing was settled since.
+    var nextToken: UInt64 = 0
+    /// Somebody has waited in vain, and nothing was settled since. Nobody waits then.
     var isStuck = false
     /// The file ends with a part of a line.
     var isTorn = false
     /// Lines that were lost, and how many of them the file does not speak of yet.
     var lost = 0
     var unsaid = 0
+  }
+
+  /// What somebody who waits is known by.
+  package struct WaiterToken: Hashable, Sendable {
+    fileprivate var number: UInt64
   }
 
   /// Bytes of lines that may wait: those of some thousand handshakes.
@@ -153,22 +160,43 @@ package final class KeyLog: Sendable {
     return isTaken
   }
 
-  /// Calls `body`, on the thread that writes, when everything that was taken so far is written or lost.
+  /// Whether everything that was taken is written or lost.
+  package var isSettled: Bool { state.withLock { $0.settled == $0.appended } }
+
+  /// Calls `body`, on the thread that writes, when everything that was taken so far is written or lost; or on that of somebody who has waited in vain, when
+  /// he says so.
   ///
-  /// - Returns: false if it is by now, or waiting is of no use: somebody has waited in vain, or too many wait. `body` is not called then.
-  package func whenWritten(_ body: @escaping @Sendable () -> Void) -> Bool {
-    state.withLock { state -> Bool in
-      guard state.settled < state.appended, !state.isStuck, state.waiters.count < Self.waiterLimit else { return false }
-      state.waiters.append(Waiter(after: state.appended, body: body))
-      return true
+  /// - Returns: what to give up waiting with; nil if everything is settled by now, or waiting is of no use: somebody has waited in vain, or too many wait.
+  ///   `body` is not called then.
+  package func whenWritten(_ body: @escaping @Sendable () -> Void) -> WaiterToken? {
+    state.withLock { state -> WaiterToken? in
+      guard state.settled < state.appended, !state.isStuck, state.waiters.count < Self.waiterLimit else { return nil }
+      let token = WaiterToken(number: state.nextToken)
+      state.nextToken += 1
+      state.waiters.append(Waiter(token: token, after: state.appended, body: body))
+      return token
     }
   }
 
-  /// Somebody waits no longer: until something is written or lost nobody else does either.
-  package func waitedInVain() {
-    state.withLock { state in
-      if state.settled < state.appended { state.isStuck = true }
+  /// Whoever has the token does not wait any more: his `body` is let go, unless it is being called.
+  package func giveUp(_ token: WaiterToken) {
+    // Let go outside the lock.
+    _ = state.withLock { state -> Waiter? in
+      guard let index = state.waiters.firstIndex(where: { $0.token == token }) else { return nil }
+      return state.waiters.remove(at: index)
     }
+  }
+
+  /// Somebody has waited for long enough. All who wait are told, and until something is written or lost nobody waits any more.
+  package func waitedInVain() {
+    let told = state.withLock { state -> [Waiter] in
+      guard state.settled < state.appended else { return [] }
+      state.isStuck = true
+      let told = state.waiters
+      state.waiters = []
+      return told
+    }
+    for waiter in told { waiter.body() }
   }
 
   // MARK: Where it may wait

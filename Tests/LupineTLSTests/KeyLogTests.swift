@@ -32,11 +32,11 @@ import Testing
       let desk = Desk()
       let log = try KeyLog(path: path, fileWork: desk.fileWork)
       let told = Locked(0)
-      let waitsForNothing = log.whenWritten { told.withLock { $0 += 10 } }
+      let waitsForNothing = log.whenWritten { told.withLock { $0 += 10 } } != nil
       #expect(!waitsForNothing)
       log.append("A 1 2")
       log.append("B 3 4")
-      let waits = log.whenWritten { told.withLock { $0 += 1 } }
+      let waits = log.whenWritten { told.withLock { $0 += 1 } } != nil
       #expect(waits && desk.count == 1)
       #expect(try text(of: path) == "")
       desk.run()
@@ -80,7 +80,7 @@ import Testing
       let told = Locked(false)
       log.append("A")
       log.append("B")
-      let waits = log.whenWritten { told.withLock { $0 = true } }
+      let waits = log.whenWritten { told.withLock { $0 = true } } != nil
       #expect(waits)
       desk.run(false)
       #expect(told.withLock { $0 } && log.lostLines == 2)
@@ -95,7 +95,7 @@ import Testing
     let log = try KeyLog(path: "/dev/full", fileWork: KeyLog.atOnce)
     for _ in 0..<3 { log.append("A") }
     #expect(log.lostLines == 3)
-    let waits = log.whenWritten {}
+    let waits = log.whenWritten {} != nil
     #expect(!waits)
   }
 
@@ -109,23 +109,56 @@ import Testing
       let told = Locked(0)
       func waits() -> Bool {
         log.append("A")
-        return log.whenWritten { told.withLock { $0 += 1 } }
+        return log.whenWritten { told.withLock { $0 += 1 } } != nil
       }
       let first = waits()
-      log.waitedInVain()
       let second = waits()
-      #expect(first && !second)
-      desk.run()
-      #expect(told.withLock { $0 } == 1)
-      let third = waits()
-      #expect(third)
-      desk.run()
-      #expect(told.withLock { $0 } == 2)
-      // In vain as well, but there is nothing that hangs.
+      #expect(first && second && told.withLock { $0 } == 0)
       log.waitedInVain()
+      // Who came a moment after the first is told with it.
+      #expect(told.withLock { $0 } == 2)
+      let third = waits()
+      #expect(!third && !log.isSettled)
+      desk.run()
+      #expect(told.withLock { $0 } == 2 && log.isSettled)
       let fourth = waits()
       #expect(fourth)
       desk.run()
+      #expect(told.withLock { $0 } == 3)
+      // In vain as well, but there is nothing that hangs.
+      log.waitedInVain()
+      let fifth = waits()
+      #expect(fifth)
+      desk.run()
+    }
+  }
+
+  /// What a connection that has ended would be told is not kept for as long as the disk hangs.
+  @Test func whoGivesUpIsForgotten() throws {
+    final class Witness: Sendable {}
+    try withTemporaryPath("keys.log") { path in
+      let desk = Desk()
+      let log = try KeyLog(path: path, fileWork: desk.fileWork)
+      let told = Locked(0)
+      func attempt() -> (token: KeyLog.WaiterToken?, witness: () -> Witness?) {
+        let witness = Witness()
+        let token = log.whenWritten { [witness] in
+          withExtendedLifetime(witness) { told.withLock { $0 += 1 } }
+        }
+        return (token, { [weak witness] in witness })
+      }
+      log.append("A")
+      let one = attempt()
+      let other = attempt()
+      #expect(one.witness() != nil && other.witness() != nil)
+      let token = try #require(one.token)
+      log.giveUp(token)
+      #expect(one.witness() == nil && other.witness() != nil)
+      desk.run()
+      #expect(told.withLock { $0 } == 1 && other.witness() == nil)
+      // What was told already.
+      let toldToken = try #require(other.token)
+      log.giveUp(toldToken)
     }
   }
 
@@ -136,7 +169,7 @@ import Testing
       let told = Locked(0)
       log.append("A")
       for number in 0...KeyLog.waiterLimit {
-        let waits = log.whenWritten { told.withLock { $0 += 1 } }
+        let waits = log.whenWritten { told.withLock { $0 += 1 } } != nil
         if waits != (number < KeyLog.waiterLimit) { Issue.record("\(number)") }
       }
       desk.run()

@@ -12,11 +12,10 @@ extension Connection {
   func waits(for log: KeyLog) -> Bool {
     let link = LoopConfined(linked())
     let loop = context.loop
-    let isWaiting = log.whenWritten {
+    keyLogWait = log.whenWritten {
       loop.submit { link.onLoop.connection?.keysWritten() }
     }
-    guard isWaiting else { return false }
-    isWaitingForKeyLog = true
+    guard isWaitingForKeyLog else { return false }
     isHandshakeHeld = true
     armHandshake(for: Self.keyLogPatience)
     return true
@@ -25,12 +24,18 @@ extension Connection {
   /// The secrets have had their time.
   func keyLogTimedOut() {
     tls?.context.keyLog?.waitedInVain()
-    // The next one does not wait: a request that makes a server hang up is not sent for ever.
+    // It may have been lost on the way meanwhile, as one that was idle. A request that makes servers hang up is sent `RetryRule.maximumAttempts` times at most.
     hasIdled = true
     keysWritten()
   }
 
-  /// The secrets are in the file, or lost, or have had their time.
+  /// The connection ends before its secrets are in the file. It stays one that waits: see `reopens(_:afterKeyLog:)`.
+  @inline(never)
+  func giveUpKeyLogWait() {
+    if let keyLogWait { tls?.context.keyLog?.giveUp(keyLogWait) }
+  }
+
+  /// The secrets are in the file, or lost, or have had their time, or those of another connection have.
   func keysWritten() {
     guard state == .handshaking, isWaitingForKeyLog else { return }
     // What came meanwhile is looked at before anything is asked: words of the server would be taken for the answer. Whatever the loop knows of, as an event
@@ -39,7 +44,7 @@ extension Connection {
     canRead = true
     read()
     guard state == .handshaking else { return }
-    isWaitingForKeyLog = false
+    keyLogWait = nil
     opened()
     if canRead, let registration { context.requeue(registration) }
   }

@@ -50,7 +50,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// The handshake waits for something of ours: nothing is read meanwhile.
   var isHandshakeHeld = false
   /// The handshake is over, and its secrets are being written: see `waits(for:)`.
-  var isWaitingForKeyLog = false
+  var keyLogWait: KeyLog.WaiterToken?
+  var isWaitingForKeyLog: Bool { keyLogWait != nil }
   /// See `updateGathering`.
   var isGathering = false
   /// While `isGathering`. Not the last activity, which is also what is sent.
@@ -386,6 +387,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     opener = nil
     unlink()
     if isAskingForTrust { pool.trustDesk?.forget(self) }
+    if isWaitingForKeyLog { giveUpKeyLogWait() }
     if outerTLS != nil {
       if mayNotify, output.value.isEmpty { notifyNested() }
     } else if let tls, mayNotify, let socket, output.value.isEmpty {

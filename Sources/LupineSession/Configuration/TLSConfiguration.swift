@@ -45,8 +45,9 @@ public struct TLSConfiguration: Hashable, Sendable {
   ///
   /// A file thread writes it, a whole line at a time. A connection is used when the secrets of its handshake are there, so that who has a response finds
   /// them, or after a second: a disk that hangs holds nobody up for longer, and those that come while it hangs not at all. That second counts for the total
-  /// limit of a request, and not for the others, as the server is not to blame. What cannot be written is lost, and so is what comes while 1 MiB waits; a
-  /// comment in the file says with the next line how many are missing. Those of a proxy's own TLS, and of handshakes that fail, may come a moment later.
+  /// limit of a request and for `SessionConfiguration.poolWaitTimeout`, and not for the others, as the server is not to blame. What cannot be written is
+  /// lost, and so is what comes while 1 MiB waits; a comment in the file says with the next line how many are missing. Those of a proxy's own TLS, and of
+  /// handshakes that fail, may come a moment later.
   /// A file that cannot be opened, or a pipe that nobody reads, fails the connection.
   public var keyLogPath: String?
   /// Accept a body without a length that ends without `close_notify`. Default false: it may have been cut short by anybody.
