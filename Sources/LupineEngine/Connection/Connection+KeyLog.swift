@@ -58,7 +58,10 @@ extension EnginePool {
     case .tls(.truncated), .io: break
     default: return false
     }
-    guard connection.openings == 1, !isClosed, machine.value.isAwaited(connection.identifier) else { return false }
+    guard !connection.isReopenedForKeyLog, !isClosed, machine.value.isAwaited(connection.identifier) else {
+      return false
+    }
+    connection.isReopenedForKeyLog = true
     open(connection.identifier, connection.key, after: connection)
     return true
   }

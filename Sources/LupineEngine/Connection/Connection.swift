@@ -79,6 +79,8 @@ final class Connection: ReadinessHandler, TimerHandler {
 
   /// How often its opening has begun: more than once where it found no descriptor.
   var openings = 1
+  /// Its opening began once more because the one before ended while its secrets were being written.
+  var isReopenedForKeyLog = false
 
   /// The reader paused in the middle of what was read: the rest waits here, unparsed, and after it perhaps the end.
   var isParsingHeld = false

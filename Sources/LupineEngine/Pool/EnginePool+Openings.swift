@@ -28,6 +28,7 @@ extension EnginePool {
     guard connection.openings < Self.maximumOpenings, !isClosed, machine.value.isAwaited(connection.identifier),
       core.closeIdle(atMost: Self.openingsRoom)
     else { return false }
+    connection.openings += 1
     open(connection.identifier, connection.key, after: connection)
     return true
   }

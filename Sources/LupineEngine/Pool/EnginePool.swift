@@ -273,7 +273,8 @@ package final class EnginePool {
   func open(_ identifier: Connection.Identifier, _ key: PoolKey, after former: Connection? = nil) {
     let connection = Connection(pool: self, context: context, identifier: identifier, key: key)
     if let former {
-      connection.openings = former.openings + 1
+      connection.openings = former.openings
+      connection.isReopenedForKeyLog = former.isReopenedForKeyLog
       connection.isRetired = former.isRetired
     }
     while connections.value.count <= identifier.index { connections.value.append(nil) }
