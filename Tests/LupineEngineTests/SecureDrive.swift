@@ -12,11 +12,15 @@ final class SecureDrive {
   private static let second: Int64 = 1_000_000_000
 
   let drive: Drive
-  let server: TLSConnection
+  private(set) var server: TLSConnection
+  /// What the server has been asked.
   private(set) var request: [UInt8] = []
   /// What was started first.
   private(set) var transfer: Transfer?
   private let policy: TLSPolicy
+  private let serverContext: TLSContext
+  /// Which of the drive's servers it is.
+  private var index = 0
 
   /// Starts a GET, or what is asked for, for a server whose certificate is trusted or not.
   init(
@@ -30,10 +34,17 @@ final class SecureDrive {
     policy.keyLogPath = keyLogPath
     self.policy = policy
     let identity = TLSIdentity(.der(chain: leaf.chainDER, privateKey: leaf.privateKeyDER))
-    server = try TLSConnection(
-      server: try TLSContext(server: identity, policy: serverPolicy, clientAuthentication: .none))
+    serverContext = try TLSContext(server: identity, policy: serverPolicy, clientAuthentication: .none)
+    server = try TLSConnection(server: serverContext)
     drive = try Drive()
     transfer = drive.start(try transferRequest(method, deadlines))
+  }
+
+  /// From now on it is the server that was connected to last which speaks. It has the same certificate.
+  func turnToLastServer() throws {
+    server = try TLSConnection(server: serverContext)
+    index = drive.servers.count - 1
+    request = []
   }
 
   @discardableResult
@@ -67,7 +78,7 @@ final class SecureDrive {
       drive.settle()
       if isDone() { break }
       deliver(takeOutput()[...])
-      let bytes = drive.receive(0)
+      let bytes = drive.receive(index)
       _ = try server.receive(bytes.span) { plaintext in request += [UInt8](plaintext) }
       if isDone() { break }
     }
@@ -86,7 +97,7 @@ final class SecureDrive {
   func deliver(_ bytes: ArraySlice<UInt8>) {
     guard !bytes.isEmpty else { return }
     let bytes = Array(bytes)
-    #expect(drive.servers[0].send(bytes.span) == bytes.count)
+    #expect(drive.servers[index].send(bytes.span) == bytes.count)
   }
 
   func pass(_ nanoseconds: Int64) {

@@ -22,18 +22,25 @@ package final class FullPipe: Sendable {
     guard unsafe mkfifo(path, 0o600) == 0 else { throw NotMade(code: errno) }
     let opened = unsafe open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
     guard opened >= 0 else { throw NotMade(code: errno) }
-    // Whole pages, so that there is no room for a line either.
-    let page = [UInt8](repeating: UInt8(ascii: "\n"), count: Self.page)
-    while unsafe Glibc.write(opened, page, page.count) == page.count {}
     self.folder = folder
     self.path = path
     descriptor = opened
+    fill()
   }
 
   deinit {
     _ = Glibc.close(descriptor)
     unsafe unlink(path)
     unsafe rmdir(folder)
+  }
+
+  /// Takes the room that reading has made.
+  package func fill() {
+    // Whole pages, and what is left of one that has some of a line: there is no room for a line either.
+    for count in [Self.page, 1] {
+      let piece = [UInt8](repeating: UInt8(ascii: "\n"), count: count)
+      while unsafe Glibc.write(descriptor, piece, count) == count {}
+    }
   }
 
   /// Reads what there is, a page at most, which makes room for as much.
