@@ -7,7 +7,8 @@ internal import Synchronization
 /// A server has shown its certificates, or asks for one of ours, and the handshake stands still until the delegate has answered.
 ///
 /// Not a byte of a request leaves before that. After `SessionConfiguration.trustDecisionTimeout` the connection fails. Connections that stop
-/// at the same question ask once; one that resumes a TLS session does not ask: the session carries the answer that it was made under.
+/// at the same question ask once; one that resumes a TLS session does not ask: the session carries the answer that it was made under. A connection that
+/// ends while `TLSConfiguration.keyLogPath` is written to is made once more, and may ask again for the same request.
 public struct ConnectionChallenge: Sendable {
   /// What is asked.
   public enum Kind: Sendable {
