@@ -17,11 +17,7 @@ enum BodyPump {
         if stream.trailers != nil {
           try await send(stream, announced: names, into: channel)
         } else {
-          try await stream.run { chunk in
-            await withCheckedContinuation { continuation in
-              channel.write(chunk) { continuation.resume(returning: $0) }
-            }
-          }
+          try await stream.run { chunk in await write(chunk, into: channel) }
           channel.finish()
         }
       } catch {
@@ -32,16 +28,21 @@ enum BodyPump {
     channel.onClose { task.cancel() }
   }
 
-  /// The same for a stream that something follows, unless the channel is closed before its end.
+  /// Waits until there is room for more; false when nobody reads any more.
+  private static func write(_ chunk: [UInt8], into channel: BodyChannel) async -> Bool {
+    await withCheckedContinuation { continuation in
+      channel.write(chunk) { continuation.resume(returning: $0) }
+    }
+  }
+
+  /// What `start` does with a stream that something follows, unless the channel is closed before its end.
   private static func send(
     _ stream: BodyStream, announced names: [String], into channel: BodyChannel
   ) async throws {
     try stream.checkTrailers(announced: names)
     let isStopped = Locked(false)
     try await stream.run { chunk in
-      let wantsMore = await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
-        channel.write(chunk) { continuation.resume(returning: $0) }
-      }
+      let wantsMore = await write(chunk, into: channel)
       if !wantsMore { isStopped.withLock { $0 = true } }
       return wantsMore
     }
