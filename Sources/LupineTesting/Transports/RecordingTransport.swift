@@ -31,7 +31,7 @@ public final class RecordingTransport: Transport {
 }
 
 /// Stands between a transport and a receiver, and notes what passes.
-private final class RecordingReceiver: TransportReceiver {
+private final class RecordingReceiver: ForwardingReceiver {
   private struct State {
     var requestBody: [UInt8] = []
     var requestTrailers: [(name: String, value: String)] = []
@@ -48,7 +48,7 @@ private final class RecordingReceiver: TransportReceiver {
   }
 
   private let request: TransportRequest
-  private let receiver: any TransportReceiver
+  let receiver: any TransportReceiver
   private let recorder: ArchiveRecorder
   private let index: Int
   /// For a transport that tells no times.
@@ -138,10 +138,6 @@ private final class RecordingReceiver: TransportReceiver {
   func receive(trailers: FieldSection, of exchange: any TransportExchange) {
     state.withLock { $0.trailers = trailers }
     receiver.receive(trailers: trailers, of: exchange)
-  }
-
-  func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
-    receiver.sent(bodyBytes: count, of: exchange)
   }
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {

@@ -45,8 +45,8 @@ final class VerboseTransport: Transport {
   func invalidate(cancelling: Bool) { wrapped.invalidate(cancelling: cancelling) }
 }
 
-private final class VerboseReceiver: TransportReceiver {
-  private let receiver: any TransportReceiver
+private final class VerboseReceiver: ForwardingReceiver {
+  let receiver: any TransportReceiver
   private let transcript: Transcript
   private let isRequestNoted = Locked(false)
 
@@ -73,18 +73,6 @@ private final class VerboseReceiver: TransportReceiver {
     noteRequest(of: exchange)
     transcript.note(response: head)
     receiver.receive(head: head, framing: framing, of: exchange)
-  }
-
-  func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
-    receiver.receive(body: bytes, of: exchange)
-  }
-
-  func receive(trailers: FieldSection, of exchange: any TransportExchange) {
-    receiver.receive(trailers: trailers, of: exchange)
-  }
-
-  func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
-    receiver.sent(bodyBytes: count, of: exchange)
   }
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {

@@ -75,34 +75,14 @@ import Testing
   }
 
   /// Passes on the first end only: a task takes a second one without a word.
-  private final class CountingReceiver: TransportReceiver {
-    private let receiver: any TransportReceiver
+  private final class CountingReceiver: ForwardingReceiver {
+    let receiver: any TransportReceiver
     private let ends: Locked<[End]>
     private let hasEnded = Locked(false)
 
     init(_ receiver: any TransportReceiver, _ ends: Locked<[End]>) {
       self.receiver = receiver
       self.ends = ends
-    }
-
-    func receive(informational head: ResponseHead, of exchange: any TransportExchange) {
-      receiver.receive(informational: head, of: exchange)
-    }
-
-    func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
-      receiver.receive(head: head, framing: framing, of: exchange)
-    }
-
-    func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
-      receiver.receive(body: bytes, of: exchange)
-    }
-
-    func receive(trailers: FieldSection, of exchange: any TransportExchange) {
-      receiver.receive(trailers: trailers, of: exchange)
-    }
-
-    func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
-      receiver.sent(bodyBytes: count, of: exchange)
     }
 
     func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
