@@ -331,10 +331,15 @@ import Testing
     let ended = try Latch()
     let asked = Counter()
     try await withScript([
-      [.readHead, .send("HTTP/1.1 413 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"), .waitForClose]
+      [
+        // Answered before there is a chunk, the request may be over before anybody was asked for its sequence.
+        .readHead, .read(Array("1\r\nx\r\n".utf8).count),
+        .send("HTTP/1.1 413 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"), .waitForClose,
+      ]
     ]) { session, server in
-      // It yields nothing and never ends by itself.
+      // It yields nothing more and never ends by itself.
       let (chunks, producer) = AsyncStream<[UInt8]>.makeStream()
+      producer.yield(Array("x".utf8))
       var request = try Request(
         server.url(), method: .post,
         body: .stream(length: nil, isReplayable: false) {
