@@ -106,11 +106,15 @@ private func refusing() throws -> SocketAddress { try Listener().address }
 
   @Test func theNextAddressIsTriedAfterARefusal() throws {
     let listener = try Listener()
-    let started = EventLoop.monotonicNow()
-    #expect(try race([.v6(.loopback, port: 1), try refusing(), listener.address]) == .connected(listener.address))
-    // Under the attempt delay: refusals do not wait for it.
-    #expect(EventLoop.monotonicNow().nanoseconds(since: started) < 2_000_000_000)
-    _ = try listener.accept()
+    // Under the attempt delay: refusals do not wait for it. Once is enough, as a busy machine may take long over anything.
+    var shortest = Int64.max
+    for _ in 0..<5 where shortest >= 2_000_000_000 {
+      let started = EventLoop.monotonicNow()
+      #expect(try race([.v6(.loopback, port: 1), try refusing(), listener.address]) == .connected(listener.address))
+      shortest = min(shortest, EventLoop.monotonicNow().nanoseconds(since: started))
+      _ = try listener.accept()
+    }
+    #expect(shortest < 2_000_000_000)
   }
 
   @Test func everyErrorIsReportedWhenAllFail() throws {

@@ -37,9 +37,9 @@ final class Signal: Sendable {
 
   func raise() { SystemCalls.signal(event) }
 
-  /// Waits for one `raise`; false after ten seconds.
+  /// Waits for one `raise`; false after a minute.
   func wait() -> Bool {
-    SystemCalls.waitReadable(event, milliseconds: 10_000) && SystemCalls.take(event)
+    SystemCalls.waitReadable(event, milliseconds: 60_000) && SystemCalls.take(event)
   }
 }
 

@@ -34,12 +34,16 @@ struct ParserTests {
   @Test(arguments: ["b", "", "b  "]) func blankFolds(_ value: String) throws {
     let folds = String(repeating: "\r\n ", count: 21_000)
     let half = String(repeating: "\r\n ", count: 10_000)
-    var parser = ResponseParser(leniency: .obsoleteLineFolding)
-    parser.begin()
     var head: ResponseHead?
-    let time = try ContinuousClock().measure {
-      let lines = "A: \(value)\(folds)\r\nB: \(value)\(half)c\(half)\r\n"
-      head = try read(&parser, Array("HTTP/1.1 200 OK\r\n\(lines)Content-Length: 0\r\n\r\n".utf8))
+    var time = Duration.seconds(1)
+    // Once is enough, as a busy machine may take long over anything.
+    for _ in 0..<3 where time >= .seconds(1) {
+      var parser = ResponseParser(leniency: .obsoleteLineFolding)
+      parser.begin()
+      time = try ContinuousClock().measure {
+        let lines = "A: \(value)\(folds)\r\nB: \(value)\(half)c\(half)\r\n"
+        head = try read(&parser, Array("HTTP/1.1 200 OK\r\n\(lines)Content-Length: 0\r\n\r\n".utf8))
+      }
     }
     let end = value.isEmpty ? "" : "b"
     #expect(head?.fields.first(named: "a") == end && head?.fields.first(named: "content-length") == "0")

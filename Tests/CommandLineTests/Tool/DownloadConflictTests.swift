@@ -73,7 +73,7 @@ import Testing
     let folder = try Folder()
     let first = try start(["-d", "-o", "f", server.url("/f")], in: folder)
     await wait(until: "f.part", has: 100_000, in: folder)
-    let second = try await Tool.run([option, "-o", "f", server.url("/f"), "--timeout", "5"], in: folder)
+    let second = try await Tool.run([option, "-o", "f", server.url("/f"), "--timeout", "60"], in: folder)
     #expect(second.status == 1 && second.error.contains("another download is writing f.part\n"), "\(second.error)")
     latch.release()
     first.waitUntilExit()

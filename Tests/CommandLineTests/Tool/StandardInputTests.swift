@@ -39,7 +39,7 @@ import Testing
     // Who waits for the end of it waits for ever.
     let process = Process()
     process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = ["timeout", "20", Tool.path, server.url("/"), "--auth", credentials, "-o", "out"]
+    process.arguments = ["timeout", "60", Tool.path, server.url("/"), "--auth", credentials, "-o", "out"]
     process.currentDirectoryURL = folder.root
     process.standardInput = input
     process.standardOutput = FileHandle.nullDevice

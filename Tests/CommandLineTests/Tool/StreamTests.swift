@@ -31,9 +31,9 @@ import Testing
     ])
   }
 
-  /// The tool under a shell's line, which is to end within 30 seconds.
+  /// The tool under a shell's line, which is to end within a minute.
   private func process(
-    _ arguments: [String], in folder: Folder, line: String = #"exec timeout 30 "$@" 2>said"#
+    _ arguments: [String], in folder: Folder, line: String = #"exec timeout 60 "$@" 2>said"#
   ) -> Process {
     let process = Process()
     process.executableURL = URL(filePath: "/bin/sh")
@@ -91,7 +91,7 @@ import Testing
     try await Tool.finish(process) {
       try process.run()
       Thread.detachNewThread {
-        _ = try? server.waitForRequests(1)
+        _ = try? server.waitForRequests(1, seconds: 60)
         try? far.close()
         latch.release()
       }
@@ -110,7 +110,7 @@ import Testing
     let folder = try Folder()
     try folder.write(["never", "fast"].map { #"{"url":"\#(server.url("/"))\#($0)"}"# + "\n" }.joined(), to: "lines")
     let process = process(
-      ["batch", "--concurrency", "2"], in: folder, line: #"exec timeout 30 "$@" <lines >/dev/full 2>said"#)
+      ["batch", "--concurrency", "2"], in: folder, line: #"exec timeout 60 "$@" <lines >/dev/full 2>said"#)
     try await Tool.finish(process) { try process.run() }
     #expect(process.terminationStatus == 1, "\(said(folder))")
   }
@@ -157,7 +157,7 @@ import Testing
       try output.writing.close()
       Thread.detachNewThread {
         // The head has come: the body is being waited for.
-        _ = try? server.waitForRequests(1)
+        _ = try? server.waitForRequests(1, seconds: 60)
         try? input.writing.write(contentsOf: Data("word".utf8))
         try? input.writing.close()
         let all = try? output.reading.readToEnd()
