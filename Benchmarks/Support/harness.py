@@ -226,19 +226,27 @@ class Nginx(Server):
     def __init__(self, directory, root):
         require("nginx", "openssl", "taskset")
         self.certificate, self.key, self.authority = certificate(directory)
-        ports = free_ports(2)
         temporary = " ".join(
             f"{name}_temp_path {directory}/{name};" for name in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
         self.configuration = os.path.join(directory, "nginx.conf")
-        with open(self.configuration, "w") as file:
-            file.write(nginx_configuration.format(
-                directory=directory, plain=ports[0], tls=ports[1], certificate=self.certificate, key=self.key,
-                root=root, temporary=temporary, limit="worker_rlimit_nofile 16384;"))
         program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-        super().__init__([program, "-e", "stderr", "-p", directory, "-c", self.configuration])
+        # Between the look for free ports and nginx's bind somebody may take one of them: then it is given others.
+        for is_last in [False, False, True]:
+            ports = free_ports(2)
+            with open(self.configuration, "w") as file:
+                file.write(nginx_configuration.format(
+                    directory=directory, plain=ports[0], tls=ports[1], certificate=self.certificate, key=self.key,
+                    root=root, temporary=temporary, limit="worker_rlimit_nofile 16384;"))
+            super().__init__([program, "-e", "stderr", "-p", directory, "-c", self.configuration])
+            try:
+                wait_until_listening(self.process, ports)
+                break
+            except Failure:
+                self.stop()
+                if is_last:
+                    raise
         self.plain = f"http://127.0.0.1:{ports[0]}"
         self.tls = f"https://localhost:{ports[1]}"
-        wait_until_listening(self.process, ports)
 
 
 class Sink(Server):
