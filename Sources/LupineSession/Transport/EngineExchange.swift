@@ -10,7 +10,9 @@ internal import LupineWire
 ///
 /// `@unchecked`: what other threads look at is what this class declares, and the request, which does not change. All else is the loop's, and is
 /// reached through `perform`. The last reference may go on any thread: after the end nothing of the loop's is left in it.
-final class EngineExchange: Transfer, TransferHandler, ReadKeepingExchange, LoopWork, @unchecked Sendable {
+final class EngineExchange: Transfer, TransferHandler, ReadKeepingExchange, SendingExchange, LoopWork,
+  @unchecked Sendable
+{
   private let handle: PoolHandle
   private let receiver: any TransportReceiver
   private let url: ParsedURL
@@ -51,6 +53,8 @@ final class EngineExchange: Transfer, TransferHandler, ReadKeepingExchange, Loop
   func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
     handle.loop.isCurrent ? keep(bytes, for: spare) : nil
   }
+
+  var hasSentRequest: Bool { report.lastRecord.sendEnd != nil }
 
   /// At once if this is the loop's thread: a pause that a callback asks for holds for the very next byte.
   private func perform(_ command: @escaping @Sendable (Transfer) -> Void) {

@@ -38,6 +38,13 @@ package protocol ReadKeepingExchange: TransportExchange {
   func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead?
 }
 
+/// An exchange that knows how far its request has gone.
+package protocol SendingExchange: TransportExchange {
+  /// Whether the request of the current attempt has been handed to the network with its last byte, that of its trailers included. Asked where the
+  /// receiver is told, and nowhere else.
+  var hasSentRequest: Bool { get }
+}
+
 extension TransportExchange {
   /// None.
   public var requestHead: [UInt8] { [] }

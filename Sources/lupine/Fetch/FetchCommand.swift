@@ -163,7 +163,9 @@ struct OutputOptions: ParsableArguments {
     name: [.customShort("c"), .customLong("continue")], help: "With --download: go on where the last attempt ended.")
   var continues = false
 
-  @Flag(name: .shortAndLong, help: "Print the heads of every exchange, as sent and received, to standard error.")
+  @Flag(
+    name: .shortAndLong,
+    help: "Print the heads and trailers of every exchange, as sent and received, to standard error.")
   var verbose = false
 
   @Option(help: ArgumentHelp("Write every exchange to a HAR 1.2 file, also if the request fails.", valueName: "file"))

@@ -122,6 +122,8 @@ struct FetchRun {
 
   /// What is known only when the body has ended.
   private func tellEnd(_ response: Response) {
+    // A request that was answered early may have gone on to its end.
+    transcript?.tell()
     let printer = HeadPrinter(
       style: console.errorStyle, showsSecrets: output.showSecrets, secretNames: plan.secretNames)
     if !response.trailers.isEmpty { System.tell("\n" + printer.trailers(response.trailers)) }

@@ -43,6 +43,12 @@ struct HeadPrinter: Sendable {
     return text
   }
 
+  /// What followed the body of a request, in the order in which it was sent.
+  func request(trailers fields: [(name: String, value: String)]) -> String {
+    fields.map { field(">", $0.name, $0.value) }.joined()
+  }
+
+  /// What followed the body of a response.
   func trailers(_ fields: FieldSection) -> String {
     self.fields("<", fields)
   }

@@ -2,7 +2,7 @@ internal import LupineBase
 internal import LupineSession
 internal import LupineWire
 
-/// The heads of `--verbose`, from the network to standard error. A transport must not wait, which writing may: what was noted is told later.
+/// The heads and the trailers of requests of `--verbose`, from the network to standard error. A transport must not wait, which writing may: what was noted is told later.
 final class Transcript: Sendable {
   private let printer: HeadPrinter
   private let text = Locked("")
@@ -12,6 +12,8 @@ final class Transcript: Sendable {
   }
 
   func note(request head: [UInt8]) { add(printer.request(head)) }
+
+  func note(requestTrailers fields: [(name: String, value: String)]) { add(printer.request(trailers: fields)) }
 
   func note(response head: ResponseHead) { add(printer.response(head)) }
 
@@ -27,7 +29,7 @@ final class Transcript: Sendable {
   }
 }
 
-/// Passes every exchange on to another transport, and notes its heads. Only here are those seen that the session deals with itself: redirects
+/// Passes every exchange on to another transport, and notes its heads, and what follows the bodies of requests. Only here are those seen that the session deals with itself: redirects
 /// that lead nowhere, and challenges that it answers.
 final class VerboseTransport: Transport {
   private let wrapped: any Transport
@@ -39,28 +41,74 @@ final class VerboseTransport: Transport {
   }
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-    wrapped.start(request, VerboseReceiver(receiver, transcript))
+    let verbose = VerboseReceiver(receiver, transcript)
+    return wrapped.start(verbose.observed(request), verbose)
   }
 
   func invalidate(cancelling: Bool) { wrapped.invalidate(cancelling: cancelling) }
 }
 
 private final class VerboseReceiver: ForwardingReceiver {
+  private struct State {
+    var isRequestNoted = false
+    /// Streams that were made of the request's body: one for each attempt.
+    var streams = 0
+    /// What was given to follow the body of the last attempt, and is not noted.
+    var trailers: [(name: String, value: String)] = []
+  }
+
   let receiver: any TransportReceiver
   private let transcript: Transcript
-  private let isRequestNoted = Locked(false)
+  private let state = Locked(State())
 
   init(_ receiver: any TransportReceiver, _ transcript: Transcript) {
     self.receiver = receiver
     self.transcript = transcript
   }
 
-  private func noteRequest(of exchange: any TransportExchange) {
-    let isNoted = isRequestNoted.withLock { isNoted in
-      defer { isNoted = true }
-      return isNoted
+  /// The request, with a stream that tells what follows it, if anything may.
+  func observed(_ request: TransportRequest) -> TransportRequest {
+    let body = request.body
+    guard !request.trailerNames.isEmpty, case .stream = body else { return request }
+    var observed = request
+    observed.body = .stream(length: body.knownLength, isReplayable: body.isReplayable) { [self] in
+      let number = beginBody()
+      return body.makeStream().observed(
+        by: { _ in }, atEnd: {}, trailers: { trailers in self.take(trailers, ofStream: number) })
+    }
+    return observed
+  }
+
+  private func beginBody() -> Int {
+    state.withLock { state in
+      state.streams += 1
+      state.trailers = []
+      return state.streams
+    }
+  }
+
+  /// What a producer of an attempt before gives late is not what follows the body now.
+  private func take(_ trailers: [(name: String, value: String)], ofStream number: Int) {
+    state.withLock { state in
+      if number == state.streams { state.trailers = trailers }
+    }
+  }
+
+  /// - Parameter isSent: the request has gone in full. What was given to follow its body has gone then, and was not refused.
+  private func noteRequest(of exchange: any TransportExchange, isSent: Bool) {
+    let (isNoted, trailers) = state.withLock { state -> (Bool, [(name: String, value: String)]) in
+      let found = (state.isRequestNoted, isSent ? state.trailers : [])
+      state.isRequestNoted = true
+      if isSent { state.trailers = [] }
+      return found
     }
     if !isNoted { transcript.note(request: exchange.requestHead) }
+    if !trailers.isEmpty { transcript.note(requestTrailers: trailers) }
+  }
+
+  /// Before an answer.
+  private func noteRequest(of exchange: any TransportExchange) {
+    noteRequest(of: exchange, isSent: (exchange as? any SendingExchange)?.hasSentRequest ?? false)
   }
 
   func receive(informational head: ResponseHead, of exchange: any TransportExchange) {
@@ -77,7 +125,9 @@ private final class VerboseReceiver: ForwardingReceiver {
 
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
     // A head is made before there is a connection for it: what never left was not sent.
-    if ([metrics] + metrics.earlierAttempts).contains(where: { $0.requestStart != nil }) { noteRequest(of: exchange) }
+    if let last = (metrics.earlierAttempts + [metrics]).last(where: { $0.requestStart != nil }) {
+      noteRequest(of: exchange, isSent: last.requestEnd != nil)
+    }
     receiver.end(failure, metrics: metrics, of: exchange)
   }
 }

@@ -85,4 +85,54 @@ import Testing
     let second = try await Tool.run([server.url("/a"), "-v", "--cache", "kept"], in: folder)
     #expect(lines(second) == ["< HTTP/1.1 200 OK"] && server.requestCount == 1, "\(second.error)")
   }
+
+  private static let trailers = [
+    "--trailer", "X-Sum: 7", "--trailer", "Link: <http://h/?sig=s1gned>", "--trailer", "X-Note:a\u{202e}b",
+  ]
+
+  /// What follows the body of a request stands behind its head, and before the answer to all of it.
+  @Test func trailersOfRequests() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let arguments = [server.url("/upload"), "-v", "--raw", "text"] + Self.trailers
+    let folder = try Folder()
+    for more in [[], ["--har", "h"]] {
+      let outcome = try await Tool.run(arguments + more, in: folder)
+      #expect(outcome.status == 0)
+      let expected = #"> X-Sum: 7\#n> Link: <http://h/?sig=REDACTED>\#n> X-Note: a\u{202e}b"#
+      #expect(outcome.error.contains("\n\n\(expected)\n\n< HTTP/1.1 200 OK\n"), "\(outcome.error)")
+    }
+    let shown = try await Tool.run(arguments + ["--show-secrets"])
+    #expect(shown.error.contains("\n> Link: <http://h/?sig=s1gned>\n"), "\(shown.error)")
+  }
+
+  @Test func trailersOfEveryRequest() async throws {
+    let server = try LoopbackServer(
+      routes: [
+        ServerRoute("POST", "/from") { _, connection in
+          _ = try connection.readBody()
+          try connection.respond(307, fields: ["Location": "/upload"])
+        }
+      ] + ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/from"), "-vF", "--raw", "text", "--trailer", "X-Sum: 7"])
+    let lines = outcome.error.split(separator: "\n").map { String($0) }.filter {
+      $0.hasPrefix("> POST ") || $0.hasPrefix("> X-Sum:") || $0.hasPrefix("< HTTP/1.1 ")
+    }
+    #expect(
+      lines == [
+        "> POST /from HTTP/1.1", "> X-Sum: 7", "< HTTP/1.1 307 Temporary Redirect", "> POST /upload HTTP/1.1",
+        "> X-Sum: 7", "< HTTP/1.1 200 OK",
+      ], "\(outcome.error)")
+  }
+
+  /// What is refused when it is given was announced, and not sent.
+  @Test func trailersThatWereNotSent() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let trailer = "X-Sum: " + String(repeating: "7", count: 17 << 10)
+    let outcome = try await Tool.run([server.url("/upload"), "-v", "--raw", "text", "--trailer", trailer])
+    #expect(outcome.status != 0)
+    #expect(outcome.error.contains("\n> Trailer: X-Sum\n") && !outcome.error.contains("> X-Sum"), "\(outcome.error)")
+  }
 }
