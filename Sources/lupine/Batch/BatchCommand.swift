@@ -16,6 +16,7 @@ struct BatchCommand: AsyncParsableCommand {
       REQUEST:
       \(BatchRequest.form)
         Only "url" is needed; the values shown for flags and numbers are the defaults (no timeout).
+        "trailers" follow the body, which goes in chunks then: they need one, and no "chunked" of false.
 
       RESULT:
         {"id", "status", "reason", "version", "headers": [[name, value]], "bodyBase64", "file",

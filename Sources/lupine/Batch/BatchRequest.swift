@@ -62,6 +62,7 @@ struct BatchRequest: Sendable {
       request.body = try Self.body(fields)
     }
     request.sensitiveFields = try Self.secrets(fields)
+    try addTrailers(fields)
     file = try Self.file(fields)
     request.credential = try Self.credential(fields)
     request.proxy = try Self.proxy(fields)
@@ -73,13 +74,14 @@ struct BatchRequest: Sendable {
     "id", "method", "url", "headers", "body", "bodyBase64", "bodyFile", "multipart", "chunked", "followRedirects",
     "maxRedirects", "auth", "timeout", "compressed", "maxBodyBytes", "caFile", "insecure", "clientCert", "clientKey",
     "pins", "outputFile", "resumeFrom", "resolve", "unixSocket", "cache", "proxy", "noProxy", "cookies", "cookieFile",
-    "secrets",
+    "secrets", "trailers",
   ]
 
   /// A request with every member, for `--help`.
   static let form = """
       {"id": 1, "method": "POST", "url": "https://example.com/", "headers": [["X-A", "1"]], "secrets": ["X-A"],
        "body": "text" | "bodyBase64": "…" | "bodyFile": "path", "chunked": false,
+       "trailers": [["X-Sum", "7"]],
        "multipart": [{"name": "a", "value": "text"}, {"name": "b", "file": "path", "fileName": "f", "type": "a/b"}],
        "followRedirects": true, "maxRedirects": 20, "timeout": 30.5, "compressed": true,
        "auth": {"type": "any", "user": "…", "password": "…"} | "auth": {"type": "bearer", "token": "…"},
@@ -185,11 +187,11 @@ struct BatchRequest: Sendable {
   }
 
   /// In their order and case, duplicates included.
-  static func headers(_ fields: BatchFields) throws(BatchRefusal) -> HTTPFields {
+  static func headers(_ fields: BatchFields, _ member: String = "headers") throws(BatchRefusal) -> HTTPFields {
     var headers = HTTPFields()
-    for pair in try fields.array("headers") ?? [] {
+    for pair in try fields.array(member) ?? [] {
       guard let parts = pair.array, parts.count == 2, let name = parts[0].string, let value = parts[1].string else {
-        throw BatchRefusal("\"headers\" is an array of [name, value] pairs of strings")
+        throw BatchRefusal("\"\(member)\" is an array of [name, value] pairs of strings")
       }
       do throws(CommandFailure) {
         headers.append(try FetchPlan.field(name, value))
@@ -231,6 +233,21 @@ struct BatchRequest: Sendable {
     request.body =
       try fields.boolean("chunked") == true
       ? .stream(length: nil, isReplayable: body.isReplayable) { body.makeStream() } : body
+  }
+
+  /// They follow the body, which goes in chunks then. Secrets are marked before.
+  private mutating func addTrailers(_ fields: BatchFields) throws(BatchRefusal) {
+    let trailers = try Self.headers(fields, "trailers")
+    guard !trailers.isEmpty else { return }
+    if case .none = request.body { throw BatchRefusal("\"trailers\" need a body, which they follow") }
+    if try fields.boolean("chunked") == false {
+      throw BatchRefusal("\"trailers\" follow a body in chunks, and \"chunked\" is false")
+    }
+    if let length = request.fields[.contentLength], length != request.body.knownLength.map({ String($0) }) {
+      throw BatchRefusal("\"trailers\" follow a body in chunks, and \"headers\" has another Content-Length than it")
+    }
+    if let refusal = request.announce(trailers) { throw BatchRefusal("\"trailers\": \(refusal)") }
+    request.body = request.body.withTrailers { trailers }
   }
 
   private static func add(_ part: [String: String], to form: inout FormParts) throws(BatchRefusal) {

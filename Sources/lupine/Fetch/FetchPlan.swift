@@ -59,17 +59,11 @@ struct FetchPlan: Sendable {
       guard let colon = text.firstIndex(of: ":") else {
         throw .misuse("--trailer \"\(text)\" is not of the form name:value")
       }
-      let field = try Self.field(String(text[..<colon]), String(text[text.index(after: colon)...]))
-      trailers.append(field)
-      if !request.trailerNames.contains(field.name) { request.trailerNames.append(field.name) }
+      trailers.append(try Self.field(String(text[..<colon]), String(text[text.index(after: colon)...])))
     }
     if !texts.isEmpty, case .none = request.body { throw .misuse("--trailer needs a body, which it follows") }
     // A command for curl is not made of what would not be sent.
-    let secrets = request.sensitiveFields
-    let refusal = TrailerRule.refusal(
-      announcing: request.trailerNames.map(\.rawName),
-      isMarkedSensitive: { name in HTTPField.Name(name).map { secrets.contains($0) } ?? false })
-    if let refusal { throw .misuse("--trailer: \(refusal)") }
+    if let refusal = request.announce(trailers) { throw .misuse("--trailer: \(refusal)") }
   }
 
   /// Has them sent. Apart from their announcement, as a command for curl shows the body as it is without them.
@@ -183,6 +177,19 @@ extension SessionConfiguration {
     connectTimeout = limit
     tlsTimeout = limit
     proxyTimeout = limit
+  }
+}
+
+extension Request {
+  /// Announces fields that follow the body. Secrets are marked before.
+  ///
+  /// - Returns: what speaks against it, for which nothing would be sent; nil: nothing does.
+  mutating func announce(_ trailers: HTTPFields) -> TrailerRefusal? {
+    for field in trailers where !trailerNames.contains(field.name) { trailerNames.append(field.name) }
+    let secrets = sensitiveFields
+    return TrailerRule.refusal(
+      announcing: trailerNames.map(\.rawName),
+      isMarkedSensitive: { name in HTTPField.Name(name).map { secrets.contains($0) } ?? false })
   }
 }
 

@@ -135,6 +135,55 @@ import Testing
     #expect(body(results["4"]) == "Hello, world!")
   }
 
+  /// They are sent with every kind of body, and again behind a redirect.
+  @Test func trailersOfRequests() async throws {
+    let again = ServerRoute("POST", "/from") { _, connection in
+      _ = try connection.readBody()
+      try connection.respond(307, fields: ["Location": "/upload"])
+    }
+    let server = try LoopbackServer(routes: [again] + ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("text", to: "f")
+    let bodies = [
+      #""body":"text""#, #""body":"text","headers":[["Content-Length","4"]]"#, #""bodyBase64":"dGV4dA==""#,
+      #""bodyFile":"\#(folder.path("f"))""#, #""body":"text","chunked":true"#, #""body":"","chunked":true"#,
+      #""chunked":true"#, #""multipart":[{"name":"a","value":"b"}]"#,
+    ]
+    let trailers = #""trailers":[["X-Sum","7"],["x-note","a:b"],["X-Sum","8"]]"#
+    let lines = bodies.indices.map {
+      #"{"id":\#($0),"method":"POST","url":"\#(server.url("/from"))",\#(bodies[$0]),\#(trailers)}"#
+    }
+    let results = try await batch(lines)
+    #expect(results.values.allSatisfy { $0["status"] == .number("200") && $0["error"] == .null })
+    let recorded = server.recordedRequests
+    #expect(recorded.count == bodies.count * 2)
+    for request in recorded {
+      #expect(request.trailers.values("X-Sum") == ["7", "8"] && request.trailers.values("x-note") == ["a:b"])
+      #expect(request.fields.values("Trailer") == ["X-Sum, x-note"] && request.fields.first("Content-Length") == nil)
+    }
+  }
+
+  @Test(arguments: [
+    (#""trailers":[["X-Sum","7"]]"#, "need a body"), (#""body":"x","trailers":{"X-Sum":"7"}"#, "must be an array"),
+    (#""body":"x","trailers":[["X-Sum"]]"#, "array of [name, value] pairs"),
+    (#""body":"x","trailers":[["a b","7"]]"#, "is no name"), (#""body":"x","trailers":[["A","b\nc"]]"#, "line ends"),
+    (#""body":"x","chunked":false,"trailers":[["X-Sum","7"]]"#, #""chunked" is false"#),
+    (#""body":"x","headers":[["Content-Length","2"]],"trailers":[["X-Sum","7"]]"#, "another Content-Length"),
+    (#""bodyFile":"/dev/null","headers":[["Content-Length","0"]],"trailers":[["A","7"]]"#, "another Content-Length"),
+    (#""body":"x","trailers":[["Content-Length","1"]]"#, "cannot be a trailer field"),
+    (#""body":"x","trailers":[["Host","h"]]"#, "cannot be a trailer field"),
+    (#""body":"x","trailers":[["X-Api-Key","k"]]"#, "is a secret"),
+    (#""body":"x","secrets":["x-sum"],"trailers":[["X-Sum","7"]]"#, "is a secret"),
+  ]) func trailersThatCannotFollow(_ members: String, _ reason: String) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let results = try await batch([#"{"id":1,"method":"POST","url":"\#(server.url("/upload"))",\#(members)}"#])
+    let error = try #require(results["1"]?["error"])
+    #expect(error["code"] == .string("badRequest") && error["message"]?.string?.contains(reason) == true, "\(error)")
+    #expect(server.requestCount == 0)
+  }
+
   /// A misspelt member would make another request than the one that is meant.
   @Test func unknownMembersAreRefused() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
