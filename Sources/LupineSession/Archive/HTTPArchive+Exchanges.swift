@@ -91,29 +91,35 @@ extension HTTPArchive {
   /// - Parameters:
   ///   - request: as the task was given it; of its body only bytes in memory are kept.
   ///   - body: the body of the response; nil leaves it out.
+  ///   - requestTrailers: what followed the body of the request, which metrics do not say (see `LupineSession.Request.trailerNames`); of an attempt that
+  ///     was made again, the last values. Kept with the last exchange that sent a body in full, as far as heads and times tell, and left out if there is
+  ///     none. Redacted like fields. Default none.
   ///   - configuration: of the session, for the fields that it marks sensitive, besides those that the request marks, and those that others which were sent
   ///     in its place do. Default: one that marks none.
   public mutating func append(
     _ request: LupineSession.Request, response: LupineSession.Response, body: Data? = nil,
+    requestTrailers: [(name: String, value: String)] = [],
     configuration: SessionConfiguration = SessionConfiguration()
   ) {
     append(
       request,
       Ending(
         response: response, body: body.map { [UInt8]($0) }, metrics: response.metrics,
-        requestHead: response.requestHead, redirects: response.redirects),
+        requestHead: response.requestHead, requestTrailers: requestTrailers, redirects: response.redirects),
       request.sensitiveFields.union(configuration.sensitiveFields).union(response.sensitiveFields))
   }
 
-  /// Adds the exchanges of a task that failed, the last of them with the error; see `append(_:response:body:configuration:)`.
+  /// Adds the exchanges of a task that failed, the last of them with the error; see
+  /// `append(_:response:body:requestTrailers:configuration:)`. Trailers that were refused were not sent, and are left out.
   public mutating func append(
-    _ request: LupineSession.Request, error: SessionError, configuration: SessionConfiguration = SessionConfiguration()
+    _ request: LupineSession.Request, error: SessionError, requestTrailers: [(name: String, value: String)] = [],
+    configuration: SessionConfiguration = SessionConfiguration()
   ) {
     append(
       request,
       Ending(
         response: error.response, body: error.partialBody, error: error, metrics: error.metrics ?? TaskMetrics(),
-        requestHead: error.requestHead,
+        requestHead: error.requestHead, requestTrailers: requestTrailers,
         redirects: error.redirects.isEmpty ? error.response?.redirects ?? [] : error.redirects),
       request.sensitiveFields.union(configuration.sensitiveFields).union(error.sensitiveFields)
         .union(error.response?.sensitiveFields ?? []))
@@ -125,17 +131,24 @@ extension HTTPArchive {
     let secrets = Set(sensitiveFields.map { $0.rawName })
     let transactions = ending.metrics.transactions
     let redirects = ending.redirects(of: transactions)
+    let heads = transactions.indices.map { index in
+      SentHead(index == transactions.count - 1 ? ending.requestHead : redirects[index]?.requestHead ?? [])
+    }
+    let indexOfTrailers =
+      ending.requestTrailers.isEmpty
+      ? nil : transactions.indices.last(where: { Self.hasSentChunks(transactions[$0], heads[$0]) })
     for (index, transaction) in transactions.enumerated() {
       let isLast = index == transactions.count - 1
       let response = isLast ? ending.response : nil
       let redirect = redirects[index]
-      let head = SentHead(isLast ? ending.requestHead : redirect?.requestHead ?? [])
+      let head = heads[index]
       let url = redirect?.urlString ?? (isLast ? ending.url : nil) ?? request.urlString
       var archived = Request(
         method: transaction.method.isEmpty ? request.method.rawValue : transaction.method,
         url: transaction.urlString.isEmpty ? url : transaction.urlString)
       archived.fields = (head?.fields ?? []).map { Field($0.name, $0.value) }
       if case .bytes(let bytes) = request.body, transaction.requestBodyBytes > 0 { archived.body = bytes }
+      if index == indexOfTrailers { archived.trailers = ending.requestTrailers.map { Field($0.name, $0.value) } }
       var entry = Entry(
         archived, response?.head ?? redirect?.head, response?.informational ?? [],
         response?.trailers ?? FieldSection(), isLast ? ending.body : nil, isLast ? ending.error : nil, transaction,
@@ -143,6 +156,12 @@ extension HTTPArchive {
       if transaction.fetchStart == 0 { entry.startedAt = ending.metrics.startDate }
       entries.append(entry)
     }
+  }
+
+  /// Whether the body of an exchange, as far as it is known one in chunks, was sent with what follows it. Of a transport that tells no times it was.
+  private static func hasSentChunks(_ transaction: TransactionMetrics, _ head: SentHead?) -> Bool {
+    guard transaction.requestEnd != nil || transaction.fetchStart == 0 else { return false }
+    return head?.isChunked ?? (transaction.requestBodyBytes > 0)
   }
 
   /// What a task ended with.
@@ -153,6 +172,7 @@ extension HTTPArchive {
     var metrics: TaskMetrics
     /// Of the last request.
     var requestHead: [UInt8]
+    var requestTrailers: [(name: String, value: String)]
     var redirects: [LupineSession.Response.Redirect]
 
     /// Of the last exchange, as far as it is known.
@@ -235,6 +255,8 @@ struct SentHead {
       fields.append((String(decoding: line[..<colon], as: UTF8.self), String(decoding: value, as: UTF8.self)))
     }
   }
+
+  var isChunked: Bool { fields.contains { $0.name.lowercased() == "transfer-encoding" } }
 
   var contentLength: Int64? {
     fields.first { $0.name.lowercased() == "content-length" }.flatMap { Int64($0.value) }

@@ -48,7 +48,7 @@ public struct HTTPArchive: Sendable, Equatable {
     public var fields: [Field] = []
     /// The body; nil: none, or not kept.
     public var body: [UInt8]?
-    /// Fields after the body, as far as they are known: a recorder sees them, and metrics do not say them.
+    /// Fields after the body, as far as they are known: a recorder sees them, and metrics do not say them. `HTTPArchive.append` can be given them.
     public var trailers: [Field] = []
     /// Bytes of the head; nil: not known.
     public var headerBytes: Int64?
