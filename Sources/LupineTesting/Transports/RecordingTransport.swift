@@ -33,6 +33,8 @@ public final class RecordingTransport: Transport {
 /// Stands between a transport and a receiver, and notes what passes.
 private final class RecordingReceiver: ForwardingReceiver {
   private struct State {
+    /// Streams that were made of the request's body: one for each attempt. A producer of one before may be late.
+    var streams = 0
     var requestBody: [UInt8] = []
     var requestTrailers: [(name: String, value: String)] = []
     var head: ResponseHead?
@@ -45,6 +47,9 @@ private final class RecordingReceiver: ForwardingReceiver {
     var hasWholeRequest = false
     /// What passes from now on, of a producer that is late, is not kept.
     var hasEnded = false
+
+    /// Whether what passes through the stream of this number is kept.
+    func takes(_ number: Int) -> Bool { number == streams && !hasEnded }
   }
 
   private let request: TransportRequest
@@ -70,39 +75,54 @@ private final class RecordingReceiver: ForwardingReceiver {
     // Whoever makes the stream holds this receiver no longer than the exchange.
     observed.body = .stream(length: body.knownLength, isReplayable: body.isReplayable) { [self] in
       // A stream that is made again begins again.
-      dropRequestBody(isCut: false)
+      let number = state.withLock { state in
+        state.streams += 1
+        return state.streams
+      }
+      dropRequestBody(ofStream: number, isCut: false)
       return body.makeStream().observed(
-        by: { chunk in self.noteRequest(chunk) }, atEnd: { self.state.withLock { $0.hasWholeRequest = true } },
-        trailers: { trailers in self.noteRequest(trailers: trailers) })
+        by: { chunk in self.noteRequest(chunk, ofStream: number) },
+        atEnd: { self.noteRequestEnd(ofStream: number) },
+        trailers: { trailers in self.noteRequest(trailers: trailers, ofStream: number) })
     }
     return observed
   }
 
-  private func noteRequest(_ chunk: [UInt8]) {
+  private func noteRequest(_ chunk: [UInt8], ofStream number: Int) {
     let (isCut, fits) = state.withLock { state in
-      (state.isRequestCut || state.hasEnded, chunk.count <= recorder.limits.bodyBytes - state.requestBody.count)
+      (
+        state.isRequestCut || !state.takes(number),
+        chunk.count <= recorder.limits.bodyBytes - state.requestBody.count
+      )
     }
     guard !isCut else { return }
     if fits, recorder.takeRoom(chunk.count) {
       let isKept = state.withLock { state in
-        if !state.hasEnded { state.requestBody += chunk }
-        return !state.hasEnded
+        let takes = state.takes(number)
+        if takes { state.requestBody += chunk }
+        return takes
       }
       if !isKept { recorder.returnRoom(chunk.count) }
     } else {
-      dropRequestBody(isCut: true)
+      dropRequestBody(ofStream: number, isCut: true)
     }
   }
 
-  private func noteRequest(trailers: [(name: String, value: String)]) {
+  private func noteRequestEnd(ofStream number: Int) {
     state.withLock { state in
-      if !state.hasEnded { state.requestTrailers = trailers }
+      if state.takes(number) { state.hasWholeRequest = true }
     }
   }
 
-  private func dropRequestBody(isCut: Bool) {
+  private func noteRequest(trailers: [(name: String, value: String)], ofStream number: Int) {
+    state.withLock { state in
+      if state.takes(number) { state.requestTrailers = trailers }
+    }
+  }
+
+  private func dropRequestBody(ofStream number: Int, isCut: Bool) {
     let count = state.withLock { state in
-      guard !state.hasEnded else { return 0 }
+      guard state.takes(number) else { return 0 }
       defer { state.requestBody = [] }
       state.isRequestCut = isCut
       state.hasWholeRequest = false

@@ -95,6 +95,67 @@ import Testing
     #expect(archive.entries.map { $0.request.trailers.count } == [0, 0])
   }
 
+  /// Begins to read a body, reads all of another stream of it, and what is left of the first only then.
+  private final class LateProducerTransport: Transport {
+    private final class Exchange: TransportExchange {
+      func cancel() {}
+      func setPaused(_ state: PauseState) {}
+      func discardBody() {}
+    }
+
+    private let release: @Sendable () -> Void
+
+    init(_ release: @escaping @Sendable () -> Void) { self.release = release }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      let exchange = Exchange()
+      let release = release
+      Task {
+        let (chunks, chunk) = AsyncStream<Void>.makeStream()
+        let late = Task {
+          _ = try? await request.readBody { _ in
+            chunk.yield()
+            return true
+          }
+        }
+        for await _ in chunks { break }
+        _ = try? await request.readBody { _ in true }
+        release()
+        await late.value
+        receiver.end(
+          SessionError(.connectionLost, phase: .receive, message: "gone"), metrics: TransactionMetrics(), of: exchange)
+      }
+      return exchange
+    }
+  }
+
+  /// An attempt that was given up may have a producer that goes on for a while: nothing of it is what was sent last.
+  @Test func lateProducersAreNotRecorded() async throws {
+    let (chunks, producer) = AsyncStream<[UInt8]>.makeStream()
+    producer.yield([1])
+    let recording = RecordingTransport(
+      LateProducerTransport {
+        producer.yield([9])
+        producer.finish()
+      })
+    let session = try Session(over: recording)
+    let made = Total()
+    var request = try Request(
+      "http://a.example/", method: .post,
+      body: .stream(length: nil, isReplayable: true) {
+        let isFirst = made.value == 0
+        made.add(1)
+        let stream: BodyStream = isFirst ? BodyStream(chunks) : BodyStream([[1], [2]])
+        return stream.withTrailers { [Self.sum: isFirst ? "late" : "3"] }
+      })
+    request.trailerNames = [Self.sum]
+    _ = try await failure { [request] in try await session.data(for: request) }
+    #expect(made.value == 2)
+    let entry = try #require(await recording.archive().entries.first)
+    #expect(entry.request.body == [1, 2])
+    #expect(entry.request.trailers == [.init("X-Sum", "3")])
+  }
+
   /// What a recorder marks as a secret is one here too.
   @Test func secretsAreLeftOutOfTheFile() async throws {
     let canned = CannedTransport([.init(nil, "*", .text("x"))])
