@@ -358,6 +358,39 @@ import Testing
     }
   }
 
+  /// The socket refuses the end of the body: that was not sent, whatever has been given to follow it.
+  @Test func refusedEndIsNotSent() async throws {
+    let directory = try ScratchDirectory()
+    let path = directory.path + "/socket"
+    let isDeaf = try Latch()
+    let isOver = try Latch()
+    try await withScript(
+      [
+        [
+          .readHead, .read(Array("1\r\nx\r\n".utf8).count), .finishReading, .release(isDeaf),
+          .perform { _ = isOver.wait(seconds: 100) },
+        ]
+      ], address: .unix(path),
+      configure: {
+        $0.unixSocketPath = path
+        $0.timeoutIntervalForRequest = .seconds(100)
+      }
+    ) { session, _ in
+      defer { isOver.release() }
+      var request = try Request(
+        "http://any.example/", method: .post,
+        body: .bytes(Array("x".utf8)).withTrailers {
+          _ = await eventually { isDeaf.isReleased }
+          return [Self.sum: "1"]
+        })
+      request.trailerNames = [Self.sum]
+      let error = try await failure { [request] in try await session.data(for: request) }
+      #expect(error.code == .connectionLost, "\(error)")
+      let last = try #require(error.metrics?.transactions.last)
+      #expect(last.requestStart != nil && last.requestEnd == nil && last.requestBodyBytes == 1)
+    }
+  }
+
   // MARK: Without the network
 
   @Test func streamsKeepThem() async throws {

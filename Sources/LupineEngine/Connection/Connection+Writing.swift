@@ -132,7 +132,8 @@ extension Connection {
         }
         output.value.append(last)
         guard sealOutput(bodyBytes: 0) else {
-          sendDone()
+          // What waits goes out as the socket takes it; what it refused has not been sent.
+          if writeError == nil { sendDone() }
           return false
         }
       }
