@@ -117,7 +117,7 @@ struct ProxyMemory {
   /// 0 if the nonce has no more.
   private mutating func nextCount(of nonce: String, _ route: ProxyRoute) -> UInt32 {
     var known: UInt32 = 0
-    if let answer = answers[route.party], answer.nonce == nonce { known = answer.count }
+    if let answer = answers[route.party], answer.nonce.hasBytes(of: nonce) { known = answer.count }
     return nonces.next(of: nonce, party: route.endpoint, after: known)
   }
 
@@ -130,7 +130,7 @@ struct ProxyMemory {
   /// Answers come in any order: only that to the nonce which is known says what follows it, as in `AuthenticationMemory`. The key of a `-sess`
   /// algorithm stays.
   private mutating func replaceNonce(of answer: ChallengeAnswer, by nonce: String, _ route: ProxyRoute) {
-    guard nonce != answer.nonce, var known = answers[route.party], known.nonce == answer.nonce,
+    guard !answer.nonce.hasBytes(of: nonce), var known = answers[route.party], known.nonce.hasBytes(of: answer.nonce),
       known.secret == answer.secret, case .digest(var challenge) = known.challenge
     else { return }
     challenge.nonce = nonce
@@ -148,7 +148,9 @@ struct ProxyMemory {
     var answer = answer
     answer.isRemembered = false
     if let nonce = answer.nonce { nonces.note(answer.count, of: nonce, party: route.endpoint) }
-    if let known = answers[route.party], known.nonce == answer.nonce { answer.count = max(answer.count, known.count) }
+    if let known = answers[route.party], known.nonce.hasBytes(of: answer.nonce) {
+      answer.count = max(answer.count, known.count)
+    }
     if answers.count >= Self.limit { answers.removeAll() }
     answers[route.party] = answer
   }

@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// What one task has tried, and what came of it.
 ///
 /// States, and their legal successors:
@@ -39,8 +41,8 @@ package struct AuthenticationAttempts: Sendable {
   private struct Refusal: Hashable {
     enum Extent: Hashable {
       case everyRealm
-      case realm(String?)
-      case everyRealmBut(String?)
+      case realm(ByteExact<String?>)
+      case everyRealmBut(ByteExact<String?>)
     }
 
     var party: AuthenticationParty
@@ -50,8 +52,8 @@ package struct AuthenticationAttempts: Sendable {
     func concerns(_ realm: String?) -> Bool {
       switch extent {
       case .everyRealm: true
-      case .realm(let refused): refused == realm
-      case .everyRealmBut(let excepted): excepted != realm
+      case .realm(let refused): refused.wrappedValue.hasBytes(of: realm)
+      case .everyRealmBut(let excepted): !excepted.wrappedValue.hasBytes(of: realm)
       }
     }
   }
@@ -91,16 +93,17 @@ package struct AuthenticationAttempts: Sendable {
     let offered = challenges.filter { $0.scheme == scheme }
     // A scheme that this server does not have: nobody looked at the secret.
     guard !offered.isEmpty else { return .unjudged }
-    let same = offered.filter { currentIsBlind || $0.realm == answer.challenge.realm }
+    let same = offered.filter { currentIsBlind || $0.realm.hasBytes(of: answer.challenge.realm) }
     guard !same.isEmpty else { return judge(answer, byAnotherRealmOf: party) }
-    for case .digest(let digest) in same where digest.isStale && digest.nonce != answer.nonce {
+    for case .digest(let digest) in same where digest.isStale && !answer.nonce.hasBytes(of: digest.nonce) {
       return .stale(digest)
     }
     if answer.isRemembered {
-      for case .digest(let digest) in same where digest.nonce != answer.nonce { return .outdated }
+      for case .digest(let digest) in same where !answer.nonce.hasBytes(of: digest.nonce) { return .outdated }
     }
     // What is sent of a secret depends on the realm with Digest only.
-    refuse(answer.secret, party, scheme == .digest ? .realm(answer.challenge.realm) : .everyRealm)
+    let realm = ByteExact(wrappedValue: answer.challenge.realm)
+    refuse(answer.secret, party, scheme == .digest ? .realm(realm) : .everyRealm)
     return .refused
   }
 
@@ -113,7 +116,7 @@ package struct AuthenticationAttempts: Sendable {
     }
     // The realm is a part of what Digest proves: this one could not have accepted it.
     if answer.challenge.scheme == .digest { return .unjudged }
-    refuse(answer.secret, party, .everyRealmBut(answer.challenge.realm))
+    refuse(answer.secret, party, .everyRealmBut(ByteExact(wrappedValue: answer.challenge.realm)))
     return .refusedHere
   }
 

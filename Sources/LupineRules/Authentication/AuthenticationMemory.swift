@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// How a challenge is answered: all that a field is made of, besides the request.
 package struct ChallengeAnswer: Hashable, Sendable {
   package var challenge: AnswerableChallenge
@@ -80,7 +82,9 @@ package struct AuthenticationMemory: Sendable {
         prefixes = list[index].prefixes.filter { !$0.hasPrefix(prefixes[0]) } + prefixes
       }
       // A request with the same nonce may be further already.
-      if list[index].answer.nonce == answer.nonce { answer.count = max(answer.count, list[index].answer.count) }
+      if list[index].answer.nonce.hasBytes(of: answer.nonce) {
+        answer.count = max(answer.count, list[index].answer.count)
+      }
       list[index] = Space(
         party: party, answer: answer, prefixes: prefixes.suffix(Self.maximumPrefixes), lastUse: clock)
     } else {
@@ -126,7 +130,9 @@ package struct AuthenticationMemory: Sendable {
   /// - Returns: 0 if the nonce has no more.
   package mutating func nextCount(of nonce: String, party: AuthenticationParty) -> UInt32 {
     var known: UInt32 = 0
-    for space in spaces[party] ?? [] where space.answer.nonce == nonce { known = max(known, space.answer.count) }
+    for space in spaces[party] ?? [] where space.answer.nonce.hasBytes(of: nonce) {
+      known = max(known, space.answer.count)
+    }
     return nonces.next(of: nonce, party: party, after: known)
   }
 
@@ -136,7 +142,7 @@ package struct AuthenticationMemory: Sendable {
     let before = list.count
     list.removeAll {
       Self.isSame($0.answer.challenge, answer.challenge) && $0.answer.secret == answer.secret
-        && $0.answer.nonce == answer.nonce
+        && $0.answer.nonce.hasBytes(of: answer.nonce)
     }
     count -= before - list.count
     spaces[party] = list.isEmpty ? nil : list
@@ -146,8 +152,8 @@ package struct AuthenticationMemory: Sendable {
   package mutating func replaceNonce(of answer: ChallengeAnswer, by nonce: String, party: AuthenticationParty) {
     guard var list = spaces[party] else { return }
     for index in list.indices where Self.isSame(list[index].answer.challenge, answer.challenge) {
-      guard list[index].answer.secret == answer.secret, list[index].answer.nonce == answer.nonce,
-        answer.nonce != nonce, case .digest(var challenge) = list[index].answer.challenge
+      guard list[index].answer.secret == answer.secret, list[index].answer.nonce.hasBytes(of: answer.nonce),
+        !answer.nonce.hasBytes(of: nonce), case .digest(var challenge) = list[index].answer.challenge
       else { continue }
       challenge.nonce = nonce
       list[index].answer.challenge = .digest(challenge)
@@ -166,9 +172,9 @@ package struct AuthenticationMemory: Sendable {
     count = 0
   }
 
-  /// The same scheme and realm: one protection space (RFC 9110 section 11.5).
+  /// The same scheme and realm, byte by byte: one protection space (RFC 9110 section 11.5).
   private static func isSame(_ left: AnswerableChallenge, _ right: AnswerableChallenge) -> Bool {
-    left.scheme == right.scheme && left.realm == right.realm
+    left.scheme == right.scheme && left.realm.hasBytes(of: right.realm)
   }
 
   private mutating func evict() {

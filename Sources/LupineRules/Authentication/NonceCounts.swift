@@ -1,10 +1,12 @@
+internal import LupineBase
+
 /// How often nonces of Digest were used: a server or a proxy may name one again, and takes no count twice (RFC 7616 section 3.4).
 ///
 /// Bounded; the nonce that was not used for longest goes first.
 package struct NonceCounts<Party: Hashable & Sendable>: Sendable {
   private struct Key: Hashable, Sendable {
     var party: Party
-    var nonce: String
+    @ByteExact var nonce: String
   }
 
   private struct Use: Sendable {

@@ -118,7 +118,7 @@ package struct ProxyAuthentication: Sendable {
       guard credentials.fit(challenge) else { return false }
       guard let sent else { return true }
       guard case .digest(let digest) = challenge else { return isBlind && sent.challenge.scheme != challenge.scheme }
-      return isBlind || digest.isStale && sent.nonce != nil && sent.nonce != digest.nonce
+      return isBlind || digest.isStale && sent.nonce != nil && !sent.nonce.hasBytes(of: digest.nonce)
     }
     guard let chosen else { return false }
     var answer = ChallengeAnswer(challenge: chosen, secret: credentials.secret)

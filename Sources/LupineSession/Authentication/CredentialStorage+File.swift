@@ -83,7 +83,8 @@ enum JSONCredentials {
       let optional = [space.realm, space.method?.rawValue].map { $0.map { "=\($0)" } ?? "" }
       return [space.origin.serializedWithZone, space.isProxy ? "proxy" : ""] + optional
     }
-    return key(first).lexicographicallyPrecedes(key(second))
+    // By bytes, which tell realms apart.
+    return key(first).lexicographicallyPrecedes(key(second)) { $0.utf8.lexicographicallyPrecedes($1.utf8) }
   }
 
   static func read(_ data: Data) throws(SessionError) -> [(ProtectionSpace, Credential)] {

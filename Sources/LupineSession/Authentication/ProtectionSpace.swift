@@ -1,3 +1,4 @@
+internal import LupineBase
 package import LupineRules
 
 /// How a server wants to be shown who is asking.
@@ -23,7 +24,8 @@ public struct AuthenticationMethod: RawRepresentable, Hashable, Sendable, Custom
 
 /// What a credential is good for: a server or proxy, and a realm of it (RFC 9110 section 11.5).
 ///
-/// Scheme, host and port decide which server it is: a credential for one of them is never sent to another.
+/// Scheme, host and port decide which server it is: a credential for one of them is never sent to another. Realms are told apart by their bytes, also where
+/// Swift's strings are equal: two spellings of a letter are two realms.
 public struct ProtectionSpace: Hashable, Sendable {
   package let origin: Origin
   /// A proxy, or a server.
@@ -53,6 +55,12 @@ public struct ProtectionSpace: Hashable, Sendable {
   ) throws(SessionError) {
     let origin = try Request(url).parsedURL.origin
     self.init(party: AuthenticationParty(origin: origin, isProxy: isProxy), realm: realm, method: method)
+  }
+
+  /// Whether both are the same space.
+  public static func == (left: ProtectionSpace, right: ProtectionSpace) -> Bool {
+    left.origin == right.origin && left.isProxy == right.isProxy && left.realm.hasBytes(of: right.realm)
+      && left.method == right.method
   }
 
   /// `http` or `https`.

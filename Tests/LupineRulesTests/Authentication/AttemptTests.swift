@@ -45,6 +45,27 @@ import Testing
     #expect(!attempts.mayTry(Self.alice, for: asked[0], party: party))
   }
 
+  /// What is refused is the proof, which is made of the bytes of both.
+  @Test func realmsAndNoncesAreBytes() throws {
+    let party = try party()
+    let (one, other) = ("\u{E9}", "e\u{301}")
+    func digest(realm: String = "r", nonce: String = "n", _ rest: String = "") -> [AnswerableChallenge] {
+      challenges("Digest realm=\"\(realm)\", nonce=\"\(nonce)\"\(rest)")
+    }
+    var attempts = AuthenticationAttempts()
+    for realm in [one, other] {
+      let asked = digest(realm: realm)
+      #expect(attempts.mayTry(Self.alice, for: asked[0], party: party))
+      attempts.sent(ChallengeAnswer(challenge: asked[0], secret: Self.alice))
+      let verdict = attempts.challenged(by: asked, party: party)
+      #expect(verdict == .refused)
+      #expect(!attempts.mayTry(Self.alice, for: asked[0], party: party))
+    }
+    attempts.sent(ChallengeAnswer(challenge: digest(nonce: one)[0], secret: Self.alice))
+    let verdict = attempts.challenged(by: digest(nonce: other, ", stale=true"), party: party)
+    #expect(verdict != .refused && attempts.failureCount(of: party) == 2)
+  }
+
   @Test func aStaleNonceIsNoRefusal() throws {
     let party = try party()
     let first = challenges("Digest realm=r, nonce=1")

@@ -98,6 +98,20 @@ import Testing
     #expect(next.nonce == "m" && next.count == 1 && next.clientNonce == "c")
   }
 
+  /// Two spellings of a letter are two realms, and two nonces.
+  @Test func realmsAndNoncesAreBytes() throws {
+    var memory = AuthenticationMemory()
+    let url = try URLReader.read("http://a/")
+    let party = try Self.party("http://a/")
+    for realm in ["\u{E9}", "e\u{301}"] {
+      let answer = ChallengeAnswer(challenge: try Self.digest(realm: "\"\(realm)\""), secret: Self.alice)
+      memory.learn(answer, party: party, url: url)
+    }
+    #expect(memory.spaceCount == 2)
+    let counts = ["\u{E9}", "e\u{301}"].map { memory.nextCount(of: $0, party: party) }
+    #expect(counts == [1, 1])
+  }
+
   /// A challenge may name a nonce that was used already, whether it is remembered or not.
   @Test func countsAnswersToChallengesToo() throws {
     var memory = AuthenticationMemory()

@@ -60,6 +60,25 @@ import Testing
     #expect(storage.defaultCredential(for: space) == one)
   }
 
+  /// A realm is what a server says, byte by byte: the credential of another one is not its own.
+  @Test func realmsWithTwoSpellingsOfALetterAreTwo() throws {
+    let storage = CredentialStorage()
+    let one = try ProtectionSpace("http://a/", realm: "\u{E9}")
+    let other = try ProtectionSpace("http://a/", realm: "e\u{301}")
+    #expect(one != other)
+    storage.set(Self.user("one"), for: one)
+    #expect(storage.defaultCredential(for: other) == nil)
+    storage.set(Self.user("other"), for: other)
+    #expect(storage.defaultCredential(for: one)?.user == "one")
+    #expect(storage.protectionSpaces.count == 2)
+    // In one order, whatever that of the dictionary is.
+    let json = try storage.json()
+    let again = CredentialStorage()
+    try again.load(json: json)
+    #expect(again.defaultCredential(for: other)?.user == "other")
+    #expect(try again.json() == json)
+  }
+
   @Test func keepsThePermanentOnesInAFile() throws {
     let folder = try ScratchDirectory()
     let path = folder.path + "/credentials.json"
