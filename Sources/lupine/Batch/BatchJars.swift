@@ -9,29 +9,30 @@ final class BatchJars: Sendable {
     case none
     case shared
     /// A `cookies.txt`, by its resolved path.
-    case file(String)
+    case file(ByteExact<String>)
   }
 
   /// Files of one batch.
   static let limit = 64
 
   private let shared = CookieStorage()
-  private let files = Locked<[String: CookieStorage]>([:])
+  private let files = Locked<[ByteExact<String>: CookieStorage]>([:])
 
   /// The jar of a choice; a file is read when it is first named, and need not be there.
   func storage(for choice: Choice) throws -> CookieStorage? {
     switch choice {
     case .none: return nil
     case .shared: return shared
-    case .file(let path):
+    case .file(let file):
+      let path = file.wrappedValue
       return try files.withLock { files in
-        if let storage = files[path] { return storage }
+        if let storage = files[file] { return storage }
         guard files.count < Self.limit else {
           throw BatchRefusal("\"cookieFile\" names more than \(Self.limit) files in one batch")
         }
         let storage = CookieStorage()
         if FileSystem.exists(path) { try Self.load(path, into: storage) }
-        files[path] = storage
+        files[file] = storage
         return storage
       }
     }
@@ -51,7 +52,8 @@ final class BatchJars: Sendable {
   /// Writes every file; the first failure is thrown when the others are written.
   func save() throws(SessionError) {
     var failure: SessionError?
-    for (path, storage) in files.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
+    for (file, storage) in files.withLock({ $0 }).sorted(by: { $0.key.wrappedValue < $1.key.wrappedValue }) {
+      let path = file.wrappedValue
       do throws(SessionError) {
         let omitted = try storage.save(to: path, format: .netscape)
         if omitted > 0 {

@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import LupineBase
 internal import LupineRules
 internal import LupineSession
 
@@ -15,18 +16,18 @@ struct BatchRefusal: Error, Sendable, Equatable {
 
 /// One line of standard input: a request and what its session must be like.
 struct BatchRequest: Sendable {
-  /// What decides which session carries a request: requests with equal settings share connections.
+  /// What decides which session carries a request: requests with equal settings share connections. Paths are compared as the system does, byte by byte.
   struct SessionKey: Hashable, Sendable {
-    var caFile: String?
+    @ByteExact var caFile: String? = nil
     var insecure = false
     var pins: Set<[UInt8]> = []
-    var clientCertificate: String?
-    var clientKey: String?
+    @ByteExact var clientCertificate: String? = nil
+    @ByteExact var clientKey: String? = nil
     var resolve: [String: String] = [:]
-    var unixSocket: String?
+    @ByteExact var unixSocket: String? = nil
     var jar = BatchJars.Choice.none
     /// A directory.
-    var cache: String?
+    @ByteExact var cache: String? = nil
   }
 
   /// The body goes into a file instead of the result.
@@ -183,7 +184,7 @@ struct BatchRequest: Sendable {
     let wantsCookies = try fields.boolean("cookies")
     guard let path = try fields.string("cookieFile") else { return wantsCookies == true ? .shared : .none }
     guard wantsCookies != false else { throw BatchRefusal("\"cookieFile\" needs \"cookies\"") }
-    return .file(FileSystem.resolved(path))
+    return .file(ByteExact(wrappedValue: FileSystem.resolved(path)))
   }
 
   /// In their order and case, duplicates included.

@@ -14,14 +14,15 @@ final class BatchSessions: Sendable {
     var sessions: [Key: Session] = [:]
     var order: [Key] = []
     /// By directory.
-    var caches: [String: CacheReference] = [:]
+    var caches: [ByteExact<String>: CacheReference] = [:]
 
     /// The one of a directory, for all of its sessions.
     mutating func cache(_ directory: String) throws(SessionError) -> ResponseCache {
-      if let cache = caches[directory]?.cache { return cache }
+      let key = ByteExact(wrappedValue: directory)
+      if let cache = caches[key]?.cache { return cache }
       let cache = try ResponseCache(directory: directory)
       caches = caches.filter { $0.value.cache != nil }
-      caches[directory] = CacheReference(cache: cache)
+      caches[key] = CacheReference(cache: cache)
       return cache
     }
   }

@@ -31,6 +31,22 @@ import Testing
     }
   }
 
+  /// Whose certificate is sent, and which roots are trusted, is not taken from a file of nearly the same name.
+  @Test func pathsAreToldApartByTheirBytes() {
+    let setters: [(inout BatchRequest.SessionKey, String) -> Void] = [
+      { $0.caFile = $1 }, { $0.clientCertificate = $1 }, { $0.clientKey = $1 }, { $0.unixSocket = $1 },
+      { $0.cache = $1 },
+    ]
+    for (index, set) in setters.enumerated() {
+      func key(_ path: String) -> BatchRequest.SessionKey {
+        var key = BatchRequest.SessionKey()
+        set(&key, path)
+        return key
+      }
+      #expect(key("\u{E9}") == key("\u{E9}") && key("\u{E9}") != key("e\u{301}"), "\(index)")
+    }
+  }
+
   /// A batch may name more directories than a process may have files open.
   @Test func cachesGoWithTheirSessions() async throws {
     let folder = try Folder()

@@ -165,6 +165,24 @@ import Testing
     }
   }
 
+  /// As the system tells files apart: by bytes, also where Swift's strings are equal.
+  @Test func twoSpellingsOfALetterAreTwoFiles() async throws {
+    try await withServer { server, folder in
+      let files = ["\u{E9}.txt", "e\u{301}.txt"]
+      func line(_ path: String, _ file: String) -> String { #"{"url":"\#(server.url(path))","cookieFile":"\#(file)"}"# }
+      let bodies = try await bodies(
+        [
+          line("/cookies/set?a=1", files[0]), line("/cookies", files[1]), line("/cookies/set?b=2", files[1]),
+          line("/cookies", files[0]), line("/cookies", files[1]),
+        ], in: folder)
+      #expect(bodies == ["", "", "", "a=1", "b=2"])
+      for (file, end) in zip(files, ["a\t1\n", "b\t2\n"]) {
+        let text = String(decoding: try folder.bytes(file), as: UTF8.self)
+        #expect(text.hasSuffix(end), "\(text)")
+      }
+    }
+  }
+
   @Test func aBatchKeepsFilesOfCookies() async throws {
     try await withServer { server, folder in
       try folder.write("127.0.0.1\tFALSE\t/\tFALSE\t0\told\t1\n", to: "cookies.txt")
