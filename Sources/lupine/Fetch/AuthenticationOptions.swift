@@ -48,8 +48,7 @@ enum CredentialText {
 
   /// The text itself, or the first line of a file or of standard input.
   static func read(_ text: String) throws(CommandFailure) -> String {
-    guard text.hasPrefix("@") else { return text }
-    let path = String(text.dropFirst())
+    guard let path = text.pathBehindAt else { return text }
     var bytes: [UInt8] = []
     do throws(System.Failure) {
       bytes = path == "-" ? try System.inputLine(limit: limit) : try InputFile(path).line(limit: limit)

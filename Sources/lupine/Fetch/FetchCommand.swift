@@ -261,7 +261,7 @@ struct ConnectionOptions: ParsableArguments {
   var keyPass: String?
 
   /// As `--auth` has it.
-  var passphraseSource: String? { keyPass.map { $0.hasPrefix("@") ? $0 : "@" + $0 } }
+  var passphraseSource: String? { keyPass.map { $0.pathBehindAt == nil ? "@" + $0 : $0 } }
 
   @Flag(name: [.customShort("k"), .long], help: "Accept any certificate. Anybody on the path can read everything.")
   var insecure = false

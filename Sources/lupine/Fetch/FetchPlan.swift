@@ -56,10 +56,10 @@ struct FetchPlan: Sendable {
   /// Announces fields that follow the body, each as `name:value`. Secrets are marked before.
   mutating func announce(trailers texts: [String]) throws(CommandFailure) {
     for text in texts {
-      guard let colon = text.firstIndex(of: ":") else {
+      guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else {
         throw .misuse("--trailer \"\(text)\" is not of the form name:value")
       }
-      trailers.append(try Self.field(String(text[..<colon]), String(text[text.index(after: colon)...])))
+      trailers.append(try Self.field(String(text[..<colon]), String(text[text.utf8.index(after: colon)...])))
     }
     if !texts.isEmpty, case .none = request.body { throw .misuse("--trailer needs a body, which it follows") }
     // A command for curl is not made of what would not be sent.

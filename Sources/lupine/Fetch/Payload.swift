@@ -52,8 +52,7 @@ struct Payload: Sendable {
   }
 
   private mutating func raw(_ text: String, _ options: PayloadOptions) throws {
-    if text.hasPrefix("@") {
-      let path = String(text.dropFirst())
+    if let path = text.pathBehindAt {
       let type = options.json ? "application/json" : options.form ? MediaTypes.form : MediaTypes.type(of: path)
       return try file(path, type: type)
     }

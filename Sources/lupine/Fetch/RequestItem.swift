@@ -1,6 +1,8 @@
 internal import LupineRules
 
 /// One argument after the URL, in HTTPie's notation.
+///
+/// Signs are scalars: with a mark behind it, such as a skin tone or an accent that a value begins with, a sign is one character together with it.
 enum RequestItem: Sendable, Equatable {
   /// `name:value`; an empty value (`name:`) leaves a default field out.
   case header(name: String, value: String)
@@ -50,27 +52,28 @@ enum RequestItem: Sendable, Equatable {
   /// Reads a part of `--multipart`: `name=text`, or `name@file` with `;type=media/type` at will; whichever sign comes first decides. In the name a
   /// backslash makes a sign an ordinary character; text and path are as they stand.
   init(part text: String) throws(CommandFailure) {
-    var name = ""
-    var rest = Substring(text)
-    while let character = rest.popFirst() {
-      switch character {
+    var name = String.UnicodeScalarView()
+    var rest = text.unicodeScalars[...]
+    while let scalar = rest.popFirst() {
+      switch scalar {
       case "\\" where rest.first == "=" || rest.first == "@": name.append(rest.removeFirst())
       case "=":
-        self = .field(name: name, value: String(rest))
+        self = .field(name: String(name), value: String(rest))
         return
       case "@" where !rest.isEmpty:
-        self = Self.file(name, String(rest))
+        self = Self.file(String(name), String(rest))
         return
-      default: name.append(character)
+      default: name.append(scalar)
       }
     }
     throw .misuse("--multipart \"\(text)\" is neither name=text nor name@file")
   }
 
   private static func nameOfEmptyHeader(_ text: String) -> String? {
-    guard text.last == ";", text.count > 1 else { return nil }
-    let name = text.dropLast()
-    return name.contains { ":=@\\".contains($0) } ? nil : String(name)
+    let scalars = text.unicodeScalars
+    guard scalars.last == ";", scalars.count > 1 else { return nil }
+    let name = scalars.dropLast()
+    return name.contains { ":=@\\".unicodeScalars.contains($0) } ? nil : String(name)
   }
 
   private static func file(_ name: String, _ value: String) -> RequestItem {
@@ -95,36 +98,44 @@ enum RequestItem: Sendable, Equatable {
   }
 
   private static func split(_ text: String) -> (name: String, separator: String, value: String)? {
-    var name = ""
-    var rest = Substring(text)
-    while let character = rest.first {
-      if character == "\\", let next = rest.dropFirst().first, ":=@;".contains(next) {
+    var name = String.UnicodeScalarView()
+    var rest = text.unicodeScalars[...]
+    while let scalar = rest.first {
+      if scalar == "\\", let next = rest.dropFirst().first, isSign(next) {
         name.append(next)
         rest = rest.dropFirst(2)
-      } else if let separator = separators.first(where: { rest.hasPrefix($0) }) {
-        return (name, separator, unescaped(rest.dropFirst(separator.count)))
+      } else if let separator = separators.first(where: { rest.starts(with: $0.unicodeScalars) }) {
+        return (String(name), separator, unescaped(rest.dropFirst(separator.unicodeScalars.count)))
       } else {
-        name.append(character)
+        name.append(scalar)
         rest = rest.dropFirst()
       }
     }
     return nil
   }
 
-  private static func unescaped(_ text: Substring) -> String {
-    var result = ""
+  private static func unescaped(_ text: Substring.UnicodeScalarView) -> String {
+    var result = String.UnicodeScalarView()
     var rest = text
-    while let character = rest.first {
-      if character == "\\", let next = rest.dropFirst().first, ":=@;".contains(next) {
+    while let scalar = rest.first {
+      if scalar == "\\", let next = rest.dropFirst().first, isSign(next) {
         result.append(next)
         rest = rest.dropFirst(2)
       } else {
-        result.append(character)
+        result.append(scalar)
         rest = rest.dropFirst()
       }
     }
-    return result
+    return String(result)
   }
+
+  /// Whether a backslash makes it an ordinary character.
+  private static func isSign(_ scalar: Unicode.Scalar) -> Bool { ":=@;".unicodeScalars.contains(scalar) }
+}
+
+extension String {
+  /// The path of an argument that names a file; nil without the "@" before it.
+  var pathBehindAt: String? { unicodeScalars.first == "@" ? String(unicodeScalars.dropFirst()) : nil }
 }
 
 extension StringProtocol {

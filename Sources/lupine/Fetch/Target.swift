@@ -60,10 +60,13 @@ struct Target: Sendable, Equatable {
   /// Adds query parameters, percent-encoded, behind those that are there.
   static func adding(_ query: [(name: String, value: String)], to url: String) -> String {
     guard !query.isEmpty else { return url }
-    let parts = url.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
+    // By bytes: with a mark behind it a sign is another character.
+    let end = url.utf8.firstIndex(of: UInt8(ascii: "#")) ?? url.endIndex
+    let base = url.utf8[..<end]
     let text = query.map { Percent.encoded($0.name) + "=" + Percent.encoded($0.value) }.joined(separator: "&")
-    let separator = !parts[0].contains("?") ? "?" : parts[0].hasSuffix("?") || parts[0].hasSuffix("&") ? "" : "&"
-    return parts[0] + separator + text + (parts.count > 1 ? "#" + parts[1] : "")
+    let mark = UInt8(ascii: "?")
+    let separator = !base.contains(mark) ? "?" : base.last == mark || base.last == UInt8(ascii: "&") ? "" : "&"
+    return "\(url[..<end])\(separator)\(text)\(url[end...])"
   }
 }
 

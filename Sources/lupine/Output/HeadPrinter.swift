@@ -21,9 +21,9 @@ struct HeadPrinter: Sendable {
     let parts = first.split(separator: " ", maxSplits: 1)
     var text = line(">", style.paint(String(parts[0]), .bold, .green) + (parts.count > 1 ? " " + parts[1] : ""))
     for line in lines {
-      let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-      let value = parts.count > 1 ? parts[1].drop { $0 == " " } : ""
-      text += field(">", String(parts[0]), String(value))
+      let parts = line.utf8.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
+      let value = parts.count > 1 ? Substring(parts[1].drop { $0 == UInt8(ascii: " ") }) : ""
+      text += field(">", String(Substring(parts[0])), String(value))
     }
     return text
   }
@@ -81,11 +81,12 @@ struct HeadPrinter: Sendable {
     return "\(words[0]) \(SecretText.redacted(url: String(words[1]))) \(words[2])"
   }
 
-  /// The scheme may be seen.
+  /// The scheme may be seen. By bytes: with a mark behind it, which a secret may begin with, a blank or a sign is another character.
   private static func hidden(credentials value: String) -> String {
-    guard let space = value.firstIndex(of: " "), !value[..<space].contains("="), !value[..<space].contains(";") else {
-      return mark
-    }
+    let bytes = value.utf8
+    guard let space = bytes.firstIndex(of: UInt8(ascii: " ")),
+      !bytes[..<space].contains(where: { $0 == UInt8(ascii: "=") || $0 == UInt8(ascii: ";") })
+    else { return mark }
     return "\(value[..<space]) \(mark)"
   }
 

@@ -204,8 +204,8 @@ private func status(named path: String) -> stat? {
 
 private func ownerOfDirectory(of path: String) -> uid_t? {
   var status = stat()
-  let name = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(path[...$0]) } ?? "."
-  return unsafe stat(name, &status) == 0 ? status.st_uid : nil
+  let folder = FileSystem.folder(of: path)
+  return unsafe stat(folder.isEmpty ? "." : folder, &status) == 0 ? status.st_uid : nil
 }
 
 /// Opens a path; below 0 if that fails.
@@ -436,10 +436,14 @@ enum FileSystem {
     // Links that lead to nothing yet are followed here, as the system does when it makes a file; at most as many as the system follows.
     for _ in 0..<40 {
       guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path) else { break }
-      let folder = path.lastIndex(of: "/").map { path[...$0] } ?? ""
-      path = target.hasPrefix("/") ? target : "\(folder)\(target)"
+      path = target.utf8.first == UInt8(ascii: "/") ? target : "\(folder(of: path))\(target)"
     }
     return URL(filePath: path).resolvingSymlinksInPath().path
+  }
+
+  /// What stands before the name of a file, with its slash. By bytes: with a mark behind it a slash is another character.
+  static func folder(of path: String) -> String {
+    path.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(decoding: path.utf8[...$0], as: UTF8.self) } ?? ""
   }
 
   /// Replaces a file, but no device, FIFO or socket, nor a link to one.

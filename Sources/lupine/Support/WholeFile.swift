@@ -54,8 +54,7 @@ struct WholeFile: Sendable {
   }
 
   private static func create(beside path: String) throws(System.Failure) -> OutputFile {
-    let folder = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { path[...$0] } ?? ""
-    let name = "\(folder).lupine-\(String(UInt64.random(in: 0 ... .max), radix: 36)).part"
+    let name = "\(FileSystem.folder(of: path)).lupine-\(String(UInt64.random(in: 0 ... .max), radix: 36)).part"
     return try named(path) { () throws(System.Failure) in try OutputFile(creating: name, mode: 0o600) }
   }
 

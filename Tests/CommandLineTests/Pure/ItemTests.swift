@@ -30,6 +30,13 @@ import Testing
     Case(text: #"a\=b=c\:d"#, item: .field(name: "a=b", value: "c:d")),
     Case(text: #"path=C:\x"#, item: .field(name: "path", value: #"C:\x"#)),
     Case(text: "ключ=значение", item: .field(name: "ключ", value: "значение")),
+    // A mark that a value begins with is one character with the sign before it.
+    Case(text: "tone=\u{1F3FD}", item: .field(name: "tone", value: "\u{1F3FD}")),
+    Case(text: "q=\u{301}a:b=c", item: .field(name: "q", value: "\u{301}a:b=c")),
+    Case(text: "q==\u{301}", item: .query(name: "q", value: "\u{301}")),
+    Case(text: "X-A:\u{301}", item: .header(name: "X-A", value: "\u{301}")),
+    Case(text: "@\u{301}.bin", item: .body(path: "\u{301}.bin")),
+    Case(text: "a\\=\u{301}=b", item: .field(name: "a=\u{301}", value: "b")),
   ]
 
   @Test(arguments: cases) func reads(_ example: Case) throws {
@@ -45,7 +52,18 @@ import Testing
     ) { try RequestItem("n=@bin") { _ in [0xFF, 0xFE] } }
   }
 
-  @Test(arguments: ["plain", "", ":x", "=x", "==x", "a:=nope", "a:=1 2", "a@", "@"])
+  @Test func partsAreReadByScalars() throws {
+    #expect(try RequestItem(part: "tone=\u{1F3FD}=") == .field(name: "tone", value: "\u{1F3FD}="))
+    #expect(try RequestItem(part: "f@\u{301}=x") == .file(name: "f", path: "\u{301}=x", type: nil))
+  }
+
+  @Test(arguments: [("@\u{301}x", "\u{301}x"), ("@", ""), ("x@", nil), ("", nil)] as [(String, String?)])
+  func pathsFollowTheSign(_ text: String, _ path: String?) {
+    #expect(text.pathBehindAt == path)
+  }
+
+  /// Also the Greek question mark, which equals a semicolon to Swift.
+  @Test(arguments: ["plain", "", "Accept\u{37E}", ":x", "=x", "==x", "a:=nope", "a:=1 2", "a@", "@"])
   func refuses(_ text: String) {
     #expect { try RequestItem(text) } throws: { ($0 as? CommandFailure)?.status == .misuse }
   }
@@ -82,7 +100,8 @@ import Testing
 
   @Test(arguments: [
     ("http://h/", "http://h/?a%20b=c%26d"), ("http://h/?x=1", "http://h/?x=1&a%20b=c%26d"),
-    ("http://h/?", "http://h/?a%20b=c%26d"), ("http://h/p#f", "http://h/p?a%20b=c%26d#f"),
+    ("http://h/?", "http://h/?a%20b=c%26d"), ("http://h/?\u{301}", "http://h/?\u{301}&a%20b=c%26d"),
+    ("http://h/#\u{301}", "http://h/?a%20b=c%26d#\u{301}"), ("http://h/p#f", "http://h/p?a%20b=c%26d#f"),
   ]) func addsQueries(_ url: String, _ result: String) {
     #expect(Target.adding([("a b", "c&d")], to: url) == result)
   }

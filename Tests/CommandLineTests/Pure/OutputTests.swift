@@ -71,6 +71,15 @@ import Testing
     #expect(!printer.response(head).contains("s3cret"))
   }
 
+  /// A mark that a secret begins with is one character with the blank or the sign before it.
+  @Test(arguments: ["Custom \u{301}s3cret other", "sid=\u{301}s3cret other", "s3cret;\u{301} other"])
+  func secretsThatBeginWithMarksAreHidden(_ value: String) {
+    let printer = HeadPrinter(style: .plain, showsSecrets: false)
+    let fields = "Authorization: \(value)\r\nCookie:\u{301}s3cret\r\n"
+    let text = printer.request(Array("GET / HTTP/1.1\r\n\(fields)\r\n".utf8))
+    #expect(text.contains("> Authorization: ") && text.contains("> Cookie: [hidden") && !text.contains("s3cret"))
+  }
+
   /// In the absolute form too, as proxies get it, and in fields that have a URL.
   @Test func secretsOfURLsAreHidden() {
     let line = "GET http://u:pa55@h/x?a=1&access_token=t0ken HTTP/1.1"

@@ -165,6 +165,17 @@ import Testing
     }
   }
 
+  /// A mark that a name begins with is one character with the slash before it.
+  @Test func linksAreFollowedFromTheirOwnFolders() throws {
+    let folder = try Folder()
+    let link = folder.root.path + "/\u{301}link"
+    try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "c.txt")
+    let target = FileSystem.resolved(link)
+    #expect(target == FileSystem.resolved(folder.path("c.txt")))
+    #expect(!folder.exists("c.txt"))
+    #expect(FileSystem.folder(of: link) == folder.root.path + "/" && FileSystem.folder(of: "\u{301}link") == "")
+  }
+
   /// As the system tells files apart: by bytes, also where Swift's strings are equal.
   @Test func twoSpellingsOfALetterAreTwoFiles() async throws {
     try await withServer { server, folder in
