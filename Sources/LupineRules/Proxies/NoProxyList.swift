@@ -1,4 +1,4 @@
-/// The places that are reached without a proxy, as `no_proxy` lists them: separated by commas or spaces.
+/// The places that are reached without a proxy, as `no_proxy` lists them: separated by commas, blanks or line ends.
 ///
 /// - `*`: every place.
 /// - `example.com`, `.example.com`, `*.example.com`: the name and every name below it (as curl and Python have it). Never an address.
@@ -28,8 +28,16 @@ package struct NoProxyList: Hashable, Sendable {
   package init() {}
 
   package init(_ text: String) {
-    for word in text.split(whereSeparator: { $0 == "," || $0 == " " || $0 == "\t" || $0 == "\n" }) {
-      if let entry = Self.entry(word) { entries.append(entry) }
+    // By bytes: the line end of two bytes is one character, and so is a comma with a mark behind it.
+    for word in text.utf8.split(whereSeparator: Self.isSeparator) {
+      if let entry = Self.entry(Substring(word)) { entries.append(entry) }
+    }
+  }
+
+  private static func isSeparator(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: ","), UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\n"), UInt8(ascii: "\r"): true
+    default: false
     }
   }
 

@@ -112,6 +112,7 @@ import Testing
     ("fe80::1%eth0", "http://[fe80::1%25eth0]/", true), ("fe80::1%eth0", "http://[fe80::1%25eth1]/", false),
     ("fe80::1", "http://[fe80::1%25eth1]/", true), ("fe80::/10", "http://[fe80::1%25eth1]/", true),
     ("[fe80::1%25eth0]:80", "http://[fe80::1%25eth0]/", true), ("a b\tc", "http://b/", true),
+    ("a\r\nb\r\n", "http://a/", true), ("a\r\nb\r\n", "http://b/", true), ("a,\u{301}b", "http://a/", true),
     ("localhost", "http://127.0.0.1/", false), ("%%,[,:,a..b,/8", "http://a/", false),
   ]
 
