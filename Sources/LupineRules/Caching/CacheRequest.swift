@@ -54,9 +54,9 @@ package struct CacheRequest: Hashable, Sendable {
 
   /// Compares the host that is asked: who asks another one than the URL's, at the URL's address, has nothing to do with what is stored of the URL.
   ///
-  /// - Parameter authority: of the URL.
+  /// - Parameter authority: of the URL, which has no capitals.
   package mutating func compareHost(with authority: String) {
-    if let host, host.lowercased() != authority { isConditional = true }
+    if let host, !host.isSame(ignoringCase: authority) { isConditional = true }
   }
 
   /// Whether a stored response may be an answer (RFC 9111 section 4).

@@ -144,6 +144,14 @@ import Testing
     #expect(CacheRecord(decoding: bytes, key: own) != nil && CacheRecord(decoding: bytes, key: other) == nil)
   }
 
+  /// So are hosts, whatever the case of ASCII letters: the Kelvin sign is no letter of a host, though its small letter is one.
+  @Test(arguments: [("Kit.example", false), ("kit.example", false), ("\u{212A}it.example", true), ("it.example", true)])
+  func hostsAreBytes(_ host: String, _ isAnother: Bool) {
+    var request = CacheRequest(method: "GET", hasBody: false, fields: [("Host", host)])
+    request.compareHost(with: "kit.example")
+    #expect(request.isConditional == isAnother)
+  }
+
   @Test func namesReadBack() throws {
     let record = CacheRecord.variants(key: "k", names: ["a", "b"], generation: .max)
     let bytes = try #require(record.encoded)
