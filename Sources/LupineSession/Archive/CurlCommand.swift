@@ -210,12 +210,14 @@ struct CurlCommand {
   }
 
   private mutating func addFile(_ path: String, _ offset: Int64, _ length: Int64?) {
-    // A file of the name "-" is not standard input.
-    let path = path.hasPrefix("-") ? "./\(path)" : path
+    let path = Self.named(path)
     guard offset > 0 || length != nil else { return add("--data-binary", "@\(path)") }
     source = Self.part(of: path, offset, length)
     add("--data-binary", "@-")
   }
+
+  /// A file of the name "-" is not standard input, nor is any that begins so an option.
+  private static func named(_ path: String) -> String { path.utf8.first == UInt8(ascii: "-") ? "./\(path)" : path }
 
   private static func part(of path: String, _ offset: Int64, _ length: Int64?) -> String {
     let tail = "tail -c +\(max(0, offset).addingReportingOverflow(1).partialValue) \(ShellQuoting.argument(path))"
@@ -231,7 +233,7 @@ struct CurlCommand {
       switch segment {
       case .bytes(let bytes): "printf \(ShellQuoting.printfFormat(bytes))"
       case .file(let path, let offset, let length, _):
-        Self.part(of: path.hasPrefix("-") ? "./\(path)" : path, offset, length)
+        Self.part(of: Self.named(path), offset, length)
       case .stream: "cat"
       }
     }
@@ -306,8 +308,8 @@ struct CurlCommand {
 
   private mutating func addConnection() {
     if let path = configuration.unixSocketPath {
-      if path.hasPrefix("@") {
-        add("--abstract-unix-socket", String(path.dropFirst()))
+      if path.utf8.first == UInt8(ascii: "@") {
+        add("--abstract-unix-socket", String(path.unicodeScalars.dropFirst()))
       } else {
         add("--unix-socket", path)
       }

@@ -68,6 +68,15 @@ import Testing
     #expect(other.contains("--abstract-unix-socket name") && other.contains("trusts 2 certificates in memory as well"))
   }
 
+  /// With a mark behind it a sign is another character, and the same byte.
+  @Test func signsBeforeMarksAreSigns() throws {
+    var configuration = SessionConfiguration()
+    configuration.unixSocketPath = "@\u{301}"
+    let request = try Request("http://a.example/", method: .post, body: .file(path: "-\u{301}"))
+    let command = request.curlCommand(configuration: configuration)
+    #expect(command.contains("--abstract-unix-socket") && command.contains("@./"), "\(command)")
+  }
+
   /// curl knows no pins of authorities; without verification only the server's own key counts here too.
   @Test(arguments: [true, false]) func whatPinsAreComparedWith(verifies: Bool) throws {
     var configuration = SessionConfiguration()
