@@ -1,3 +1,4 @@
+internal import LupineBase
 internal import LupineSession
 
 /// In what a request is not the one that was recorded.
@@ -141,13 +142,15 @@ struct ReplayMatcher: Sendable {
   private func matches(_ recorded: [String], _ actual: [String]) -> Bool {
     recorded.count == actual.count
       && zip(recorded, actual).allSatisfy { recorded, actual in
-        recorded == actual || Self.marks.contains { recorded.contains($0) }
+        recorded.hasBytes(of: actual) || Self.marks.contains { recorded.contains($0) }
       }
   }
 
-  /// The values by name, sorted: fields of several names have no order that means anything.
+  /// The values by name, sorted by their bytes: fields of several names have no order that means anything.
   private static func values(_ fields: [(String, String)]) -> [String: [String]] {
     let known = fields.map { (name: $0.0.lowercased(), value: $0.1) }.filter { !volatile.contains($0.name) }
-    return Dictionary(grouping: known, by: \.name).mapValues { $0.map(\.value).sorted() }
+    return Dictionary(grouping: known, by: \.name).mapValues { fields in
+      fields.map(\.value).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    }
   }
 }

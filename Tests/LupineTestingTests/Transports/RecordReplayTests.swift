@@ -302,6 +302,10 @@ import Testing
     #expect(try await send("1", "body") == "0")
     #expect(try await send("2", "body") == nil)
     #expect(try await send("1", "other") == nil)
+    // By bytes, as bodies are.
+    recorded.entries[0].request.fields[1] = .init("X-A", "\u{E9}")
+    #expect(try await send("\u{E9}", "body") == "0")
+    #expect(try await send("e\u{301}", "body") == nil)
   }
 
   /// With and without what a storage adds, each gets its own, in whichever order they come.
