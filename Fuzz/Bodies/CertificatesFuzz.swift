@@ -2,10 +2,10 @@ internal import LupineTLS
 
 /// Oracle: the pin of a certificate is the SHA-256 of what a plain walk over its DER finds at the public key's place, and bytes behind a
 /// certificate make it none; a chain that nobody vouches for is never trusted, nor for a host that it does not name; a name of a certificate
-/// matches a host by the letter of RFC 9525, by code that shares nothing with the check.
+/// matches a host by the letter of RFC 9525, and a constraint holds a host by that of RFC 5280, by code that shares nothing with the check.
 ///
 /// The first byte chooses: DER of one certificate; a chain, each certificate behind its length in two bytes, the lower first; or a host and,
-/// behind a line end, a name as it would stand in a certificate.
+/// behind a line end, a name as it would stand in a certificate, or a subtree among an authority's constraints.
 package enum CertificatesFuzz {
   package static func run(bytes: [UInt8]) {
     guard let choice = bytes.first else { return }
@@ -133,6 +133,7 @@ package enum CertificatesFuzz {
     let presented = Array(lines[1])
     precondition(name.matches(.dns(presented)) == expected(name, presented), "another answer than that of RFC 9525")
     precondition(name.indication == nil || !name.matches(.address(presented)), "an address is a name")
+    constrain(name, presented)
     guard name.matches(.address(presented)) else { return }
     precondition(presented.count == 4 || presented.count == 16, "an address of \(presented.count) bytes")
   }
@@ -146,5 +147,28 @@ package enum CertificatesFuzz {
     // A URL may have such a host; no wildcard stands before such a label.
     guard !given.contains(where: { $0.first == "-" || $0.last == "-" }) else { return false }
     return given.count >= 3 && given[0] == "*" && wanted.dropFirst().elementsEqual(given.dropFirst())
+  }
+
+  private static func constrain(_ name: ServerName, _ subtree: [UInt8]) {
+    let isPermitted = NameConstraints(permitted: [subtree]).allows(name)
+    let isExcluded = !NameConstraints(excluded: [subtree]).allows(name)
+    guard let host = name.indication else {
+      return precondition(isPermitted && !isExcluded, "a constraint of names is one of addresses")
+    }
+    let isPlain = subtree.first != UInt8(ascii: "*") && name.matches(.dns(subtree))
+    precondition(isPermitted || !isPlain, "a name is not within itself")
+    precondition(isExcluded || !isPermitted, "what is permitted is not excluded by the same")
+    guard subtree.allSatisfy({ $0 < 0x80 }) else {
+      return precondition(isExcluded && !isPermitted, "what is no name is held for one")
+    }
+    var base = String(decoding: subtree, as: UTF8.self).lowercased()
+    if base.hasSuffix(".") { base.removeLast() }
+    guard !base.isEmpty else { return precondition(isPermitted, "everything is not all") }
+    let isWithoutItself = base.hasPrefix(".")
+    let isBelow = (isWithoutItself ? host : "." + host).hasSuffix(isWithoutItself ? base : "." + base)
+    if isWithoutItself { base.removeFirst() }
+    let isName = (try? ServerName(base))?.indication == base
+    precondition(isPermitted == (isName && isBelow), "another permission than that of RFC 5280")
+    precondition(isExcluded || !isName || !isBelow, "another exclusion than that of RFC 5280")
   }
 }

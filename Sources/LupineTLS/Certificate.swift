@@ -71,6 +71,31 @@ enum CertificateReader {
     }
   }
 
+  /// What the certificate of an authority says of DNS names that it may vouch for; nil: nothing.
+  static func nameConstraints(_ certificate: OpaquePointer) -> NameConstraints? {
+    var criticality: Int32 = -1
+    guard let raw = unsafe X509_get_ext_d2i(certificate, NID_name_constraints, &criticality, nil) else {
+      // -1: there is no such extension. Else it cannot be read, or is there twice.
+      return criticality == -1 ? nil : NameConstraints.excludingAll
+    }
+    let constraints = unsafe raw.assumingMemoryBound(to: NAME_CONSTRAINTS.self)
+    defer { unsafe NAME_CONSTRAINTS_free(constraints) }
+    let permitted = unsafe constraints.pointee.permittedSubtrees
+    let excluded = unsafe constraints.pointee.excludedSubtrees
+    let count = unsafe Int(lupine_subtrees_count(permitted)) + Int(lupine_subtrees_count(excluded))
+    guard count <= NameConstraints.limit else { return NameConstraints.excludingAll }
+    return unsafe NameConstraints(permitted: dnsNames(of: permitted), excluded: dnsNames(of: excluded))
+  }
+
+  private static func dnsNames(of subtrees: OpaquePointer?) -> [[UInt8]] {
+    (0..<(unsafe lupine_subtrees_count(subtrees))).compactMap { index -> [UInt8]? in
+      guard let subtree = unsafe lupine_subtrees_at(subtrees, index), let base = unsafe subtree.pointee.base,
+        unsafe base.pointee.type == GEN_DNS
+      else { return nil }
+      return unsafe bytes(of: base.pointee.d.dNSName)
+    }
+  }
+
   /// Seconds from now until the certificate expires; 0 if it cannot be told.
   static func secondsLeft(_ certificate: OpaquePointer) -> Int64 {
     var days: Int32 = 0

@@ -73,7 +73,7 @@ package struct ServerName: Hashable, Sendable {
 
   /// Letters, digits, hyphens and underscores in labels of 1 to 63 bytes, 253 in all: every name that a URL may have, though hyphens at the ends of a
   /// label are not host-name syntax (RFC 1123). What http reaches, https shall reach too.
-  private static func isReference(_ name: ArraySlice<UInt8>) -> Bool {
+  static func isReference(_ name: ArraySlice<UInt8>) -> Bool {
     guard (1...253).contains(name.count) else { return false }
     return labels(name).allSatisfy { (1...63).contains($0.count) && $0.allSatisfy(isHostByte) }
   }
@@ -109,7 +109,7 @@ package struct ServerName: Hashable, Sendable {
     return last.allSatisfy { digits.contains($0) }
   }
 
-  private static func lowercase(_ byte: UInt8) -> UInt8 {
+  static func lowercase(_ byte: UInt8) -> UInt8 {
     (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
   }
 

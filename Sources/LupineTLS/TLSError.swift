@@ -16,7 +16,7 @@ package enum TrustProblem: Error, Hashable, Sendable {
   case wrongPurpose
   /// A key or digest is too weak for security level 2.
   case weak
-  /// The names of the chain break a name constraint of an authority.
+  /// The names of the chain break a name constraint of an authority, or the host does, for which a wildcard stands.
   case nameConstraintViolated
   /// On a revocation list.
   case revoked

@@ -15,7 +15,8 @@ package struct TrustReport: Hashable, Sendable {
   /// Whether a certificate of the path has expired or is not valid yet.
   package var time: TrustProblem?
 
-  /// Whether the leaf names another host; nil also when no host was given.
+  /// Whether the leaf names another host, or an authority of the path, which is sound, may not vouch for it: `nameConstraintViolated`. OpenSSL's
+  /// own refusal of names that break a constraint, whoever is meant, is of the path. nil also when no host was given.
   package var host: TrustProblem?
 
   /// Whether none of the pins matches; nil also when there are none.

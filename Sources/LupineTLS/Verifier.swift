@@ -1,6 +1,7 @@
 internal import CLupineOpenSSL
 
-/// Checks a chain with OpenSSL's path builder and our own host check, and reports each fact apart.
+/// Checks a chain with OpenSSL's path builder and our own host check, in which the authorities' name constraints have a say, and reports each
+/// fact apart.
 ///
 /// OpenSSL is told to go on after every error, and every error is recorded: so an expired certificate of an unknown issuer
 /// reports both.
@@ -9,6 +10,8 @@ final class Verifier {
   static let maximumDepth: Int32 = 10
 
   private var codes: [Int32] = []
+  /// An authority of the path may not vouch for the host.
+  private var isForbidden = false
 
   /// Verifies what `store` was set up with.
   ///
@@ -20,7 +23,7 @@ final class Verifier {
   ) -> TrustReport {
     let verifier = Verifier()
     var report = TrustReport(isVerified: true)
-    unsafe verifier.run(store)
+    unsafe verifier.run(store, host: host)
     for code in verifier.codes {
       let problem = problem(for: code)
       switch problem {
@@ -32,6 +35,7 @@ final class Verifier {
     }
     let leaf = unsafe X509_STORE_CTX_get0_cert(store)
     if let leaf = unsafe leaf, let host { report.host = unsafe hostProblem(leaf: leaf, host: host) }
+    if report.host == nil, report.path == nil, verifier.isForbidden { report.host = .nameConstraintViolated }
     let built = unsafe X509_STORE_CTX_get0_chain(store)
     if !pins.isEmpty {
       report.pins = unsafe pinProblem(
@@ -49,7 +53,7 @@ final class Verifier {
     return report
   }
 
-  private func run(_ store: OpaquePointer) {
+  private func run(_ store: OpaquePointer, host: ServerName?) {
     unsafe X509_VERIFY_PARAM_set_depth(X509_STORE_CTX_get0_param(store), Self.maximumDepth)
     unsafe X509_STORE_CTX_set_ex_data(store, 0, Unmanaged.passUnretained(self).toOpaque())
     unsafe X509_STORE_CTX_set_verify_cb(store) { ok, store in
@@ -59,7 +63,11 @@ final class Verifier {
       return 1
     }
     unsafe buildPath(store)
-    if !codes.isEmpty, unsafe endsWithLeaf(store) { unsafe buildPathOfLeaf(store) }
+    isForbidden = unsafe forbids(host, store)
+    if isForbidden || !codes.isEmpty, unsafe endsWithLeaf(store) {
+      unsafe buildPathOfLeaf(store)
+      isForbidden = unsafe forbids(host, store)
+    }
     unsafe X509_STORE_CTX_set_verify_cb(store, nil)
     unsafe X509_STORE_CTX_set_ex_data(store, 0, nil)
     withExtendedLifetime(self) {}
@@ -92,6 +100,26 @@ final class Verifier {
     unsafe X509_STORE_CTX_set_error(store, X509_V_OK)
     codes = []
     unsafe buildPath(store)
+  }
+
+  /// Whether an authority of the path, the anchor among them, may not vouch for the host. Not asked of a path that is refused whatever the host is.
+  private func forbids(_ host: ServerName?, _ store: OpaquePointer) -> Bool {
+    guard let host, host.indication != nil, codes.allSatisfy(Self.isOfTime) else { return false }
+    let chain = unsafe X509_STORE_CTX_get0_chain(store)
+    for index in 1..<max(1, unsafe lupine_certificates_count(chain)) {
+      guard let authority = unsafe lupine_certificates_at(chain, index),
+        let constraints = unsafe CertificateReader.nameConstraints(authority)
+      else { continue }
+      if !constraints.allows(host) { return true }
+    }
+    return false
+  }
+
+  private static func isOfTime(_ code: Int32) -> Bool {
+    switch problem(for: code) {
+    case .expired, .notYetValid: true
+    default: false
+    }
   }
 
   static func hostProblem(leaf: OpaquePointer, host: ServerName) -> TrustProblem? {

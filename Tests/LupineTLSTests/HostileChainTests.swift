@@ -78,6 +78,90 @@ struct HostileChainTests {
     }
   }
 
+  /// Go CVE-2025-61727: a wildcard that stands for an excluded name, too, is not that name, and OpenSSL takes it.
+  @Test("A wildcard does not name a host that an authority may not vouch for", arguments: TLSVersion.allCases)
+  func wildcardAndExclusion(version: TLSVersion) throws {
+    let root = Mint.shared.root
+    let authority = try root.issueAuthority(excludedDNSNames: ["A.example.test", "c.test"])
+    let below = try authority.issueAuthority(commonName: "Lupine test authority below another")
+    for issuer in [authority, below] {
+      let leaf = try issuer.issue(CertificateOrder(dnsNames: ["*.example.test"]))
+      let server = try serverContext(leaf)
+      let sessions = TLSSessionCache()
+      func connection(to host: String) throws -> End {
+        try connect(client: .trusting(root, version), server: server, host: host) { $0.sessions = sessions }.client
+      }
+      let other = try verify(chain: leaf.chainDER, anchors: Self.anchors, host: ServerName("b.example.test"))
+      #expect(other.verdict == nil)
+      let first = try connection(to: "b.example.test")
+      #expect(first.failure == nil && !first.connection.info.isResumed)
+      let kept = sessions.count
+      #expect(kept > 0)
+      for host in ["a.example.test", "a.EXAMPLE.test."] {
+        let report = try verify(chain: leaf.chainDER, anchors: Self.anchors, host: ServerName(host))
+        #expect(report.host == .nameConstraintViolated && report.path == nil)
+        #expect(report.verdict == .nameConstraintViolated)
+        // What was resumed for another host is not asked for here, and is not forgotten.
+        let refused = try connection(to: host)
+        #expect(refused.failure == .untrusted(.nameConstraintViolated))
+        #expect(sessions.count == kept)
+      }
+      let again = try connection(to: "b.example.test")
+      #expect(again.failure == nil && again.connection.info.isResumed)
+      // Where no name is looked at none is excluded; nor is an address.
+      #expect(try verify(chain: leaf.chainDER, anchors: Self.anchors, host: nil).verdict == nil)
+      let addressed = try issuer.issue(CertificateOrder(dnsNames: ["*.example.test"], ipAddresses: ["127.0.0.1"]))
+      let byAddress = try verify(chain: addressed.chainDER, anchors: Self.anchors, host: ServerName("127.0.0.1"))
+      #expect(byAddress.verdict == nil)
+    }
+  }
+
+  @Test("An anchor's own constraints count, those above a server's certificate that is an anchor itself do not")
+  func exclusionOfAnchors() throws {
+    let root = Mint.shared.root
+    let authority = try root.issueAuthority(excludedDNSNames: ["a.example.test"])
+    let leaf = try authority.issue(CertificateOrder(dnsNames: ["*.example.test"]))
+    let host = try ServerName("a.example.test")
+    let anchored = try verify(
+      chain: leaf.chainDER, anchors: .certificates([authority.certificateDER]), host: host)
+    #expect(anchored.verdict == .nameConstraintViolated)
+    let own = try verify(chain: leaf.chainDER, anchors: Self.anchors, additional: [leaf.certificateDER], host: host)
+    #expect(own.verdict == nil)
+    #expect(own.chainBuilt == [leaf.certificateDER])
+    // Dates and names hide it as little as each other, and of another host it says nothing.
+    let late = try authority.issue(CertificateOrder(dnsNames: ["*.example.test"], validity: .expired))
+    let report = try verify(chain: late.chainDER, anchors: Self.anchors, host: host)
+    #expect(report.time == .expired && report.host == .nameConstraintViolated && report.path == nil)
+    let stranger = try verify(chain: leaf.chainDER, anchors: Self.anchors, host: ServerName("a.test"))
+    #expect(stranger.host == .hostMismatch(host: "a.test", names: ["*.example.test"]))
+  }
+
+  @Test("Constraints that OpenSSL reads as no name's, and others could as that of the host")
+  func subtreesOfOtherForms() throws {
+    let cases: [(permitted: [String], excluded: [String], name: String)] = [
+      ([], ["a.example.test."], "a.example.test"), ([], ["*.example.test"], "a.example.test"),
+      (["*.example.test"], [], "*.example.test"),
+    ]
+    for example in cases {
+      let authority = try Mint.shared.root.issueAuthority(
+        permittedDNSNames: example.permitted, excludedDNSNames: example.excluded)
+      let leaf = try authority.issue(CertificateOrder(dnsNames: [example.name]))
+      let report = try verify(chain: leaf.chainDER, anchors: Self.anchors, host: ServerName("a.example.test"))
+      #expect(report.verdict == .nameConstraintViolated, "\(example)")
+    }
+  }
+
+  @Test("Constraints have a limit, beyond which nothing is vouched for", arguments: [0, 1])
+  func subtreesWithoutEnd(beyond: Int) throws {
+    let excluded = (0..<NameConstraints.limit + beyond).map { "c\($0).test" }
+    let authority = try Mint.shared.root.issueAuthority(excludedDNSNames: excluded)
+    let leaf = try authority.issue(CertificateOrder(dnsNames: ["localhost"]))
+    let report = try verify(chain: leaf.chainDER, anchors: Self.anchors, host: ServerName("localhost"))
+    #expect(report.path == nil)
+    let problem: TrustProblem? = beyond > 0 ? .nameConstraintViolated : nil
+    #expect(report.host == problem)
+  }
+
   /// Go CVE-2025-61729: text without end of what a certificate names.
   @Test("Thousands of names are looked through, and few of them told")
   func names() throws {

@@ -57,6 +57,8 @@ static inline int lupine_distinguished_names_count(const STACK_OF(X509_NAME) *na
 static inline X509_NAME *lupine_distinguished_names_at(const STACK_OF(X509_NAME) *names, int index) { return sk_X509_NAME_value(names, index); }
 static inline int lupine_names_count(const GENERAL_NAMES *names) { return sk_GENERAL_NAME_num(names); }
 static inline GENERAL_NAME *lupine_names_at(const GENERAL_NAMES *names, int index) { return sk_GENERAL_NAME_value(names, index); }
+static inline int lupine_subtrees_count(const STACK_OF(GENERAL_SUBTREE) *subtrees) { return subtrees ? sk_GENERAL_SUBTREE_num(subtrees) : 0; }
+static inline GENERAL_SUBTREE *lupine_subtrees_at(const STACK_OF(GENERAL_SUBTREE) *subtrees, int index) { return sk_GENERAL_SUBTREE_value(subtrees, index); }
 
 // Keys (variadic in OpenSSL)
 static inline EVP_PKEY *lupine_key_ec(const char *curve) { return EVP_EC_gen(curve); }

@@ -88,7 +88,7 @@ extension SecurityPolicy {
   /// The session has asked about its own host already; another one has to be asked about.
   private func hostProblem(of trust: ServerTrust, name: String) -> String? {
     let asked = trust.host == name ? trust : trust.evaluate(host: name)
-    return asked.hostProblem.map { "its certificate is for somebody else: \($0)" }
+    return asked.hostProblem.map { "its certificate is not for this host: \($0)" }
   }
 
   /// The pinned keys of the path. The server has proved that it holds its own key. Of a path that is not valid, nothing is proved of the

@@ -19,8 +19,9 @@ public import LupineSession
 /// *Pinned* by certificate: the path that leads to the pins as anchors holds one of them, byte by byte. By public key: a certificate of the path
 /// has a pinned key. Three things differ from AFNetworking: `validatesDomainName` is honoured in every row; in the last row a key above the
 /// server's own counts only if the signatures lead up to it, since anybody can send a pinned certificate along; and pins of
-/// `TLSConfiguration.publicKeyPins` are never set aside. Names are those of the subject alternative name extension only (RFC 9525), and the
-/// chain has to be meant for servers also where the name is not looked at.
+/// `TLSConfiguration.publicKeyPins` are never set aside. Names are those of the subject alternative name extension only (RFC 9525), and a
+/// wildcard is not the right one for a host that an authority of a valid chain may not vouch for. The chain has to be meant for servers also
+/// where the name is not looked at.
 ///
 /// Source: `AFSecurityPolicy`.
 public struct SecurityPolicy: Sendable, Hashable {

@@ -47,7 +47,8 @@ public struct SecurityPolicyError: Error, Sendable, Hashable {
     public static let untrustedChain = Reason(rawValue: "untrustedChain")
     /// A certificate has expired or is not valid yet.
     public static let invalidDate = Reason(rawValue: "invalidDate")
-    /// The certificate names other hosts.
+    /// The certificate names other hosts, or names this one by a wildcard although an authority of its chain may not vouch for it (RFC 5280
+    /// section 4.2.1.10).
     public static let hostMismatch = Reason(rawValue: "hostMismatch")
     /// Nothing of the chain is pinned.
     public static let pinMismatch = Reason(rawValue: "pinMismatch")

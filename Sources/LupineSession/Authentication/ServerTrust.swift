@@ -13,7 +13,7 @@ public struct ServerTrust: Sendable {
   public let pathProblem: String?
   /// What is wrong with the dates.
   public let dateProblem: String?
-  /// What is wrong with the names; nil also if no host was asked about.
+  /// What is wrong with the names: another host's, or such as an authority of the chain may not vouch for; nil also if no host was asked about.
   public let hostProblem: String?
   /// Why the pins of the session's configuration refuse the chain; nil also if it has none.
   public let pinProblem: String?

@@ -85,6 +85,11 @@ enum CertificateMatrix {
       return try below(authorities.root.issueAuthority(permittedDNSNames: ["example.com"]))
     case "names-excluded":
       return try below(authorities.root.issueAuthority(excludedDNSNames: ["www.example.test"]))
+    case "wildcard-excluded":
+      return try below(authorities.root.issueAuthority(excludedDNSNames: [host]), order(["*.example.test"]))
+    case "wildcard-permitted":
+      return try below(
+        authorities.root.issueAuthority(excludedDNSNames: ["other.example.test"]), order(["*.example.test"]))
     case "not-an-authority": return try below(authorities.root.issueAuthority(isAuthority: false))
     case "path-too-long":
       return try below(authorities.root.issueAuthority(pathLength: 0).issueAuthority(commonName: "too deep"))

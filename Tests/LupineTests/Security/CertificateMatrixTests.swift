@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct CertificateMatrixTests {
   @Test func everyCertificateUnderEveryPolicy() throws {
     let table = try CertificateMatrix.table()
-    #expect(table.rows.count == 28 && table.columns.count == 19)
+    #expect(table.rows.count == 30 && table.columns.count == 19)
     let root = try CertificateMatrix.Authorities.shared.get().root.rootDER
     for row in table.rows {
       let server = try #require(try CertificateMatrix.server(row.name), "\(row.name)")
