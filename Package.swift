@@ -123,6 +123,11 @@ let package = Package(
     // Apart, because FoundationXML links libxml2.
     library("LupineXML", ["Lupine", "LupineRules", "LupineBase"]),
 
+    // What the lines of a batch say: apart from the tool, because no target can import an executable.
+    library(
+      "LupineBatch",
+      ["LupineSession", "LupineRules", .product(name: "HTTPTypes", package: "swift-http-types")]),
+
     // Support for tests, demo and users' tests; no library target depends on it.
     library(
       "LupineTesting",
@@ -131,7 +136,7 @@ let package = Package(
     .executableTarget(
       name: "lupine",
       dependencies: [
-        "Lupine", "LupineSession", "LupineTesting", "LupineRules", "LupineWire", "LupineBase",
+        "LupineBatch", "Lupine", "LupineSession", "LupineTesting", "LupineRules", "LupineWire", "LupineBase",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
@@ -186,7 +191,12 @@ let package = Package(
         "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting",
         "LupineFuzzBodies", "LupineSimulation", "LupineTestSupport",
       ]),
-    tests("CommandLineTests", ["lupine", "LupineSession", "LupineRules", "LupineTesting", "LupineTestSupport"]),
+    tests(
+      "CommandLineTests",
+      [
+        "lupine", "LupineBatch", "LupineSession", "LupineRules", "LupineTesting", "LupineTestSupport",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+      ]),
     tests(
       "LupineSessionTests",
       [

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import FoundationEssentials
 internal import LupineBase
+internal import LupineBatch
 internal import LupineRules
 internal import LupineSession
 
@@ -14,7 +15,7 @@ struct BatchCommand: AsyncParsableCommand {
       shared. A line that makes no request gives a result with an error. The exit status is 0 unless the streams themselves fail.
 
       REQUEST:
-      \(BatchRequest.form)
+      \(BatchLine.form)
         Only "url" is needed; the values shown for flags and numbers are the defaults (no timeout).
         "trailers" follow the body, which goes in chunks then: they need one, and no "chunked" of false.
 
@@ -80,7 +81,7 @@ struct BatchRun: Sendable {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for _ in 0..<concurrency {
         group.addTask {
-          while let line = await lines.next() { try write(await result(of: line)) }
+          while let entry = await next() { try write(await result(of: entry)) }
         }
       }
       defer { lines.stop() }
@@ -103,23 +104,43 @@ struct BatchRun: Sendable {
     }
   }
 
-  private func result(of line: LineReader.Line) async -> BatchResult {
+  /// What a line asks for. The line itself and its JSON, each as long as a body in it, are gone when that is carried out.
+  private struct Entry: Sendable {
+    var id = JSONValue.null
+    var request: Result<BatchRequest, BatchRefusal>
+  }
+
+  private func next() async -> Entry? {
+    guard let line = await lines.next() else { return nil }
+    return Self.entry(of: line)
+  }
+
+  private static func entry(of line: LineReader.Line) -> Entry {
     switch line {
     case .tooLong(let number):
-      return BatchResult(id: .null, BatchRefusal("line \(number) is longer than 64 MiB; use \"bodyFile\""))
+      return Entry(request: .failure(BatchRefusal("line \(number) is longer than 64 MiB; use \"bodyFile\"")))
     case .text(let number, let bytes):
       do throws(JSONError) {
-        return await result(of: try JSONReader.read(bytes))
+        return entry(of: try BatchLine.json(bytes))
       } catch {
-        return BatchResult(id: .null, BatchRefusal("line \(number) is no JSON: \(error)"))
+        return Entry(request: .failure(BatchRefusal("line \(number) cannot be read as JSON: \(error)")))
       }
     }
   }
 
-  private func result(of json: JSONValue) async -> BatchResult {
+  private static func entry(of json: JSONValue) -> Entry {
     let id = json["id"] ?? .null
+    do throws(BatchRefusal) {
+      return Entry(id: id, request: .success(try BatchRequest(json)))
+    } catch {
+      return Entry(id: id, request: .failure(error))
+    }
+  }
+
+  private func result(of entry: Entry) async -> BatchResult {
+    let id = entry.id
     do {
-      let request = try BatchRequest(json)
+      let request = try entry.request.get()
       let session = try sessions.session(for: request.sessionKey)
       if let file = request.file { return try await download(request.request, to: file, session, id) }
       let (body, response) = try await session.data(for: request.request)
@@ -134,7 +155,7 @@ struct BatchRun: Sendable {
   }
 
   private func download(
-    _ request: Request, to file: BatchRequest.File, _ session: Session, _ id: JSONValue
+    _ request: Request, to file: BatchLine.File, _ session: Session, _ id: JSONValue
   ) async throws -> BatchResult {
     let destination = DownloadDestination(path: file.path, overwrites: true)
     let (path, response) =

@@ -1,4 +1,5 @@
 internal import LupineBase
+internal import LupineBatch
 internal import LupineRules
 internal import LupineSession
 

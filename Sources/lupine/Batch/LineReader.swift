@@ -1,21 +1,17 @@
 import Dispatch
 internal import LupineBase
+internal import LupineBatch
 
 /// Lines of a descriptor, read when somebody asks for the next one: what is in memory is one block and the lines that were handed out.
 ///
 /// Reading blocks, so it happens on a queue of its own and never on a thread of the concurrency pool.
 final class LineReader: Sendable {
-  enum Line: Sendable, Equatable {
-    /// Without its end.
-    case text(number: Int, [UInt8])
-    /// Longer than the limit; it was skipped.
-    case tooLong(number: Int)
-  }
+  typealias Line = BatchLines.Line
 
   private struct State {
+    var lines: BatchLines
     var block: [UInt8] = []
     var index = 0
-    var number = 0
     var isAtEnd = false
   }
 
@@ -24,17 +20,16 @@ final class LineReader: Sendable {
   private static let blockSize = 64 * 1024
 
   private let descriptor: Int32
-  private let limit: Int
   private let queue = DispatchQueue(label: "lupine.lines")
   /// Touched on the queue only, one call at a time.
-  private let state = Locked(State())
+  private let state: Locked<State>
   /// Who waits for a line, the first to ask first; nil when nobody is to have another one.
   private let waiters = Locked<[Waiter]?>([])
   private let failed = Locked<System.Failure?>(nil)
 
-  init(_ descriptor: Int32, limit: Int = 64 << 20) {
+  init(_ descriptor: Int32, limit: Int = BatchLine.lengthLimit) {
     self.descriptor = descriptor
-    self.limit = limit
+    state = Locked(State(lines: BatchLines(limit: limit)))
   }
 
   /// Why there are no more lines, if that is not their end.
@@ -76,32 +71,14 @@ final class LineReader: Sendable {
 
   private func read(_ state: inout State) throws(System.Failure) -> Line? {
     while true {
-      var line: [UInt8] = []
-      var isTooLong = false
-      var hasEnded = false
-      while !hasEnded {
-        if state.index == state.block.count, !state.isAtEnd {
-          state.block = try System.read(descriptor, upTo: Self.blockSize, name: "standard input")
-          state.index = 0
-          state.isAtEnd = state.block.isEmpty
-        }
-        guard !state.isAtEnd else { break }
-        let rest = state.block[state.index...]
-        let end = rest.firstIndex(of: UInt8(ascii: "\n"))
-        if !isTooLong { line += rest[..<(end ?? rest.endIndex)] }
-        if line.count > limit {
-          isTooLong = true
-          line = []
-        }
-        state.index = end.map { $0 + 1 } ?? state.block.count
-        hasEnded = end != nil
+      if let line = state.lines.next(in: state.block, from: &state.index) { return line }
+      guard !state.isAtEnd else { return nil }
+      state.block = try System.read(descriptor, upTo: Self.blockSize, name: "standard input")
+      state.index = 0
+      guard !state.block.isEmpty else {
+        state.isAtEnd = true
+        return state.lines.rest()
       }
-      guard hasEnded || !line.isEmpty || isTooLong else { return nil }
-      state.number += 1
-      if line.last == UInt8(ascii: "\r") { line.removeLast() }
-      if isTooLong { return .tooLong(number: state.number) }
-      let isBlank = line.allSatisfy { $0 == 0x20 || $0 == 0x09 }
-      if !isBlank { return .text(number: state.number, line) }
     }
   }
 }

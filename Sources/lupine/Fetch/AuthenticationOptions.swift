@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import LupineBatch
 internal import LupineSession
 
 /// Who is asking.
@@ -27,19 +28,13 @@ struct AuthenticationOptions: ParsableArguments {
       guard let ofURL, authType != .bearer else {
         throw .misuse("--auth-type needs --auth, or, but for bearer, user and password in the URL")
       }
-      return CredentialText.credential(user: ofURL.user, password: ofURL.password ?? "", authType)
+      return authType.credential(user: ofURL.user, password: ofURL.password ?? "")
     }
     return try CredentialText.credential(try CredentialText.read(auth), authType ?? .any)
   }
 }
 
-/// How credentials are shown to a server.
-enum AuthenticationType: String, ExpressibleByArgument, CaseIterable, Sendable {
-  case any
-  case basic
-  case digest
-  case bearer
-}
+extension AuthenticationType: ExpressibleByArgument {}
 
 /// Credentials as users write them.
 enum CredentialText {
@@ -68,19 +63,6 @@ enum CredentialText {
       throw .misuse("--auth is user:password, or user: for an empty password")
     }
     let password = String(text[text.utf8.index(after: colon)...])
-    return credential(user: String(text[..<colon]), password: password, type)
-  }
-
-  static func credential(user: String, password: String, _ type: AuthenticationType) -> Credential {
-    var credential = Credential.password(user: user, password: password, persistence: .none)
-    switch type {
-    case .any, .bearer: break
-    case .basic:
-      credential.schemes = .basic
-      // Whoever names the scheme knows the server: it need not ask.
-      credential.isPreemptive = true
-    case .digest: credential.schemes = .digest
-    }
-    return credential
+    return type.credential(user: String(text[..<colon]), password: password)
   }
 }

@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import LupineBatch
 internal import LupineRules
 internal import LupineSession
 
@@ -100,17 +101,12 @@ struct FetchPlan: Sendable {
     }
   }
 
-  /// A field, or a refusal: what would break the framing of the message must not be repaired silently.
-  static func field(_ name: String, _ value: String) throws(CommandFailure) -> HTTPField {
-    guard let parsed = HTTPField.Name(name) else {
-      throw .misuse("\"\(name)\" is no name for a header field")
+  private static func field(_ name: String, _ value: String) throws(CommandFailure) -> HTTPField {
+    do throws(BatchRefusal) {
+      return try HTTPField.written(name, value)
+    } catch {
+      throw .misuse(error.message)
     }
-    // RFC 9110 5.5: white space around a value is not part of it.
-    let value = value.trimmingSpaces
-    guard HTTPField.isValidValue(value) else {
-      throw .misuse("the value of \"\(name)\" has characters that no header field can carry, such as line ends")
-    }
-    return HTTPField(name: parsed, value: value)
   }
 
   /// A file that is missing is better told before anything else than by the TLS handshake.
@@ -178,22 +174,4 @@ extension SessionConfiguration {
     tlsTimeout = limit
     proxyTimeout = limit
   }
-}
-
-extension Request {
-  /// Announces fields that follow the body. Secrets are marked before.
-  ///
-  /// - Returns: what speaks against it, for which nothing would be sent; nil: nothing does.
-  mutating func announce(_ trailers: HTTPFields) -> TrailerRefusal? {
-    for field in trailers where !trailerNames.contains(field.name) { trailerNames.append(field.name) }
-    let secrets = sensitiveFields
-    return TrailerRule.refusal(
-      announcing: trailerNames.map(\.rawName),
-      isMarkedSensitive: { name in HTTPField.Name(name).map { secrets.contains($0) } ?? false })
-  }
-}
-
-extension HTTPField {
-  /// `Expect: 100-continue`, which is more than a field: whoever says it has the body wait (RFC 9110 section 10.1.1).
-  var asksForContinue: Bool { name == .expect && value.lowercased() == "100-continue" }
 }

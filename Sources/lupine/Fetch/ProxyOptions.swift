@@ -71,23 +71,3 @@ struct ProxyOptions: ParsableArguments {
     }
   }
 }
-
-extension BatchRequest {
-  /// `proxy` and `noProxy`. No message repeats a secret.
-  static func proxy(_ fields: BatchFields) throws(BatchRefusal) -> ProxyConfiguration? {
-    let exceptions = try fields.string("noProxy")
-    guard let members = try fields.object("proxy") else { return exceptions.map { .environmentExcept($0) } }
-    try members.refuseOthers(than: ["url", "tunnel", "auth", "headers"], of: "\"proxy\"")
-    guard let url = try members.string("url") else { throw BatchRefusal("\"proxy.url\" is missing") }
-    var proxy: Proxy
-    do throws(SessionError) {
-      proxy = try Proxy(url)
-    } catch {
-      throw BatchRefusal(error.message, code: error.code.rawValue)
-    }
-    proxy.tunnelsPlaintext = try members.boolean("tunnel") ?? false
-    if let credential = try credential(members) { proxy.credential = credential }
-    proxy.connectFields = try headers(members)
-    return .proxy(proxy, except: exceptions ?? ProxyOptions.inheritedExceptions)
-  }
-}

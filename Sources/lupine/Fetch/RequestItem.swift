@@ -139,13 +139,6 @@ extension String {
 }
 
 extension StringProtocol {
-  /// Without spaces and tabs at both ends.
-  var trimmingSpaces: String {
-    let rest = drop { $0 == " " || $0 == "\t" }
-    guard let last = rest.lastIndex(where: { $0 != " " && $0 != "\t" }) else { return "" }
-    return String(rest[...last])
-  }
-
   /// As many whole scalars from the beginning as fit.
   func cut(toBytes limit: Int) -> String {
     var result = String.UnicodeScalarView()

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import LupineBatch
 import LupineRules
 import LupineSession
 import Testing
@@ -86,10 +87,10 @@ import Testing
     arguments: [
       (#"{"url":"http://h/","headers":[["A","1"],["a","2"]]}"#, nil), (#"{"method":"GET"}"#, "\"url\" is missing"),
       (#"{"url":1}"#, "\"url\" must be a string, not a number"), ("3", "a request is an object, not a number"),
-      (#"{"url":"http://h/","method":"G T"}"#, "\"method\" is no token: G T"),
+      (#"{"url":"http://h/","method":"G T"}"#, "\"method\" is no token: \"G T\""),
       (#"{"url":"http://h/","headers":{"a":"b"}}"#, "\"headers\" must be an array, not an object"),
       (#"{"url":"http://h/","headers":[["a"]]}"#, "\"headers\" is an array of [name, value] pairs of strings"),
-      (#"{"url":"http://h/","headers":[["a b","c"]]}"#, "\"a b\" is no name for a header field"),
+      (#"{"url":"http://h/","headers":[["a b","c"]]}"#, "\"headers\": \"a b\" is no name for a header field"),
       (
         #"{"url":"http://h/","body":"a","bodyFile":"b"}"#,
         "\"body\", \"bodyBase64\" and \"bodyFile\" exclude each other"

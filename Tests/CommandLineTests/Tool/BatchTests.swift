@@ -1,4 +1,5 @@
 import Foundation
+import LupineBatch
 import LupineTesting
 import LupineRules
 import Testing
@@ -28,7 +29,7 @@ import Testing
 
   /// What `--help` shows of a request is what one may have.
   @Test func helpShowsEveryMember() async throws {
-    let parts = BatchRequest.form.split(separator: "\"", omittingEmptySubsequences: false)
+    let parts = BatchLine.form.split(separator: "\"", omittingEmptySubsequences: false)
     var names: Set<String> = []
     var depth = 0
     for (index, part) in parts.enumerated() {
@@ -45,9 +46,9 @@ import Testing
         }
       }
     }
-    #expect(names == BatchRequest.names && depth == 0)
+    #expect(names == BatchLine.names && depth == 0)
     let help = try await Tool.run(["batch", "--help"]).text
-    for name in BatchRequest.names { #expect(help.contains("\"\(name)\":"), "\(name)") }
+    for name in BatchLine.names { #expect(help.contains("\"\(name)\":"), "\(name)") }
   }
 
   @Test func secretsStayAtTheirServer() async throws {

@@ -1,4 +1,5 @@
 import Foundation
+import LupineBatch
 import LupineRules
 import LupineSession
 import LupineTesting
