@@ -54,6 +54,7 @@ let fuzzRunners: [Target] =
     "Addresses",
     "StoredFiles",
     "EventStream",
+    "BatchLines",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",
@@ -156,7 +157,7 @@ let package = Package(
       name: "LupineFuzzBodies",
       dependencies: [
         "LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineIO", "LupineEngine", "LupineSession",
-        "LupineSimulation", "CLupineZlib",
+        "LupineBatch", "LupineSimulation", "CLupineZlib", .product(name: "HTTPTypes", package: "swift-http-types"),
       ],
       path: "Fuzz/Bodies", swiftSettings: settings),
 

@@ -6,6 +6,7 @@ import LupineFuzzBodies
   static let bodies: [String: @Sendable ([UInt8]) -> Void] = [
     "Addresses": { AddressesFuzz.run(bytes: $0) },
     "Archive": { ArchiveFuzz.run(bytes: $0) },
+    "BatchLines": { BatchLinesFuzz.run(bytes: $0) },
     "CacheEntry": { CacheEntryFuzz.run(bytes: $0) },
     "Certificates": { CertificatesFuzz.run(bytes: $0) },
     "ChunkedDecoder": { ChunkedDecoderFuzz.run(bytes: $0) },

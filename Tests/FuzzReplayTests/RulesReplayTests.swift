@@ -6,6 +6,7 @@ import Testing
 @Suite struct RulesReplayTests {
   static let bodies: [(String, @Sendable ([UInt8]) -> Void)] = [
     ("Addresses", { AddressesFuzz.run(bytes: $0) }),
+    ("BatchLines", { BatchLinesFuzz.run(bytes: $0) }),
     ("StoredFiles", { StoredFilesFuzz.run(bytes: $0) }),
     ("URLReader", { URLReaderFuzz.run(bytes: $0) }),
     ("Redirect", { RedirectFuzz.run(bytes: $0) }),
