@@ -225,6 +225,11 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     }
     guard !owner.joins(self, query.first) else { return watch() }
     guard stopWaiting(leads: true) else { return owner.land(query.first) }
+    // Who fetched it before may have stored it, and landed, behind the look that found nothing.
+    if case .found = owner.cache.find(query) {
+      land()
+      return look(isAtOnce: true)
+    }
     load([])
   }
 

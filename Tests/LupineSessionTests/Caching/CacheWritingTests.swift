@@ -68,6 +68,48 @@ import Testing
     try CacheFolder.remove(path)
   }
 
+  /// Where misses are merged, whoever has looked for a file in vain looks once more before he fetches: who fetched the same may have stored it meanwhile.
+  @Test func whatIsStoredBehindALookIsFound() async throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.path + "/cache"
+    let cache = try ResponseCache(1 << 20, 1 << 20, 1 << 20, path, readsAtOnce: false) { 1_000_000_000 }
+    await cache.flush()
+    // There is no file before it is released.
+    let held = try HeldCache(path)
+    let route = ServerRoute(nil, "/a") { _, connection in try connection.respond(text: "fetched") }
+    try await withServer(
+      [route],
+      configure: {
+        $0.responseCache = cache
+        $0.mergesCacheMisses = true
+      }
+    ) { session, server in
+      let request = try Request(server.url("/a"))
+      // What follows the look waits behind this.
+      let (isHeld, goOn) = try (Latch(), Latch())
+      defer { goOn.release() }
+      session.onEngine {
+        isHeld.release()
+        _ = goOn.wait(seconds: 60)
+      }
+      #expect(await eventually { isHeld.isReleased })
+      let answer = Locked<String?>(nil)
+      session.data(for: request) { result in
+        let text = (try? result.get()).map { String(decoding: $0.0, as: UTF8.self) } ?? "failed"
+        answer.withLock { $0 = text }
+      }
+      let head = try ResponseHead(status: 200, fields: [("Cache-Control", "max-age=1000000")])
+      let stored = CachedResponse(response: Response(head: head, url: request.parsedURL), data: Data("stored".utf8))
+      #expect(cache.store(stored, for: request, in: session))
+      goOn.release()
+      #expect(await eventually { answer.withLock { $0 != nil } })
+      #expect(answer.withLock { $0 } == "stored" && server.requestCount == 0)
+    }
+    held.release()
+    await cache.flush()
+    try CacheFolder.remove(path)
+  }
+
   private struct Witness {
     weak var response: StoredResponse?
   }
