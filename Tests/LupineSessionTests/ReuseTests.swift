@@ -132,7 +132,7 @@ import Testing
     ) { session, server in
       _ = try await session.data(from: server.url())
       #expect(await eventually { await session.poolStatistics().closes["idleTimeout"] == 1 })
-      #expect(ClientSockets.count(to: server.port) == 0)
+      #expect(await eventually { ClientSockets.count(to: server.port) == 0 })
     }
   }
 
