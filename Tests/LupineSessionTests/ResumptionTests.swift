@@ -82,7 +82,7 @@ import Testing
       try await session.expect("hi", from: url)
       for _ in 0..<2 { _ = try await failure { try await session.text(url) } }
     }
-    #expect(server.waitUntilPlayed(3))
+    #expect(server.waitUntilPlayed(3, seconds: 60))
     let offers = (2...3).map { server.bytesReceived(connection: $0).dropFirst(length - 1).first }
     #expect(offers == [32, 0])
     #expect(server.problems == [])

@@ -211,7 +211,7 @@ import Testing
 
     private func later(_ body: @escaping @Sendable () -> Void) {
       DispatchQueue.global().async { [server] in
-        #expect(server.waitUntilPlayed(1))
+        #expect(server.waitUntilPlayed(1, seconds: 60))
         body()
       }
     }

@@ -35,7 +35,7 @@ import Testing
     }
     var answers = RecordingDelegate.Answers()
     answers.disposition = { _ in
-      _ = isReceived.wait()
+      _ = isReceived.wait(seconds: 60)
       return row.disposition
     }
     answers.answersElsewhere = true

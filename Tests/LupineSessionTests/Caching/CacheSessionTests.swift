@@ -144,7 +144,7 @@ import Testing
       try connection.begin(200, fields: Self.fresh, framing: .length(1000))
       try connection.write([UInt8](repeating: 1, count: 500))
       if request.path == "/cut" { return connection.abort() }
-      _ = latch.wait()
+      _ = latch.wait(seconds: 60)
       try connection.write([UInt8](repeating: 1, count: 500))
       try connection.finish()
     } _: { session, server, cache in
@@ -163,7 +163,7 @@ import Testing
   @Test func concurrentMissesAreMergedOnRequest() async throws {
     let latch = try Latch()
     try await withCache(configure: { $0.mergesCacheMisses = true }) { request, connection in
-      _ = latch.wait()
+      _ = latch.wait(seconds: 60)
       try connection.respond(
         fields: request.path == "/kept" ? Self.fresh : ["Cache-Control": "no-store"], text: request.path)
     } _: { session, server, _ in
@@ -189,7 +189,7 @@ import Testing
   ) async throws {
     let latch = try Latch()
     try await withCache(configure: { $0.mergesCacheMisses = true }) { _, connection in
-      _ = latch.wait()
+      _ = latch.wait(seconds: 60)
       try connection.respond(fields: Self.fresh, text: "late")
     } _: { session, server, _ in
       let leader = Task { try await session.text(server.url("/a")).0 }
@@ -218,13 +218,13 @@ import Testing
   @Test func aMergedMissMayBeSuspended() async throws {
     try await withLateLeader { session, server, leader, latch in
       var request = try Request(server.url("/a"))
-      request.timeoutInterval = .seconds(2)
+      request.timeoutInterval = .seconds(3)
       let outcome = Locked<Result<(Data, Response), SessionError>?>(nil)
       let task = session.dataTask(with: request) { result in outcome.withLock { $0 = result } }
       task.resume()
       task.suspend()
       // Others are over meanwhile. What is resumed has all of its time again.
-      for (milliseconds, isSuspended) in [(3_800, true), (600, false)] {
+      for (milliseconds, isSuspended) in [(5_800, true), (400, false)] {
         var other = request
         other.timeoutInterval = .milliseconds(milliseconds)
         let error = try await failure { [other] in try await session.text(other) }

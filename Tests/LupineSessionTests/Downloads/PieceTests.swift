@@ -208,7 +208,7 @@ final class HeldFileThreads: Sendable {
       } completion: { _ in
       }
     }
-    for latch in reached { #expect(latch.wait()) }
+    for latch in reached { #expect(latch.wait(seconds: 60)) }
   }
 
   deinit { gate.release() }

@@ -148,7 +148,7 @@ import Testing
           if number == 0 { task.resume() } else { task.cancel() }
         }
       }
-      let isOver = await eventually(seconds: 20) { ends.withLock { $0 == (rounds, rounds) } }
+      let isOver = await eventually(seconds: 200) { ends.withLock { $0 == (rounds, rounds) } }
       #expect(isOver, "\(ends.withLock { $0 })")
     }
   }

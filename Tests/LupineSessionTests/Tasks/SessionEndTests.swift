@@ -59,7 +59,7 @@ import Testing
       let threads = try Engine.processFiles.get()
       for _ in 0..<2 {
         threads.run { () throws(IOError) in
-          _ = disk.wait()
+          _ = disk.wait(seconds: 60)
         } completion: { _ in
         }
       }
@@ -124,7 +124,7 @@ import Testing
     let threads = try Engine.processFiles.get()
     for _ in 0..<2 {
       threads.run { () throws(IOError) in
-        _ = disk.wait()
+        _ = disk.wait(seconds: 60)
       } completion: { _ in
       }
     }
