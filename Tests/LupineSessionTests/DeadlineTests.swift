@@ -10,6 +10,8 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct DeadlineTests {
   /// Long enough for a machine under load to come to the step that is to time out.
   private static let short = Duration.milliseconds(150)
+  /// Long enough for that where the same time has to do for every step before it.
+  private static let stepwise = Duration.seconds(1)
   /// Long enough for a server to answer first, also where everything takes several times as long.
   private static let long = Duration.seconds(2)
 
@@ -53,7 +55,8 @@ import Testing
   @Test func deadHostFailsAllWhoWait() async throws {
     let full = try FullListener()
     try await withSession(configure: {
-      $0.connectTimeout = .milliseconds(150)
+      // So long that all have begun to wait by the second one.
+      $0.connectTimeout = .milliseconds(600)
       $0.maximumConnectionsPerHost = 1
     }) { session in
       let url = "http://127.0.0.1:\(full.port)/"
@@ -72,7 +75,8 @@ import Testing
     try await withSession(configure: { $0.timeoutIntervalForRequest = Self.short }) { session in
       try await expectTimeout(.connect) { try await session.data(from: "http://127.0.0.1:\(full.port)/") }
     }
-    try await withScript([[.stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.short }) { session, server in
+    try await withScript([[.stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.stepwise }) {
+      session, server in
       try await expectTimeout(.tls) { try await session.data(from: "https://127.0.0.1:\(server.port)/") }
     }
   }
@@ -149,7 +153,7 @@ import Testing
   }
 
   @Test func idleWhileSending() async throws {
-    try await withScript([[.readHead, .stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.short }) {
+    try await withScript([[.readHead, .stall(nil)]], configure: { $0.timeoutIntervalForRequest = Self.stepwise }) {
       session, server in
       let request = try Request(server.url(), method: .put, body: .bytes([UInt8](repeating: 1, count: 32 << 20)))
       try await expectTimeout(.send) { try await session.data(for: request) }
@@ -171,9 +175,9 @@ import Testing
       [[.readHead] + (expectsContinue ? [.send("HTTP/1.1 100 Continue\r\n\r\n")] : []) + [.stall(nil)]],
       configure: {
         switch setting {
-        case "timeoutIntervalForRequest": $0.timeoutIntervalForRequest = .seconds(1)
-        case "timeoutIntervalForResource": $0.timeoutIntervalForResource = .seconds(1)
-        default: $0.sendTimeout = .seconds(1)
+        case "timeoutIntervalForRequest": $0.timeoutIntervalForRequest = Self.long
+        case "timeoutIntervalForResource": $0.timeoutIntervalForResource = Self.long
+        default: $0.sendTimeout = Self.long
         }
       }
     ) { session, server in
@@ -216,7 +220,7 @@ import Testing
   @Test func idleBeforeTheFirstByte() async throws {
     try await withScript([[.readHead, .stall(nil)]]) { session, server in
       var request = try Request(server.url())
-      request.timeoutInterval = Self.short
+      request.timeoutInterval = Self.stepwise
       try await expectTimeout(.firstByte) { try await session.data(for: request) }
     }
   }
@@ -302,7 +306,7 @@ import Testing
           .readHead, .send("HTTP/1.1 413 Too Large\r\nContent-Length: 400000\r\n\r\n"), .stall(go),
           .sendPattern(400_000), .waitForClose,
         ]
-      ], configure: { $0.sendTimeout = .seconds(1) }
+      ], configure: { $0.sendTimeout = Self.long }
     ) { session, server in
       // A producer that never comes to its end.
       let (chunks, _) = AsyncStream<[UInt8]>.makeStream()
@@ -310,7 +314,7 @@ import Testing
       let start = ContinuousClock.now
       let (bytes, response) = try await session.bytes(for: request)
       #expect(response.statusCode == 413)
-      _ = await eventually { ContinuousClock.now - start > .milliseconds(1_200) }
+      _ = await eventually { ContinuousClock.now - start > Self.long + .milliseconds(200) }
       go.release()
       let body = try await bytes.collect(upTo: 400_000)
       #expect(body.count == 400_000)

@@ -38,10 +38,10 @@ import Testing
   }
 
   @Test func aPipeIsNoFileAndNobodyWaitsForItsWriter() async throws {
-    let path = "/tmp/lupine-fifo-\(getpid())"
+    let directory = try ScratchDirectory()
+    let path = directory.path + "/pipe"
     let code = unsafe mkfifo(path, 0o600)
     #expect(code == 0)
-    defer { unsafe unlink(path) }
     let session = try Session()
     let request = try Request("http://127.0.0.1:1/", method: .put, body: .file(path: path))
     let error = await #expect(throws: SessionError.self) { try await session.data(for: request) }

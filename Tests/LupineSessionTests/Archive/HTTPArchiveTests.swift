@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import HTTPTypes
 import LupineRules
 import LupineSession
@@ -110,9 +111,18 @@ import Testing
     var request = HTTPArchive.Request(method: "GET", url: "http://a.example/")
     if name == "Cookie" { request.fields = [field] } else { response.fields = [field] }
     archive.entries = [.init(startedAt: Date(), request: request, response: response)]
-    var text = ""
-    let time = ContinuousClock().measure { text = String(decoding: archive.json(), as: UTF8.self) }
-    #expect(time < .seconds(6) && text.utf8.count > 320_000)
+    // That of the processor: whoever else has it takes none of this one's.
+    let start = Self.processorTime
+    let text = String(decoding: archive.json(), as: UTF8.self)
+    let seconds = Self.processorTime - start
+    #expect(seconds < 6 && text.utf8.count > 320_000)
+  }
+
+  /// The processor time of the calling thread, in seconds.
+  private static var processorTime: Double {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
   }
 
   /// A target that is marked as a secret is one wherever it stands; any other loses what URLs lose.

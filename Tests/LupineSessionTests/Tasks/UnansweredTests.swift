@@ -188,7 +188,7 @@ import Testing
       _ = try await session.data(for: request)
       let before = delegate.entries.count
       #expect(before == 0)
-      request.totalTimeout = .seconds(1)
+      request.totalTimeout = .seconds(2)
       await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
       #expect(server.requestCount == 1)
     }
@@ -206,7 +206,7 @@ import Testing
     defer { session.invalidateAndCancel() }
     var request = try Request(server.url("/a"))
     _ = try await session.data(for: request)
-    request.totalTimeout = .milliseconds(300)
+    request.totalTimeout = .seconds(2)
     let (body, response) = try await session.bytes(for: request)
     #expect(response.statusCode == 200)
     #expect(await eventually { session.allTasks.isEmpty })
@@ -262,7 +262,7 @@ import Testing
     try await withDelegate([.completed]) { session, delegate in
       var request = try Request(server.url("/from"), method: .post)
       request.body = .stream(length: nil, isReplayable: false) { BodyStream([Array("once".utf8)]) }
-      request.totalTimeout = .seconds(1)
+      request.totalTimeout = .seconds(2)
       let task = session.uploadTask(withStreamedRequest: request)
       await expectTimeout(task, "newBody", SilentDelegate(.needNewBodyStream), delegate)
       #expect(server.requestCount == 1)
