@@ -109,13 +109,9 @@ import Testing
   @Test func brokenPipeDuringSendfileKillsNobody() async {
     await #expect(processExitsWith: .success) {
       signal(SIGPIPE, SIG_DFL)
-      let path = "/tmp/lupine-sigpipe-\(getpid())"
-      let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-      defer {
-        unsafe unlink(path)
-        close(descriptor)
-      }
-      guard descriptor >= 0, ftruncate(descriptor, 64 << 20) == 0 else { throw Leak(description: "no file") }
+      let directory = try ScratchDirectory()
+      let path = try directory.write([], to: "body")
+      try TextFile.truncate(path, to: 64 << 20)
       let server = try ScriptedServer(
         [[.readHead, .reset], [.readHead, .read(100_000), .reset], [.readHead, .finishSending, .reset]],
         surplus: .repeatLast)

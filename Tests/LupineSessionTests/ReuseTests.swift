@@ -273,17 +273,16 @@ import Testing
   }
 
   @Test func refusedConnectionFailsAtOnce() async throws {
-    let server = try LoopbackServer { _, _ in }
-    let url = server.url()
-    server.shutdown()
+    let refusing = try RefusingPort()
     try await withSession(configure: { $0.connectTimeout = .seconds(1000) }) { session in
       let start = ContinuousClock.now
-      let error = try await failure { try await session.data(from: url) }
+      let error = try await failure { try await session.data(from: refusing.url + "/") }
       #expect(error.code == .cannotConnect)
       #expect(error.phase == .connect)
       #expect(!error.requestBytesSent)
       #expect(ContinuousClock.now - start < .seconds(50))
     }
+    withExtendedLifetime(refusing) {}
   }
 
   /// Both sessions are on the engine of the process, which remembers TLS sessions for all.

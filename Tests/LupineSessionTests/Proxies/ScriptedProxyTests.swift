@@ -318,10 +318,8 @@ import Testing
   }
 
   @Test func aProxyThatIsNotThere() async throws {
-    let server = try ScriptedServer([])
-    let port = server.port
-    server.shutdown()
-    let proxy = try Proxy("http://127.0.0.1:\(port)")
+    let refusing = try RefusingPort()
+    let proxy = try Proxy(refusing.url)
     try await withSession {
       $0.proxy = .proxy(proxy)
     } _: { session in
@@ -330,6 +328,7 @@ import Testing
         #expect(error.code == .proxyFailed)
       }
     }
+    withExtendedLifetime(refusing) {}
   }
 
   @Test func exceptionsAndRequestsOfTheirOwn() async throws {

@@ -101,9 +101,8 @@ import Testing
 
   /// The answer to the first request shows that it has left, whatever becomes of the one that it leads to.
   @Test func anAnsweredRequestHasLeft() async throws {
-    let gone = try LoopbackServer(routes: [])
-    let receipt = gone.url("/receipt")
-    gone.shutdown()
+    let gone = try RefusingPort()
+    let receipt = gone.url + "/receipt"
     let pay = ServerRoute(nil, "/pay") { _, connection in
       _ = try connection.readBody()
       try connection.respond(303, fields: ["Location": receipt])
@@ -115,13 +114,13 @@ import Testing
       let error = try await failure { try await session.data(for: request) }
       #expect(error.code == .cannotConnect && error.requestBytesSent, "\(error)")
     }
+    withExtendedLifetime(gone) {}
   }
 
   /// Not that of a cache: the second time nothing leaves at all.
   @Test func aStoredRedirectHasNotLeft() async throws {
-    let gone = try LoopbackServer(routes: [])
-    let target = gone.url("/target")
-    gone.shutdown()
+    let gone = try RefusingPort()
+    let target = gone.url + "/target"
     let moved = ServerRoute(nil, "/moved") { _, connection in
       try connection.respond(301, fields: ["Location": target, "Cache-Control": "max-age=1000"], text: "moved")
     }
@@ -134,6 +133,7 @@ import Testing
       }
       #expect(server.requestCount == 1)
     }
+    withExtendedLifetime(gone) {}
   }
 
   /// So does an attempt of the engine on a connection that had died, when the next one finds nobody.
