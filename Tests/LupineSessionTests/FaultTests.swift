@@ -78,6 +78,32 @@ import Testing
     }
   }
 
+  /// A connection that was kept refuses the whole of a request: of that attempt nothing has been sent, and there is another one.
+  @Test func refusedHeadIsNotSent() async throws {
+    let directory = try ScratchDirectory()
+    let path = directory.path + "/socket"
+    let isOver = try Latch()
+    try await withScript(
+      [
+        [.readHead, .finishReading, .send(reply("a")), .perform { _ = isOver.wait(seconds: 100) }],
+        [.readHead, .send(reply("b")), .waitForClose],
+      ],
+      address: .unix(path),
+      configure: {
+        $0.unixSocketPath = path
+        $0.timeoutIntervalForRequest = .seconds(100)
+      }
+    ) { session, _ in
+      defer { isOver.release() }
+      try await session.expect("a", from: "http://any.example/")
+      let response = try await session.expect("b", from: "http://any.example/")
+      let transactions = response.metrics.transactions
+      try #require(transactions.count == 2)
+      #expect(transactions[0].isReusedConnection && transactions[0].requestStart != nil)
+      #expect(transactions[0].requestEnd == nil && transactions[1].requestEnd != nil)
+    }
+  }
+
   @Test(arguments: try Kind.all(), [false, true]) func dataAndEndInOneSegment(_ kind: Kind, _ isSecure: Bool)
     async throws
   {

@@ -25,7 +25,8 @@ extension Connection {
     emit(head.span)
     guard state == .busy else { return }
     switch step {
-    case .none: sendDone()
+    // What the socket refused has not been sent.
+    case .none: if writeError == nil { sendDone() }
     case .awaitContinue: transfer.clock.awaitingContinueSince = context.now
     case .startBody: startBody()
     case .stopBody: break
