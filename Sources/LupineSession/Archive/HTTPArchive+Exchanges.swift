@@ -110,7 +110,8 @@ extension HTTPArchive {
   }
 
   /// Adds the exchanges of a task that failed, the last of them with the error; see
-  /// `append(_:response:body:requestTrailers:configuration:)`. Trailers that were refused were not sent, and are left out.
+  /// `append(_:response:body:requestTrailers:configuration:)`. Trailers that were refused (`.badTrailers`) were not sent, and are left out: an exchange
+  /// before, such as one that was redirected, had others.
   public mutating func append(
     _ request: LupineSession.Request, error: SessionError, requestTrailers: [(name: String, value: String)] = [],
     configuration: SessionConfiguration = SessionConfiguration()
@@ -119,7 +120,7 @@ extension HTTPArchive {
       request,
       Ending(
         response: error.response, body: error.partialBody, error: error, metrics: error.metrics ?? TaskMetrics(),
-        requestHead: error.requestHead, requestTrailers: requestTrailers,
+        requestHead: error.requestHead, requestTrailers: error.code == .badTrailers ? [] : requestTrailers,
         redirects: error.redirects.isEmpty ? error.response?.redirects ?? [] : error.redirects),
       request.sensitiveFields.union(configuration.sensitiveFields).union(error.sensitiveFields)
         .union(error.response?.sensitiveFields ?? []))

@@ -63,6 +63,26 @@ import Testing
     }
   }
 
+  /// What was refused behind a redirect is not what went out before it.
+  @Test func refusedBehindARedirect() async throws {
+    try await withScript([
+      [.readHead, .readBody, .send(Self.redirect(307, "/again")), .readHead, .waitForClose]
+    ]) { session, server in
+      let given = Counter()
+      var request = try Request(
+        server.url(), method: .post,
+        body: .bytes([1]).withTrailers {
+          [Self.sum: given.next() == 0 ? "s3cret" : String(repeating: "x", count: 16 << 10)]
+        })
+      request.trailerNames = [Self.sum]
+      let refusal = try await failure { [request] in try await session.data(for: request) }
+      #expect(refusal.code == .badTrailers)
+      var archive = HTTPArchive()
+      archive.append(request, error: refusal, requestTrailers: Self.given)
+      #expect(archive.entries.map(\.request.trailers) == [[], []])
+    }
+  }
+
   /// A request that had no body has none, whatever is said.
   @Test func withoutABody() async throws {
     try await withScript([[.readHead, .send(reply("a")), .waitForClose]]) { session, server in
