@@ -145,8 +145,14 @@ import Testing
           ClosureInterceptor(
             adapt: { request, attempt in
               guard attempt > 1 else { return request }
-              queue.suspend()
-              late.add(attempt)
+              // Not behind its end, when nobody resumes the queue any more.
+              let isLate = isTold.withLock { isTold in
+                guard !isTold else { return false }
+                queue.suspend()
+                late.add(attempt)
+                return true
+              }
+              guard isLate else { return request }
               _ = await eventually { tasks.values.first?.state == .completed }
               return request
             }, decide: { _ in .retry(after: .zero) })
