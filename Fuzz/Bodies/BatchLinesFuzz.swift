@@ -91,8 +91,10 @@ package enum BatchLinesFuzz {
     precondition(
       BatchLine.names.contains { message.contains("\"\($0)") } || message.contains(" is no member of "),
       "a refusal without a member")
-    // Names are repeated; a secret that is the same as one of them would be no finding.
-    let repeated = texts(of: json).names + [json["method"]?.string ?? ""] + fieldNames(json) + fieldNames(json["proxy"])
+    // Names are repeated, and schemes; a secret that is the same as one of them would be no finding.
+    let urls = [json["url"]?.string, json["proxy"]?["url"]?.string].compactMap { $0?.lowercased() }
+    let names = texts(of: json).names + [json["method"]?.string ?? ""]
+    let repeated = names + fieldNames(json) + fieldNames(json["proxy"]) + urls
     for secret in secrets(of: json) where secret.utf8.count > 20 {
       guard message.contains(secret) else { continue }
       let isName = repeated.contains { $0.contains(secret) || BatchRefusal.quoted($0).contains(secret) }
