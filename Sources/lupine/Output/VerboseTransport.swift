@@ -2,7 +2,8 @@ internal import LupineBase
 internal import LupineSession
 internal import LupineWire
 
-/// The heads and the trailers of requests of `--verbose`, from the network to standard error. A transport must not wait, which writing may: what was noted is told later.
+/// The heads and the trailers of requests of `--verbose`, from the network to standard error. A transport must not wait, which writing may: what was noted
+/// is told later.
 final class Transcript: Sendable {
   private let printer: HeadPrinter
   private let text = Locked("")
@@ -29,8 +30,8 @@ final class Transcript: Sendable {
   }
 }
 
-/// Passes every exchange on to another transport, and notes its heads, and what follows the bodies of requests. Only here are those seen that the session deals with itself: redirects
-/// that lead nowhere, and challenges that it answers.
+/// Passes every exchange on to another transport, and notes its heads, and what follows the bodies of requests. Only here are those seen that the session
+/// deals with itself: redirects that lead nowhere, and challenges that it answers.
 final class VerboseTransport: Transport {
   private let wrapped: any Transport
   private let transcript: Transcript
