@@ -274,6 +274,8 @@ extension Connection {
     }
     guard state == .busy, writeError == nil else { return }
     writeError = error
+    // Answered all the same, it would refuse the next request too.
+    isRetired = true
     transfer?.clock.writeFailedAt = context.now
     armForTransfer()
     stopBody()
