@@ -124,9 +124,9 @@ let package = Package(
     // Apart, because FoundationXML links libxml2.
     library("LupineXML", ["Lupine", "LupineRules", "LupineBase"]),
 
-    // What the lines of a batch say: apart from the tool, because no target can import an executable.
+    // What the tool reads and writes: apart from it, because no target can import an executable.
     library(
-      "LupineBatch",
+      "LupineCommandLine",
       ["LupineSession", "LupineRules", .product(name: "HTTPTypes", package: "swift-http-types")]),
 
     // Support for tests, demo and users' tests; no library target depends on it.
@@ -137,7 +137,7 @@ let package = Package(
     .executableTarget(
       name: "lupine",
       dependencies: [
-        "LupineBatch", "Lupine", "LupineSession", "LupineTesting", "LupineRules", "LupineWire", "LupineBase",
+        "LupineCommandLine", "Lupine", "LupineSession", "LupineTesting", "LupineRules", "LupineWire", "LupineBase",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
@@ -157,7 +157,8 @@ let package = Package(
       name: "LupineFuzzBodies",
       dependencies: [
         "LupineBase", "LupineWire", "LupineRules", "LupineTLS", "LupineIO", "LupineEngine", "LupineSession",
-        "LupineBatch", "LupineSimulation", "CLupineZlib", .product(name: "HTTPTypes", package: "swift-http-types"),
+        "LupineCommandLine", "LupineSimulation", "CLupineZlib",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
       ],
       path: "Fuzz/Bodies", swiftSettings: settings),
 
@@ -195,7 +196,7 @@ let package = Package(
     tests(
       "CommandLineTests",
       [
-        "lupine", "LupineBatch", "LupineSession", "LupineRules", "LupineTesting", "LupineTestSupport",
+        "lupine", "LupineCommandLine", "LupineSession", "LupineRules", "LupineTesting", "LupineTestSupport",
         .product(name: "HTTPTypes", package: "swift-http-types"),
       ]),
     tests(

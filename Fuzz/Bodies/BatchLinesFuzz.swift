@@ -1,5 +1,5 @@
 internal import HTTPTypes
-internal import LupineBatch
+internal import LupineCommandLine
 internal import LupineRules
 internal import LupineSession
 

@@ -1,5 +1,6 @@
 internal import ArgumentParser
 import Glibc
+internal import LupineCommandLine
 internal import LupineSession
 
 /// `lupine`: fetches (the default), `batch`, `bench`, `demo` and `watch`.

@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import FoundationEssentials
 internal import LupineBase
-internal import LupineBatch
+internal import LupineCommandLine
 internal import LupineRules
 internal import LupineSession
 

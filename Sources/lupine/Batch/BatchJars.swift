@@ -1,5 +1,5 @@
 internal import LupineBase
-internal import LupineBatch
+internal import LupineCommandLine
 internal import LupineRules
 internal import LupineSession
 

@@ -1,6 +1,6 @@
 internal import HTTPTypes
 internal import LupineBase
-internal import LupineBatch
+internal import LupineCommandLine
 internal import LupineRules
 internal import LupineSession
 

@@ -1,4 +1,4 @@
-internal import LupineBatch
+internal import LupineCommandLine
 internal import LupineRules
 internal import LupineSession
 internal import LupineWire

@@ -1,6 +1,6 @@
 import Dispatch
 internal import LupineBase
-internal import LupineBatch
+internal import LupineCommandLine
 
 /// Lines of a descriptor, read when somebody asks for the next one: what is in memory is one block and the lines that were handed out.
 ///

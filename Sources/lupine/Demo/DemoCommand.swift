@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import LupineCommandLine
 
 /// Shows everything against a server that it starts itself; nothing is canned.
 struct DemoCommand: AsyncParsableCommand {

@@ -1,5 +1,5 @@
 internal import ArgumentParser
-internal import LupineBatch
+internal import LupineCommandLine
 internal import LupineSession
 
 /// Who is asking.

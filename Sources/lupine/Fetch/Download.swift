@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import LupineCommandLine
 internal import LupineRules
 internal import LupineSession
 internal import LupineWire

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import LupineCommandLine
 internal import LupineSession
 
 /// The main form: one request, its answer to standard output or a file.
@@ -51,7 +52,7 @@ struct FetchCommand: AsyncParsableCommand {
       credentials: [
         ("--auth", authentication.auth), ("--proxy-auth", proxy.auth), ("--key-pass", connection.passphraseSource),
       ])
-    let writeOut = try output.writeOut.map { format throws(CommandFailure) in try WriteOut(format) }
+    let writeOut = try output.writeOut.map { format throws(CommandFailure) in try WriteOut.read(format) }
     var plan: FetchPlan
     do {
       plan = try FetchPlan(target: target, payload: payload, connection: connection, authentication: authentication)

@@ -1,3 +1,5 @@
+internal import LupineCommandLine
+
 /// What the standard streams are: decides about colours, layouts and progress, once.
 struct Console: Sendable {
   var outputIsTerminal: Bool

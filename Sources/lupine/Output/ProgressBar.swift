@@ -1,4 +1,5 @@
 internal import LupineBase
+internal import LupineCommandLine
 
 /// One line on a terminal that shows how far something is; silent where standard error is no terminal.
 final class ProgressBar: Sendable {

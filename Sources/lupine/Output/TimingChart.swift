@@ -1,3 +1,4 @@
+internal import LupineCommandLine
 internal import LupineSession
 
 /// When what happened, as a waterfall: one bar for each phase of each exchange, all on one time axis.

@@ -37,12 +37,6 @@ enum Units {
     return value < 0 ? "-" + result : result
   }
 
-  /// With zeros in front.
-  static func digits(_ value: Int, _ width: Int) -> String {
-    let text = String(value)
-    return String(repeating: "0", count: max(0, width - text.count)) + text
-  }
-
   /// As wide as wanted, text at the left.
   static func left(_ text: String, _ width: Int) -> String {
     text + String(repeating: " ", count: max(0, width - text.count))

@@ -1,3 +1,4 @@
+internal import LupineCommandLine
 internal import LupineRules
 internal import LupineSession
 

@@ -1,5 +1,5 @@
 import HTTPTypes
-import LupineBatch
+import LupineCommandLine
 import LupineRules
 import LupineSession
 import Testing

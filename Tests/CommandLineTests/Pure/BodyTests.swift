@@ -1,6 +1,6 @@
 import Foundation
 import HTTPTypes
-import LupineBatch
+import LupineCommandLine
 import LupineRules
 import LupineSession
 import Testing

@@ -1,3 +1,4 @@
+import LupineCommandLine
 import LupineSession
 import Testing
 
@@ -28,12 +29,21 @@ import Testing
       try WriteOut("%{http_code} %{time_total}\\n").parts
         == [.variable(.httpCode), .text(" "), .variable(.timeTotal), .text("\n")])
     for format in ["%{", "%{http_code", "%{nope}", "%{}", "%{HTTP_CODE}"] {
-      #expect(throws: CommandFailure.self, "\(format)") { try WriteOut(format) }
+      #expect(throws: WriteOut.Refusal.self, "\(format)") { try WriteOut(format) }
+      #expect(throws: CommandFailure.self, "\(format)") { try WriteOut.read(format) }
     }
-    let unknown = #expect(throws: CommandFailure.self) { try WriteOut("%{nope}") }
+    let unknown = #expect(throws: WriteOut.Refusal.self) { try WriteOut("%{nope}") }
     for variable in WriteOut.Variable.allCases {
       #expect(unknown?.message.contains("%{\(variable.rawValue)}") == true)
     }
+    // With a mark behind it a sign is one character together with it, and still a sign.
+    #expect(
+      try WriteOut("%%\u{301}%{http_code}\u{301}\\n\u{301}").parts
+        == [.text("%\u{301}"), .variable(.httpCode), .text("\u{301}\n\u{301}")])
+    let long = #expect(throws: WriteOut.Refusal.self) {
+      try WriteOut("%{\u{1B}\(String(repeating: "x", count: 10_000))}")
+    }
+    #expect(long.map { $0.message.utf8.count < 1_000 && !$0.message.contains("\u{1B}") } == true)
   }
 
   @Test func valuesOfATransferThatHasFailed() throws {

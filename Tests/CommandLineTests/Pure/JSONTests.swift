@@ -1,3 +1,4 @@
+import LupineCommandLine
 import LupineRules
 import Testing
 

@@ -1,3 +1,4 @@
+import LupineCommandLine
 import LupineSession
 import LupineWire
 import Testing

@@ -1,5 +1,5 @@
 import Foundation
-import LupineBatch
+import LupineCommandLine
 import LupineTesting
 import LupineRules
 import Testing

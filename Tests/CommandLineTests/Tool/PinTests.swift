@@ -1,5 +1,5 @@
 import Foundation
-import LupineBatch
+import LupineCommandLine
 import LupineRules
 import LupineSession
 import LupineTesting

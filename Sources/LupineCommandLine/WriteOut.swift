@@ -1,10 +1,9 @@
-internal import LupineSession
-internal import LupineWire
+package import LupineSession
 
 /// What `--write-out` prints after the transfer: text with variables of curl's names, of the last exchange.
-struct WriteOut: Sendable, Equatable {
+package struct WriteOut: Sendable, Equatable {
   /// curl's names. Times are seconds since the task began, 0 for what did not happen, as on a connection that is used again.
-  enum Variable: String, CaseIterable, Sendable {
+  package enum Variable: String, CaseIterable, Sendable {
     case httpCode = "http_code"
     case responseCode = "response_code"
     case timeTotal = "time_total"
@@ -19,58 +18,83 @@ struct WriteOut: Sendable, Equatable {
     case contentType = "content_type"
   }
 
-  enum Part: Sendable, Equatable {
+  package enum Part: Sendable, Equatable {
     case text(String)
     case variable(Variable)
   }
 
   /// What is known of a transfer, also of one that failed.
-  struct Facts: Sendable {
-    var url = ""
-    var status = 0
-    var contentType = ""
-    var metrics: TaskMetrics?
+  package struct Facts: Sendable {
+    package var url: String
+    package var status: Int
+    package var contentType: String
+    package var metrics: TaskMetrics?
+
+    package init(url: String = "", status: Int = 0, contentType: String = "", metrics: TaskMetrics? = nil) {
+      self.url = url
+      self.status = status
+      self.contentType = contentType
+      self.metrics = metrics
+    }
   }
 
-  private(set) var parts: [Part] = []
+  /// Why a text is no format.
+  package struct Refusal: Error, Sendable, Equatable {
+    package let message: String
+  }
 
-  /// Reads a format: `%{name}`, `%%`, and `\n`, `\t`, `\r`, `\\`; everything else stands for itself.
-  init(_ format: String) throws(CommandFailure) {
-    var rest = Substring(format)
-    var text = ""
-    while let character = rest.popFirst() {
-      switch (character, rest.first) {
-      case ("%", "%"): text.append(rest.removeFirst())
-      case ("%", "{"):
+  package private(set) var parts: [Part] = []
+
+  /// Reads a format: `%{name}`, `%%`, and `\n`, `\t`, `\r`, `\\`; everything else stands for itself. By scalars: with a mark behind it a sign is another
+  /// character.
+  package init(_ format: String) throws(Refusal) {
+    var rest = format.unicodeScalars[...]
+    var text = String.UnicodeScalarView()
+    while let scalar = rest.popFirst() {
+      switch (scalar, rest.first) {
+      case ("%", "%"?): text.append(rest.removeFirst())
+      case ("%", "{"?):
         rest.removeFirst()
         guard let end = rest.firstIndex(of: "}") else {
-          throw .misuse("--write-out: a \"%{\" without its \"}\"; \"%%\" is a percent sign")
+          throw Refusal(message: "a \"%{\" without its \"}\"; \"%%\" is a percent sign")
         }
-        guard let variable = Variable(rawValue: String(rest[..<end])) else { throw Self.unknown(rest[..<end]) }
-        if !text.isEmpty { parts.append(.text(text)) }
-        text = ""
+        let name = String(rest[..<end])
+        guard let variable = Variable(rawValue: name) else { throw Self.unknown(name) }
+        if !text.isEmpty { parts.append(.text(String(text))) }
+        text = String.UnicodeScalarView()
         parts.append(.variable(variable))
         rest = rest[rest.index(after: end)...]
-      case ("\\", .some(let next)):
-        guard let escaped = ["n": "\n", "t": "\t", "r": "\r", "\\": "\\"][next] as Character? else {
-          text.append(character)
+      case ("\\", let next?):
+        guard let escaped = Self.escape(next) else {
+          text.append(scalar)
           continue
         }
         text.append(escaped)
         rest.removeFirst()
-      default: text.append(character)
+      default: text.append(scalar)
       }
     }
-    if !text.isEmpty { parts.append(.text(text)) }
+    if !text.isEmpty { parts.append(.text(String(text))) }
   }
 
-  private static func unknown(_ name: Substring) -> CommandFailure {
+  /// What a letter stands for behind a backslash.
+  private static func escape(_ letter: Unicode.Scalar) -> Unicode.Scalar? {
+    switch letter {
+    case "n": "\n"
+    case "t": "\t"
+    case "r": "\r"
+    case "\\": "\\"
+    default: nil
+    }
+  }
+
+  private static func unknown(_ name: String) -> Refusal {
     let known = Variable.allCases.map { "%{\($0.rawValue)}" }.joined(separator: ", ")
-    return .misuse("--write-out knows no \"%{\(name)}\"; there are \(known)")
+    return Refusal(message: "\(BatchRefusal.quoted("%{\(name)}")) is no variable; there are \(known)")
   }
 
   /// - Parameter isForTerminal: what the server says cannot move the cursor then.
-  func text(_ facts: Facts, isForTerminal: Bool) -> String {
+  package func text(_ facts: Facts, isForTerminal: Bool) -> String {
     parts.map { part in
       switch part {
       case .text(let text): return text
@@ -87,7 +111,7 @@ struct WriteOut: Sendable, Equatable {
       Self.seconds(nanoseconds: instant.map { max(0, $0 - (facts.metrics?.start ?? $0)) } ?? 0)
     }
     return switch variable {
-    case .httpCode, .responseCode: Units.digits(facts.status, 3)
+    case .httpCode, .responseCode: digits(facts.status, 3)
     case .timeTotal: Self.seconds(nanoseconds: facts.metrics.map { nanoseconds($0.duration) } ?? 0)
     case .timeNameLookup: seconds(last?.resolveEnd)
     case .timeConnect: seconds(last?.connectEnd)
@@ -115,29 +139,12 @@ struct WriteOut: Sendable, Equatable {
   /// With microseconds, as curl.
   private static func seconds(nanoseconds: Int64) -> String {
     let microseconds = Int(max(0, nanoseconds) / 1_000)
-    return "\(microseconds / 1_000_000)." + Units.digits(microseconds % 1_000_000, 6)
-  }
-}
-
-extension WriteOut.Facts {
-  init(_ response: Response, _ metrics: TaskMetrics?) {
-    self.init(
-      url: response.urlString, status: response.statusCode,
-      contentType: response.head.fields.first(named: "content-type") ?? "", metrics: metrics)
+    return "\(microseconds / 1_000_000)." + digits(microseconds % 1_000_000, 6)
   }
 
-  /// Of a transfer that failed, as far as it came.
-  ///
-  /// - Parameter response: the head that came, for an error that knows of none.
-  init(_ error: any Error, response: Response?, url: String) {
-    if let refusal = error as? Download.Refusal {
-      self.init(refusal.response, refusal.metrics ?? refusal.response.metrics)
-    } else if let error = error as? SessionError, let response = error.response {
-      self.init(response, error.metrics)
-    } else if let response {
-      self.init(response, (error as? SessionError)?.metrics ?? response.metrics)
-    } else {
-      self.init(url: url, metrics: (error as? SessionError)?.metrics)
-    }
+  /// With zeros in front.
+  private static func digits(_ value: Int, _ width: Int) -> String {
+    let text = String(value)
+    return String(repeating: "0", count: max(0, width - text.count)) + text
   }
 }

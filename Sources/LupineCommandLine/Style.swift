@@ -1,6 +1,6 @@
 /// Colours of a terminal; every one is empty where output is no terminal, or where `NO_COLOR` is set.
-struct Style: Sendable, Equatable {
-  enum Colour: String, Sendable {
+package struct Style: Sendable, Equatable {
+  package enum Colour: String, Sendable {
     case bold = "1"
     case dim = "2"
     case red = "31"
@@ -11,11 +11,15 @@ struct Style: Sendable, Equatable {
     case cyan = "36"
   }
 
-  var isColoured: Bool
+  package var isColoured: Bool
 
-  static let plain = Style(isColoured: false)
+  package static let plain = Style(isColoured: false)
 
-  func paint(_ text: String, _ colours: Colour...) -> String {
+  package init(isColoured: Bool) {
+    self.isColoured = isColoured
+  }
+
+  package func paint(_ text: String, _ colours: Colour...) -> String {
     guard isColoured, !text.isEmpty else { return text }
     return "\u{1b}[" + colours.map(\.rawValue).joined(separator: ";") + "m" + text + "\u{1b}[0m"
   }

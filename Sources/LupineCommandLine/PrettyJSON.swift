@@ -1,13 +1,13 @@
-internal import LupineRules
+package import LupineRules
 
 extension JSONWriter {
   /// Indented by two spaces; colours are empty for plain text.
-  static func pretty(_ value: JSONValue, style: Style = .plain) -> String {
+  package static func pretty(_ value: JSONValue, style: Style = .plain) -> String {
     pretty(value, style: style, limit: .max) ?? ""
   }
 
   /// The same; nil if it has more than `limit` bytes, of which little more are ever held. A byte deep in a value can become hundreds.
-  static func pretty(_ value: JSONValue, style: Style = .plain, limit: Int) -> String? {
+  package static func pretty(_ value: JSONValue, style: Style = .plain, limit: Int) -> String? {
     var printer = PrettyPrinter(style: style, limit: limit)
     printer.print(value, indentation: 0)
     return printer.isWithinLimit ? printer.text : nil

@@ -1,35 +1,12 @@
-internal import LupineRules
-
-/// Makes text of a peer safe to show: control characters cannot move the cursor, change the title or hide anything.
-enum TerminalText {
-  /// Escapes every unsafe character, line ends and tabs as well unless `keepsLines`.
-  static func escaped(_ text: String, keepsLines: Bool = false) -> String {
-    guard text.unicodeScalars.contains(where: InvisibleText.isUnsafe) else { return text }
-    var result = ""
-    for scalar in text.unicodeScalars {
-      if !InvisibleText.isUnsafe(scalar) || keepsLines && (scalar == "\n" || scalar == "\t") {
-        result.unicodeScalars.append(scalar)
-      } else if scalar.value < 0x100 {
-        result += "\\x" + hexadecimal(scalar.value, digits: 2)
-      } else {
-        result += "\\u{" + hexadecimal(scalar.value, digits: 4) + "}"
-      }
-    }
-    return result
-  }
-
-  private static func hexadecimal(_ value: UInt32, digits: Int) -> String {
-    let text = String(value, radix: 16)
-    return String(repeating: "0", count: max(0, digits - text.count)) + text
-  }
-}
-
 /// Escapes a body that arrives in pieces, which may cut characters and line ends apart.
-struct TerminalTextStream {
+package struct TerminalTextStream {
+  /// At most three bytes.
   private var held: [UInt8] = []
 
+  package init() {}
+
   /// Text that is safe to show; what may be half a character is held back for the next piece.
-  mutating func text(_ bytes: [UInt8]) -> String {
+  package mutating func text(_ bytes: [UInt8]) -> String {
     var all = held + bytes
     let keep = Self.incompleteTail(all)
     held = Array(all.suffix(keep))
@@ -38,7 +15,7 @@ struct TerminalTextStream {
   }
 
   /// What was held back.
-  mutating func finish() -> String {
+  package mutating func finish() -> String {
     defer { held = [] }
     return TerminalText.escaped(String(decoding: Self.unix(held), as: UTF8.self), keepsLines: true)
   }
