@@ -22,6 +22,7 @@ struct FetchPlan: Sendable {
       default: throw CommandFailure.misuse("--header \"\(text)\" is not of the form name:value")
       }
     }
+    try Self.checkCount(items.count { $0.isField }, of: "header fields")
     let query = items.compactMap { item -> (name: String, value: String)? in
       if case .query(let name, let value) = item { (name, value) } else { nil }
     }
@@ -56,6 +57,7 @@ struct FetchPlan: Sendable {
 
   /// Announces fields that follow the body, each as `name:value`. Secrets are marked before.
   mutating func announce(trailers texts: [String]) throws(CommandFailure) {
+    try Self.checkCount(texts.count, of: "fields after --trailer")
     for text in texts {
       guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else {
         throw .misuse("--trailer \"\(text)\" is not of the form name:value")
@@ -98,6 +100,13 @@ struct FetchPlan: Sendable {
       defaults[field.name] = nil
       request.fields.append(field)
     default: break
+    }
+  }
+
+  /// `HTTPFields` ends the process where there are too many.
+  private static func checkCount(_ count: Int, of fields: String) throws(CommandFailure) {
+    guard count <= BatchLine.fieldLimit else {
+      throw .misuse("\(count) \(fields): a request has at most \(BatchLine.fieldLimit)")
     }
   }
 

@@ -19,6 +19,14 @@ enum RequestItem: Sendable, Equatable {
   /// `@file`: the file is the body.
   case body(path: String)
 
+  /// Whether it is about a header field.
+  var isField: Bool {
+    switch self {
+    case .header, .emptyHeader: true
+    default: false
+    }
+  }
+
   private static let separators = [":=@", "=@", ":=", "==", ":", "=", "@"]
 
   /// Reads an item. A backslash makes a separator's character an ordinary one.

@@ -18,6 +18,24 @@ import Testing
     #expect(outcome.status == 2 && outcome.text == "" && !outcome.error.isEmpty)
   }
 
+  /// Far more of them would end the process. Of those behind the body there may be fewer.
+  @Test(arguments: [[""], ["--header"], ["--trailer", "--raw", "body"]])
+  func fieldsHaveALimit(_ options: [String]) async throws {
+    func arguments(_ count: Int) -> [String] {
+      let fields = (0..<count).flatMap { index in
+        options[0].isEmpty ? ["X-\(index):1"] : [options[0], "X-\(index):1"]
+      }
+      return ["http://h/", "--print-curl"] + Array(options.dropFirst()) + fields
+    }
+    if options.count == 1 {
+      let most = try await Tool.run(arguments(1_000))
+      #expect(most.status == 0 && most.text.hasPrefix("curl "), "\(most.error)")
+    }
+    let more = try await Tool.run(arguments(1_001))
+    #expect(more.status == 2 && more.text == "" && more.error.contains("1001 "), "\(more.error)")
+    #expect(more.error.contains("a request has at most 1000"))
+  }
+
   @Test(arguments: [
     ["--help"], ["-h"], ["batch", "--help"], ["bench", "--help"], ["demo", "--help"], ["--version"], ["help"],
   ])
