@@ -45,10 +45,12 @@ package enum JSONWriter {
       case "\r": output += #"\r"#.utf8
       case "\t": output += #"\t"#.utf8
       case _ where scalar.value < 0x20 || scalar.value == 0x7F || escapingC1 && InvisibleText.isUnsafe(scalar):
-        let digits = String(scalar.value, radix: 16)
-        output += "\\u".utf8
-        output += String(repeating: "0", count: max(0, 4 - digits.count)).utf8
-        output += digits.utf8
+        for unit in Character(scalar).utf16 {
+          let digits = String(unit, radix: 16)
+          output += "\\u".utf8
+          output += String(repeating: "0", count: max(0, 4 - digits.count)).utf8
+          output += digits.utf8
+        }
       default: output += UTF8.encode(scalar).map { Array($0) } ?? []
       }
     }

@@ -41,6 +41,11 @@ import Testing
   @Test func prettyEscapesWhatTerminalsActOn() throws {
     let text = JSONWriter.pretty(.string("a\u{9b}2J\u{202e}b"))
     #expect(text == #""a\u009b2J\u202eb""#)
+    // Beyond U+FFFF an escape is two.
+    let hidden = JSONWriter.pretty(.string("a\u{61c}\u{e0041}\u{1f600}"))
+    #expect(hidden == "\"a\\u061c\\udb40\\udc41\u{1f600}\"")
+    let value = try JSONReader.read(hidden)
+    #expect(value.string?.unicodeScalars.elementsEqual("a\u{61c}\u{e0041}\u{1f600}".unicodeScalars) == true)
   }
 
   /// Deep in arrays two bytes of a body become hundreds.

@@ -8,7 +8,9 @@ import Testing
 @Suite struct OutputTests {
   @Test(arguments: [
     ("plain é 😀", "plain é 😀"), ("a\u{1b}[2Jb", #"a\x1b[2Jb"#), ("\u{7}\u{7f}\u{9b}", #"\x07\x7f\x9b"#),
-    ("a\u{202e}b\u{200b}", #"a\u{202e}b\u{200b}"#), ("l1\nl2\tx\r", #"l1\x0al2\x09x\x0d"#),
+    ("a\u{202e}b\u{200b}", #"a\u{202e}b\u{200b}"#), ("\u{61c}\u{3164}\u{e0041}", #"\u{061c}\u{3164}\u{e0041}"#),
+    ("\u{180e}\u{206f}\u{fffb}", #"\u{180e}\u{206f}\u{fffb}"#), ("\u{263a}\u{fe0f}", "\u{263a}\u{fe0f}"),
+    ("l1\nl2\tx\r", #"l1\x0al2\x09x\x0d"#),
   ]) func escapesControls(_ text: String, _ shown: String) {
     #expect(TerminalText.escaped(text) == shown)
   }
