@@ -1,16 +1,20 @@
+internal import LupineSession
 internal import LupineTLS
 
 /// Oracle: the pin of a certificate is the SHA-256 of what a plain walk over its DER finds at the public key's place, and bytes behind a
 /// certificate make it none; a chain that nobody vouches for is never trusted, nor for a host that it does not name; a name of a certificate
-/// matches a host by the letter of RFC 9525, and a constraint holds a host by that of RFC 5280, by code that shares nothing with the check.
+/// matches a host by the letter of RFC 9525, and a constraint holds a host by that of RFC 5280, by code that shares nothing with the check; a text in
+/// PEM has the certificates that a plain reading finds, whatever ends its lines, and whatever private keys stand beside them, and is taken only whole.
 ///
-/// The first byte chooses: DER of one certificate; a chain, each certificate behind its length in two bytes, the lower first; or a host and,
-/// behind a line end, a name as it would stand in a certificate, or a subtree among an authority's constraints.
+/// The first byte chooses: with 0x40 in it PEM, 1,025 times with 0x80; else DER of one certificate; a chain, each certificate behind its length in
+/// two bytes, the lower first; or a host and, behind a line end, a name as it would stand in a certificate, or a subtree among an authority's
+/// constraints.
 package enum CertificatesFuzz {
   package static func run(bytes: [UInt8]) {
     guard let choice = bytes.first else { return }
     let rest = Array(bytes.dropFirst())
     switch choice % 3 {
+    case _ where choice & 0x40 != 0: CertificateTexts.check(rest, isRepeated: choice & 0x80 != 0)
     case 0: pin(rest)
     case 1: chain(rest, isSelfTrusted: choice & 0x80 != 0)
     default: match(rest)

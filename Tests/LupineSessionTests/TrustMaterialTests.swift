@@ -101,6 +101,21 @@ import Testing
     #expect(try TLSConfiguration.certificates(inPEM: Self.bytes(full)).count == 1_024)
   }
 
+  /// Lines are compared by bytes: a character may have any number of marks.
+  @Test func certificatesOfATextWithManyMarks() {
+    let marks = String(repeating: "\u{301}", count: 80_000) + String(repeating: "\u{323}", count: 80_000)
+    let text = Self.bytes("-----BEGIN CERTIFICATE-----\(marks)\n-----END CERTIFICATE-----\(marks)\n")
+    var error: SessionError?
+    let time = ContinuousClock().measure {
+      do throws(SessionError) {
+        _ = try TLSConfiguration.certificates(inPEM: text)
+      } catch let refusal {
+        error = refusal
+      }
+    }
+    #expect(error?.message.hasSuffix(": it holds no certificate") == true && time < .seconds(6))
+  }
+
   @Test func identityInMemory() async throws {
     let authority = try TestIdentity.authority.get()
     let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking(insists: true))

@@ -29,8 +29,11 @@ extension TLSConfiguration {
   }
 }
 
-/// The textual encoding of certificates (RFC 7468).
+/// The textual encoding of certificates (RFC 7468). By bytes: comparing text takes the longer the more marks it has, with the square of their number.
 package enum PEMReader {
+  private static let begins = ["-----BEGIN CERTIFICATE-----", "-----BEGIN X509 CERTIFICATE-----"].map { Array($0.utf8) }
+  private static let ends = ["-----END CERTIFICATE-----", "-----END X509 CERTIFICATE-----"].map { Array($0.utf8) }
+
   /// Nil: there is no certificate. One that is damaged is an empty array of bytes, which is no certificate either.
   package static func certificates(in text: [UInt8]) -> [[UInt8]]? {
     var found: [[UInt8]] = []
@@ -40,14 +43,14 @@ package enum PEMReader {
     let text = text.starts(with: mark) ? text.dropFirst(mark.count) : text[...]
     for line in text.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) {
       let line = trimmed(line)
-      switch String(decoding: line, as: UTF8.self) {
-      case "-----BEGIN CERTIFICATE-----", "-----BEGIN X509 CERTIFICATE-----":
+      if begins.contains(where: { line.elementsEqual($0) }) {
         if encoded != nil { found.append([]) }
         encoded = []
-      case "-----END CERTIFICATE-----", "-----END X509 CERTIFICATE-----":
+      } else if ends.contains(where: { line.elementsEqual($0) }) {
         if let lines = encoded { found.append(Data(base64Encoded: Data(lines)).map { [UInt8]($0) } ?? []) }
         encoded = nil
-      default: encoded?.append(contentsOf: line)
+      } else {
+        encoded?.append(contentsOf: line)
       }
     }
     // An end that is missing.

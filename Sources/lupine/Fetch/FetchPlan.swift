@@ -130,8 +130,12 @@ struct FetchPlan: Sendable {
   /// A certificate without its key is better told by the name of the option that is missing.
   private static func checkHoldsKey(_ path: String) throws(CommandFailure) {
     guard FileSystem.size(path) != nil, let bytes = try? System.contents(of: path, limit: 1 << 20) else { return }
-    let lines = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline)
-    guard !lines.contains(where: { $0.hasPrefix("-----BEGIN ") && $0.contains("PRIVATE KEY-----") }) else { return }
+    let lines = bytes.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") })
+    let isKey = lines.contains { line in
+      let end = line.reversed().drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
+      return line.starts(with: "-----BEGIN ".utf8) && end.starts(with: "PRIVATE KEY-----".utf8.reversed())
+    }
+    guard !isKey else { return }
     throw .misuse("\(path) holds no private key in PEM; name its file with --key FILE")
   }
 
