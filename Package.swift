@@ -55,6 +55,7 @@ let fuzzRunners: [Target] =
     "StoredFiles",
     "EventStream",
     "BatchLines",
+    "TerminalText",
   ].map { name in
     .executableTarget(
       name: "Fuzz\(name)", dependencies: ["LupineFuzzBodies"], path: "Fuzz/Runners/\(name)",

@@ -31,6 +31,7 @@ import LupineFuzzBodies
     "StoredFiles": { StoredFilesFuzz.run(bytes: $0) },
     "StructuredText": { StructuredTextFuzz.run(bytes: $0) },
     "TLSEngine": { TLSEngineFuzz.run(bytes: $0) },
+    "TerminalText": { TerminalTextFuzz.run(bytes: $0) },
     "URLReader": { URLReaderFuzz.run(bytes: $0) },
     "WWWAuthenticate": { WWWAuthenticateFuzz.run(bytes: $0) },
   ]

@@ -28,6 +28,7 @@ import Testing
     ("ShellQuoting", { ShellQuotingFuzz.run(bytes: $0) }),
     ("ProxyHandshake", { ProxyHandshakeFuzz.run(bytes: $0) }),
     ("WWWAuthenticate", { WWWAuthenticateFuzz.run(bytes: $0) }),
+    ("TerminalText", { TerminalTextFuzz.run(bytes: $0) }),
     ("ClientConnection", { ClientConnectionFuzz.run(bytes: $0) }),
   ]
 

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import LupineCommandLine
 internal import LupineRules
 internal import LupineSession
 
