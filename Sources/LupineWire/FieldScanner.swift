@@ -21,8 +21,8 @@ struct FieldScanner {
   var lineStart = 0
   var nameEnd = 0
   var valueStart = 0
-  /// Where the last line that was folded into a value begins, and where the value ended before it.
-  private var foldStart = 0
+  /// Where the last line of this section that was folded into a value begins, 0 without one, and where the value ended before it.
+  var foldStart = 0
   private var foldedEnd = 0
   /// Fields indexed so far.
   var count = 0

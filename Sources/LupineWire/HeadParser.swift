@@ -36,6 +36,7 @@ struct HeadParser: ~Copyable {
     lineEnded = false
     fields.phase = .lineStart
     fields.count = 0
+    fields.foldStart = 0
     fields.fieldLimit = limits.fields - fieldsBefore
     fields.statedFieldLimit = limits.fields
   }
