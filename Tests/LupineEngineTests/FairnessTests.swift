@@ -1,6 +1,8 @@
+import Glibc
 import LupineBase
 import LupineEngine
 import LupineIO
+import LupineRules
 import LupineSimulation
 import LupineTesting
 import LupineWire
@@ -90,5 +92,68 @@ import Testing
     download.onPiece = { _ in }
     drive.servers[1].close()
     drive.end()
+  }
+
+  /// A connection to a proxy that gives out one message for each read, however many wait.
+  private final class Messages {
+    let far: Int32
+    private var near: Int32?
+
+    init() throws {
+      var ends: [Int32] = [-1, -1]
+      let kind = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+      let result = unsafe socketpair(AF_UNIX, kind, 0, &ends)
+      try #require(result == 0)
+      near = ends[0]
+      far = ends[1]
+    }
+
+    deinit { _ = Glibc.close(far) }
+
+    func takeNear() -> Int32? { near.take() }
+
+    func send(_ text: String) {
+      let bytes = Array(text.utf8)
+      #expect(unsafe Glibc.send(far, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count)
+    }
+  }
+
+  private func requestThroughProxy() throws -> TransferRequest {
+    var head: [UInt8] = []
+    try RequestEncoder.head(method: "GET", target: "/", fields: [("Host", "a.example")], into: &head)
+    var identity = ConnectionIdentity(host: "a.example", serverName: "a.example", port: 80, tls: nil)
+    let endpoint = try ProxyURLReader.read("http://127.0.0.1:80").endpoint
+    identity.route = .proxy(ProxyRoute(kind: .http, endpoint: endpoint, tunnels: true))
+    return TransferRequest(key: PoolKey(identity), method: "GET", head: head, context: RequestContext())
+  }
+
+  /// The proxy has said more than is read in a turn, and after its last word a short read does not say that there is nothing more.
+  @Test func aProxyLeavesTurnsToOthers() throws {
+    let messages = try Messages()
+    let world = DrivenWorld { _ throws(IOError) in
+      guard let near = messages.takeNear() else { throw .refused }
+      return StartedSocket(Descriptor(adopting: near), .connected)
+    }
+    let resolver = TableResolver(["127.0.0.1": [SocketAddress.v4(.loopback, port: 80)]])
+    let engine = try DrivenEngine(world: world, resolver: resolver)
+    let pool = engine.makePool(PoolConfiguration())
+    let recorder = Recorder { _ in }
+    engine.start(Transfer(try requestThroughProxy(), handler: recorder, createdAt: engine.context.now), in: pool)
+    #expect(engine.runUntilQuiet(limit: 1000) != nil)
+    // Ten, as a socket keeps no more.
+    messages.send("HTTP/1.1 403 Forbidden\r\n")
+    for _ in 0..<8 { messages.send("X: y\r\n") }
+    messages.send("Content-Length: 0\r\n\r\n")
+    #expect(Glibc.shutdown(messages.far, Int32(SHUT_WR)) == 0)
+    var turns = 0
+    while recorder.outcome.ends == 0, turns < 100 {
+      _ = engine.context.turn()
+      turns += 1
+    }
+    #expect(turns > 1)
+    if case .proxy(.tunnel(.refused))? = recorder.outcome.failure?.error {} else { Issue.record("\(recorder.outcome)") }
+    engine.forget(pool)
+    #expect(engine.runUntilQuiet(limit: 1000) != nil)
+    engine.shutdown()
   }
 }

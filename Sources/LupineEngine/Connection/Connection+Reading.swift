@@ -5,7 +5,7 @@ internal import LupineWire
 
 extension Connection {
   /// Reads of one connection in a turn of the loop; then the others have theirs.
-  private static let readsPerTurn = 4
+  static let readsPerTurn = 4
 
   func ready(_ readiness: Readiness) {
     if readiness.readsFallShort { note(readiness) }

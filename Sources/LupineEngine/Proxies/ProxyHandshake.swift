@@ -276,7 +276,15 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
   }
 
   private func read() {
+    var reads = 0
     while canRead, !isEnded, !isHeld, let socket {
+      // TLS passes over HelloRequests without end while it shakes hands: who sends them as fast as they are read keeps nobody from his turn, nor the
+      // deadline from passing.
+      guard reads < Connection.readsPerTurn else {
+        if let registration { context.requeue(registration) }
+        return
+      }
+      reads += 1
       do throws(IOError) {
         switch try context.read(socket.descriptor) {
         case .bytes(let count):
