@@ -5,8 +5,8 @@ internal import LupineBase
 extension EnginePool {
   /// The reader stopped. What has a connection keeps it, and is not read.
   func park(_ transfer: Transfer) {
-    guard case .waiting(let token) = transfer.state else { return }
-    giveUp(token)
+    // One of several that are told of the same failure may be paused when the first of them is: it is in no queue by then, and has its end before it.
+    guard case .waiting(let token) = transfer.state, giveUp(token) else { return }
     hold(transfer)
   }
 

@@ -167,9 +167,12 @@ package final class EnginePool {
     }
   }
 
-  /// A transfer leaves the queue; the place of what was being opened for it may go to another one.
-  func giveUp(_ token: PoolMachine<PoolKey, Transfer>.WaiterToken) {
-    if let given = machine.value.cancel(token, now: context.now) { perform(given.steps) }
+  /// A transfer leaves the queue; the place of what was being opened for it may go to another one. False: it was in it no more.
+  @discardableResult
+  func giveUp(_ token: PoolMachine<PoolKey, Transfer>.WaiterToken) -> Bool {
+    guard let given = machine.value.cancel(token, now: context.now) else { return false }
+    perform(given.steps)
+    return true
   }
 
   /// The same request once more, because 417 refused its expectation, or with what a proxy wants to know.
