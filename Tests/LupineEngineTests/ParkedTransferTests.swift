@@ -24,4 +24,22 @@ import Testing
     #expect(ends == [1, 1, 1] && haveFailed)
     drive.end()
   }
+
+  /// The engine is shut down, and whoever hears that one was cancelled resumes the next.
+  @Test func whoIsResumedInTheMiddleOfTheEndEnds() throws {
+    let drive = try Drive()
+    drive.isDecided = false
+    var next: Transfer?
+    drive.start(try request(host: "h", port: 80)) { next?.resume() }
+    next = drive.start(try request(host: "h", port: 80))
+    next?.pause()
+    drive.settle()
+    #expect(drive.servers.count == 1 && drive.outcomes.isEmpty)
+    drive.engine.shutdown()
+    drive.settle()
+    let ends = drive.outcomes.map(\.ends)
+    #expect(ends == [1, 1])
+    #expect(drive.servers.count == 1 && drive.servers[0].isHungUp)
+    #expect(drive.pool.isEmpty && drive.engine.context.timerCount == 0)
+  }
 }

@@ -18,11 +18,13 @@ extension EnginePool {
     armTotal(of: transfer)
   }
 
-  /// It goes to the end of the queue, even if that is full: who waited meanwhile comes first.
+  /// It goes to the end of the queue, even if that is full: who waited meanwhile comes first. While the pool is being closed, what it cancels may be what
+  /// resumes it: there is no queue then.
   func unpark(_ transfer: Transfer) {
     guard parked.removeValue(forKey: ObjectIdentifier(transfer)) != nil else { return }
     disarmWait(of: transfer)
     transfer.state = .new
+    guard !isClosed else { return end(transfer, .poolClosed, .poolWait) }
     acquire(transfer, isReturning: true)
   }
 }

@@ -209,7 +209,7 @@ package final class EnginePool {
     }
   }
 
-  private func end(_ transfer: Transfer, _ error: EngineError, _ phase: TransferPhase) {
+  func end(_ transfer: Transfer, _ error: EngineError, _ phase: TransferPhase) {
     disarmWait(of: transfer)
     transfer.end(TransferFailure(error: error, phase: phase, requestBytesSent: false), now: context.now)
   }
