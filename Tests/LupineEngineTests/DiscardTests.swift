@@ -38,6 +38,25 @@ private final class FickleReader: TransferHandler, Sendable {
   }
 }
 
+/// Calls somebody when a part of its body is sent.
+private final class Sender: TransferHandler {
+  var onSent: () -> Void = {}
+  private(set) var body: [UInt8] = []
+  private(set) var ends = 0
+  private(set) var failure: TransferFailure?
+
+  func transfer(_ transfer: Transfer, didReceiveInformational head: ResponseHead) {}
+  func transfer(_ transfer: Transfer, didReceive head: ResponseHead, framing: BodyFraming) {}
+  func transfer(_ transfer: Transfer, didReceiveBody bytes: Span<UInt8>) { body += [UInt8](bytes) }
+  func transfer(_ transfer: Transfer, didReceiveTrailers trailers: FieldSection) {}
+  func transfer(_ transfer: Transfer, didSendBodyBytes count: Int) { onSent() }
+
+  func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) {
+    ends += 1
+    self.failure = failure
+  }
+}
+
 @Suite(.timeLimit(.minutes(1))) struct DiscardTests {
   /// What a reader that loses interest has of a server's answer.
   private func outcome(of server: ScriptedServer) async throws -> FickleReader.Outcome {
@@ -79,5 +98,30 @@ private final class FickleReader: TransferHandler, Sendable {
     #expect(outcome.failure == nil)
     #expect(outcome.spans == 1)
     #expect(outcome.decoded < 1_000_000)
+  }
+
+  /// The response is complete, and its connection has begun the next exchange, when its reader loses interest: the next is read for as long as it takes.
+  @Test func theNextExchangeIsNotBounded() throws {
+    var configuration = PoolConfiguration()
+    configuration.limits.perHost = 1
+    let drive = try Drive(configuration)
+    let first = drive.start(try request(host: "h", port: 80))
+    drive.settle()
+    let next = Sender()
+    next.onSent = { first.discard() }
+    let put = try request(host: "h", port: 80, method: "PUT", framing: .length(2), body: .bytes([1, 2]))
+    drive.engine.start(Transfer(put, handler: next, createdAt: drive.engine.context.now), in: drive.pool)
+    drive.settle()
+    _ = drive.receive(0)
+    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    drive.settle()
+    #expect(drive.outcomes.count == 1 && drive.received(0).hasPrefix("PUT "))
+    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+    drive.pass(milliseconds: 100)
+    #expect(next.ends == 0)
+    drive.send(0, "world")
+    drive.settle()
+    #expect(next.ends == 1 && next.failure == nil && next.body == Array("helloworld".utf8))
+    drive.end()
   }
 }

@@ -118,7 +118,7 @@ open class Transfer {
     pausing = false
     clock.isPaused = false
     switch state {
-    case .attached(let connection): connection.resumeReading()
+    case .attached: current?.resumeReading()
     case .parked: pool?.unpark(self)
     case .new, .waiting, .ended: break
     }
@@ -130,7 +130,14 @@ open class Transfer {
     let isFirst = discardBudget == nil
     if isFirst { discardBudget = pool?.configuration.drainedBytes ?? PoolConfiguration().drainedBytes }
     if isPaused { resume() }
-    if isFirst, case .attached(let connection) = state { connection.boundDiscarding() }
+    if isFirst { current?.boundDiscarding() }
+  }
+
+  /// The connection that has this exchange under way. Between the last byte of a response and the word of its end it may have begun the next exchange, and whoever
+  /// hears of that may have a command for this one.
+  private final var current: Connection? {
+    guard case .attached(let connection) = state, connection.transfer === self else { return nil }
+    return connection
   }
 
   /// Whether whoever reads it has had all that is wanted: how the rest of its body ends, early or late, changes nothing.
