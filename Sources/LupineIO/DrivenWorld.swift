@@ -16,10 +16,15 @@ package final class DrivenWorld {
   /// Stands for `socket` and `connect`: called for each attempt, in the middle of a turn.
   let connect: (SocketAddress) throws(IOError) -> StartedSocket
 
+  /// Of how many events a turn is told at most.
+  let eventCapacity: Int
+
   package init(
-    now: Instant = Instant(nanoseconds: 0), connect: @escaping (SocketAddress) throws(IOError) -> StartedSocket
+    now: Instant = Instant(nanoseconds: 0), eventCapacity: Int = LoopContext.eventCapacity,
+    connect: @escaping (SocketAddress) throws(IOError) -> StartedSocket
   ) {
     self.now = now
+    self.eventCapacity = eventCapacity
     self.connect = connect
   }
 }

@@ -22,6 +22,7 @@ package final class LoopContext {
   package let loop: EventLoop
   private let epoll: Descriptor
   private let isPrecise: Bool
+  private let eventCapacity: Int
   private let events: UnsafeMutableBufferPointer<epoll_event>
   private var buffer = ReadBuffer()
   /// Kept by somebody while its bytes were being shown: it lives until the next read, as they do.
@@ -42,7 +43,8 @@ package final class LoopContext {
   /// How many times the loop has asked epoll. A connection that became idle at the same count has not been watched since.
   package var polls: UInt64 { pollCount }
   private var pollCount: UInt64 = 0
-  /// Whether events of the last poll are being told: others of it may wait behind the one that is told now.
+  /// Whether there may be events that nobody has been told of: others of the last poll wait behind the one that is told now, or it gave as many as it can,
+  /// and the next one gives more.
   package var isTellingEvents: Bool { isTelling }
   // Not the same property: one that other modules see is checked for exclusive access at every use.
   private var isTelling = false
@@ -53,7 +55,8 @@ package final class LoopContext {
   package static let readBufferSize = 256 * 1024
   /// The same for whoever asks for more. The rest of the buffer takes no memory until somebody has.
   package static let largeReadSize = 512 * 1024
-  private static let eventCapacity = 512
+  /// Events that one poll gives at most.
+  package static let eventCapacity = 512
   private static let keptMail = 4096
   private static let mailRounds = 8
 
@@ -71,7 +74,8 @@ package final class LoopContext {
     self.world = world
     epoll = watch.epoll
     isPrecise = SystemCalls.hasPreciseEpollWait(epoll)
-    unsafe events = .allocate(capacity: Self.eventCapacity)
+    eventCapacity = world?.eventCapacity ?? Self.eventCapacity
+    unsafe events = .allocate(capacity: eventCapacity)
   }
 
   deinit {
@@ -274,7 +278,7 @@ package final class LoopContext {
       guard let handler = registrations.value.handler(of: registration) else { continue }
       handler.ready(unsafe Readiness(epoll: event.events))
     }
-    isTelling = false
+    isTelling = count == eventCapacity
     return count
   }
 

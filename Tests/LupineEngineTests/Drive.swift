@@ -18,8 +18,11 @@ final class Drive {
   private var made: (engine: DrivenEngine, pool: EnginePool)?
   let resolver = TableResolver(["h": [SocketAddress.v4(.loopback, port: 80)]])
 
-  init(_ configuration: PoolConfiguration = PoolConfiguration()) throws {
-    let world = DrivenWorld { [unowned self] _ throws(IOError) in
+  /// - Parameter eventCapacity: of how many events a turn is told at most.
+  init(
+    _ configuration: PoolConfiguration = PoolConfiguration(), eventCapacity: Int = LoopContext.eventCapacity
+  ) throws {
+    let world = DrivenWorld(eventCapacity: eventCapacity) { [unowned self] _ throws(IOError) in
       guard servers.count(where: { !$0.isHungUp }) < descriptorLimit else { throw .descriptorLimit(code: 24) }
       var socket: StartedSocket?
       servers.append(

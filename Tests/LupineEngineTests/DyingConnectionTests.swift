@@ -43,6 +43,29 @@ import Testing
     drive.end()
   }
 
+  /// More sockets have something to say than a turn is told of: one that was idle is looked at before it has a request, and what came unasked is no answer.
+  @Test func whatATurnIsNotToldOfIsLookedAt() throws {
+    let drive = try Drive(eventCapacity: 1)
+    drive.start(try request(host: "h", port: 80, target: "/1"))
+    drive.settle()
+    _ = drive.received(0)
+    drive.send(0, Self.empty)
+    drive.start(try request(host: "h", port: 81))
+    drive.settle()
+    #expect(drive.servers.count == 2 && drive.outcomes.count == 1)
+    drive.send(1, "HTTP/1.1 200 OK\r\n")
+    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL")
+    drive.start(try request(host: "h", port: 80, target: "/2"))
+    drive.settle()
+    #expect(drive.outcomes.count == 1 && drive.servers.count == 3 && drive.servers[0].isHungUp)
+    #expect(drive.received(2).hasPrefix("GET /2"))
+    drive.send(1, "Content-Length: 0\r\n\r\n")
+    drive.send(2, Self.empty)
+    drive.settle()
+    #expect(drive.outcomes.count == 3)
+    drive.end()
+  }
+
   /// Nine connections that are idle, as their servers see them.
   private func idle() throws -> Drive {
     var configuration = PoolConfiguration()
