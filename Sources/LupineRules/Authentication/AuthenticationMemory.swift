@@ -37,8 +37,12 @@ package struct ChallengeAnswer: Hashable, Sendable {
 /// the entry was learned with. Bounded; the space that was not used for longest goes first.
 package struct AuthenticationMemory: Sendable {
   package static let maximumSpaces = 256
+  /// Spaces of one server or proxy, which calls its realms what it likes: it pushes out its own, and nobody else's.
+  package static let maximumSpacesOfParty = 32
   /// Paths remembered of one space.
   package static let maximumPrefixes = 32
+  /// Bytes of such a path: a server may lead to any number of long ones. Below a longer one nothing goes unasked.
+  package static let maximumPrefixLength = 2048
   /// Nonces whose counts are known; the one that was not used for longest goes first.
   package static let maximumNonces = 256
 
@@ -76,10 +80,11 @@ package struct AuthenticationMemory: Sendable {
     case .digest(let challenge): prefixes = ProtectionPath.digest(challenge.domain, base: url)
     case .basic, .bearer: prefixes = [ProtectionPath.basic(url.path)]
     }
+    prefixes.removeAll { $0.utf8.count > Self.maximumPrefixLength }
     var list = spaces[party] ?? []
     if let index = list.firstIndex(where: { Self.isSame($0.answer.challenge, answer.challenge) }) {
       if list[index].answer.secret == answer.secret, answer.nonce == nil {
-        prefixes = list[index].prefixes.filter { !$0.hasPrefix(prefixes[0]) } + prefixes
+        prefixes = Self.paths(list[index].prefixes, with: prefixes.first)
       }
       // A request with the same nonce may be further already.
       if list[index].answer.nonce.hasBytes(of: answer.nonce) {
@@ -90,9 +95,21 @@ package struct AuthenticationMemory: Sendable {
     } else {
       list.append(Space(party: party, answer: answer, prefixes: prefixes, lastUse: clock))
       count += 1
+      if list.count > Self.maximumSpacesOfParty {
+        let oldest = list.enumerated().min { $0.element.lastUse < $1.element.lastUse }
+        if let oldest { list.remove(at: oldest.offset) }
+        count -= 1
+      }
     }
     spaces[party] = list
     if count > Self.maximumSpaces { evict() }
+  }
+
+  /// Paths with one more. One that is below another adds nothing: else, where credentials go to many directories unasked, the one above them all, which was
+  /// asked for, would be pushed out by them.
+  private static func paths(_ known: [String], with path: String?) -> [String] {
+    guard let path, !known.contains(where: { path.utf8.starts(with: $0.utf8) }) else { return known }
+    return known.filter { !$0.utf8.starts(with: path.utf8) } + [path]
   }
 
   /// What to send without being asked; counts as a use of the nonce.
@@ -103,9 +120,12 @@ package struct AuthenticationMemory: Sendable {
   ) -> ChallengeAnswer? {
     guard var list = spaces[party] else { return nil }
     var best: (index: Int, length: Int)?
+    // Looked at once, and not for each path: how many there are is up to the server, and how long the target is may be too.
+    var climbs: Bool?
     for (index, space) in list.enumerated() {
-      for prefix in space.prefixes where ProtectionPath.covers(prefix, target) {
-        if prefix.utf8.count > best?.length ?? -1, isUsable(space.answer) { best = (index, prefix.utf8.count) }
+      for prefix in space.prefixes where prefix.utf8.count > best?.length ?? -1 {
+        guard ProtectionPath.covers(prefix, target, &climbs), isUsable(space.answer) else { continue }
+        best = (index, prefix.utf8.count)
       }
     }
     guard let index = best?.index else { return nil }

@@ -20,10 +20,24 @@ package enum ProtectionPath {
   /// Whether a target is within a prefix. A path with dot segments, encoded ones too, is within none but `/`: what it leads to is the
   /// server's secret.
   package static func covers(_ prefix: String, _ target: String) -> Bool {
+    var climbs: Bool?
+    return covers(prefix, target, &climbs)
+  }
+
+  /// The same for one of several prefixes.
+  ///
+  /// - Parameter climbs: whether the target has such segments; nil: nobody has looked yet.
+  static func covers(_ prefix: String, _ target: String, _ climbs: inout Bool?) -> Bool {
     guard target.utf8.starts(with: prefix.utf8) else { return false }
     if prefix == "/" { return true }
+    let known = climbs ?? Self.climbs(target)
+    climbs = known
+    return !known
+  }
+
+  private static func climbs(_ target: String) -> Bool {
     let path = target.utf8.prefix { $0 != UInt8(ascii: "?") }
-    return !PercentCoding.decodedBytes(path)
+    return PercentCoding.decodedBytes(path)
       .split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: true)
       .contains { $0.elementsEqual("..".utf8) }
   }

@@ -262,6 +262,56 @@ import Testing
     #expect(memory.isEmpty)
   }
 
+  /// Each directory that credentials went to unasked is below the one that they were asked for, which is not forgotten for them.
+  @Test func manyDirectoriesLeaveTheOneAboveThem() throws {
+    var memory = AuthenticationMemory()
+    let party = try Self.party("http://a/")
+    let answer = ChallengeAnswer(challenge: .basic(realm: "r"), secret: Self.alice)
+    memory.learn(answer, party: party, url: try URLReader.read("http://a/x"))
+    for number in 0...2 * AuthenticationMemory.maximumPrefixes {
+      let used = try #require(memory.use(party: party, target: "/d\(number)/x") { _ in true })
+      memory.learn(used, party: party, url: try URLReader.read("http://a/d\(number)/x"))
+    }
+    let last = memory.use(party: party, target: "/x") { _ in true }
+    #expect(last != nil)
+  }
+
+  /// A server may lead to any number of long paths, and name them.
+  @Test(
+    arguments: [
+      (AuthenticationMemory.maximumPrefixLength, nil, true), (AuthenticationMemory.maximumPrefixLength + 1, nil, false),
+      (AuthenticationMemory.maximumPrefixLength, ["."], true),
+      (AuthenticationMemory.maximumPrefixLength + 1, ["."], false),
+    ] as [(Int, [String]?, Bool)])
+  func longPathsAreNotRemembered(_ length: Int, _ domain: [String]?, _ isRemembered: Bool) throws {
+    var memory = AuthenticationMemory()
+    let party = try Self.party("http://a/")
+    let directory = "/" + String(repeating: "d", count: length - 2) + "/"
+    let challenge = try domain.map { try Self.digest(domain: $0) } ?? .basic(realm: "r")
+    let answer = ChallengeAnswer(challenge: challenge, secret: Self.alice)
+    memory.learn(answer, party: party, url: try URLReader.read("http://a\(directory)x"))
+    let used = memory.use(party: party, target: directory + "y") { _ in true }
+    #expect((used != nil) == isRemembered)
+  }
+
+  /// A server calls its realms what it likes, and makes nobody else's be forgotten by that.
+  @Test func manyRealmsPushOutTheirOwn() throws {
+    var memory = AuthenticationMemory()
+    let url = try URLReader.read("http://a/")
+    let (party, other) = (try Self.party("http://a/"), try Self.party("http://b/"))
+    let answer = ChallengeAnswer(challenge: .basic(realm: "r"), secret: Self.alice)
+    memory.learn(answer, party: other, url: try URLReader.read("http://b/"))
+    for number in 0...AuthenticationMemory.maximumSpaces {
+      let answer = ChallengeAnswer(challenge: .basic(realm: "\(number)"), secret: Self.alice)
+      memory.learn(answer, party: party, url: url)
+    }
+    #expect(memory.spaceCount == AuthenticationMemory.maximumSpacesOfParty + 1)
+    let used = memory.use(party: other, target: "/") { _ in true }
+    let latest = memory.use(party: party, target: "/") { $0.challenge.realm == "\(AuthenticationMemory.maximumSpaces)" }
+    let first = memory.use(party: party, target: "/") { $0.challenge.realm == "0" }
+    #expect(used != nil && latest != nil && first == nil)
+  }
+
   @Test func isBounded() throws {
     var memory = AuthenticationMemory()
     for index in 0..<(AuthenticationMemory.maximumSpaces + 50) {
