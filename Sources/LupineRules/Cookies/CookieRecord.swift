@@ -44,6 +44,17 @@ package struct CookieRecord: Hashable, Sendable {
   /// Byte by byte (RFC 6265bis section 5.7).
   func hasSameName(as other: CookieRecord) -> Bool { name.isSame(as: other.name) }
 
+  /// Whether servers take one for the other: by their names, or by what is sent in the place of one, which of a cookie without a name is up to its value
+  /// (`=name=value`).
+  func isSentLike(_ other: CookieRecord) -> Bool {
+    hasSameName(as: other) || sentName.elementsEqual(other.sentName)
+  }
+
+  /// What stands before the first `=` of the pair, or all of it.
+  private var sentName: Substring.UTF8View {
+    name.isEmpty ? FieldScanner.trimmed(value.utf8.prefix { $0 != UInt8(ascii: "=") }) : name.utf8[...]
+  }
+
   /// As it stands in a `Cookie` field.
   package var pair: String {
     name.isEmpty ? value : "\(name)=\(value)"

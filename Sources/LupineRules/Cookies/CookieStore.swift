@@ -98,12 +98,12 @@ package struct CookieStore: Sendable {
     put(record, in: bucketName(domain: record.domain), now)
   }
 
-  /// "Leave Secure cookies alone": whether a Secure cookie of that name would be replaced, or sent behind this one. One that has expired is
-  /// not there any more, though it may not have been removed yet.
+  /// "Leave Secure cookies alone": whether a Secure cookie of that name would be replaced, or sent beside this one as if both had it. One that has
+  /// expired is not there any more, though it may not have been removed yet.
   private func hides(_ record: CookieRecord, in name: String, _ now: HTTPDate) -> Bool {
     buckets[name, default: []].contains { entry in
       let other = entry.record
-      return other.isSecure && other.hasSameName(as: record) && !other.isExpired(now)
+      return other.isSecure && other.isSentLike(record) && !other.isExpired(now)
         && (other.domain == record.domain || CookieMatch.name(other.domain, isBelow: record.domain)
           || CookieMatch.name(record.domain, isBelow: other.domain))
         && CookieMatch.path(record.path.utf8, isWithin: other.path)
