@@ -40,7 +40,7 @@ package final class StoredResponse: Sendable {
   package convenience init?(
     key: String, head: ResponseHead, body: [UInt8], requestTime: Int64, responseTime: Int64, authorization: String?
   ) {
-    let dropped = HeadWriter.connectionFields(head.fields)
+    let dropped = HeadWriter.connectionFields(head.fields).union([HeadWriter.authenticationInfo])
     let bytes = HeadWriter.bytes(head) { !dropped.contains($0) }
     guard let kept = HeadWriter.read(bytes) else { return nil }
     self.init(
@@ -121,8 +121,8 @@ package final class StoredResponse: Sendable {
     return isSilent ? nil : false
   }
 
-  /// The same response with the fields of a 304 (RFC 9111 section 3.2); those that describe the body stay as they are. Age and date are those of
-  /// the 304 also where it has none: without a date it is of the moment when it came (RFC 9110 section 6.6.1), as every response is.
+  /// The same response with the fields of a 304 (RFC 9111 section 3.2); those that describe the body stay as they are. What there is of
+  /// `Authentication-Info` is the 304's. Age and date are those of the 304 also where it has none: without a date it is of the moment when it came (RFC 9110 section 6.6.1), as every response is.
   package func updated(
     by answer: ResponseHead, requestTime: Int64, responseTime: Int64, key: String, authorization: String?
   ) -> StoredResponse? {
@@ -131,7 +131,7 @@ package final class StoredResponse: Sendable {
     var replaced: Set<String> = []
     for index in 0..<answer.fields.count { replaced.insert(answer.fields.name(at: index).lowercased()) }
     replaced.subtract(kept)
-    replaced.formUnion(["age", "date"])
+    replaced.formUnion(["age", "date", HeadWriter.authenticationInfo])
     var bytes = HeadWriter.bytes(head) { !replaced.contains($0) }
     HeadWriter.append(answer.fields, to: &bytes) { !kept.contains($0) }
     guard let head = HeadWriter.read(bytes) else { return nil }
@@ -143,6 +143,10 @@ package final class StoredResponse: Sendable {
 
 /// Heads as bytes.
 enum HeadWriter {
+  /// The field that tells one request what it proved, and which nonce comes next (RFC 7615 section 3): later that is not so any more. Not stored, but the one of
+  /// a 304 is for who asked.
+  static let authenticationInfo = "authentication-info"
+
   /// What is not of the response but of the connection it came over (RFC 9111 section 3.1), and cookies: they were set when it came, and are not
   /// set again. In lower case.
   static func connectionFields(_ fields: FieldSection) -> Set<String> {

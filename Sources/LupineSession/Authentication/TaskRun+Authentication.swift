@@ -62,7 +62,9 @@ extension TaskRun {
     guard head.status == 401 else {
       let isStored = (exchange as? CacheExchange)?.servesStored ?? false
       authentication.accepted(
-        hop, status: isStored ? nil : head.status, info: head.fields.bytes(named: "authentication-info"))
+        hop, status: isStored ? nil : head.status,
+        // What was said to an earlier request names a nonce of before.
+        info: isStored ? [] : head.fields.bytes(named: "authentication-info"))
       return false
     }
     let asks = observer?.wants(.taskChallenge) ?? false

@@ -96,6 +96,21 @@ import Testing
       StoredResponse(key: "k", head: head, body: body, requestTime: 5, responseTime: 6, authorization: nil))
   }
 
+  /// It was said to the request that the response came for; a 304 says it to the one that asked.
+  @Test(arguments: [nil, "nextnonce=\"2\""]) func authenticationInfoIsNotStored(_ said: String?) throws {
+    let kept = try response([("ETag", "\"v\""), ("authentication-info", "nextnonce=\"1\""), ("X", "y")])
+    #expect(kept.head.fields.pairs.map(\.name) == ["ETag", "X"])
+    let fields = [(name: "ETag", value: "\"v\"")] + (said.map { [(name: "Authentication-Info", value: $0)] } ?? [])
+    let answer = try ResponseHead(status: 304, fields: fields)
+    let updated = kept.updated(by: answer, requestTime: 7, responseTime: 8, key: "k", authorization: nil)
+    let confirmed = try #require(updated)
+    #expect(confirmed.head.fields.values(named: "authentication-info") == (said.map { [$0] } ?? []))
+    let stored = StoredResponse(
+      key: "k", head: confirmed.head, body: [], requestTime: 7, responseTime: 8, authorization: nil)
+    let again = try #require(stored)
+    #expect(again.head.fields.pairs.map(\.name) == ["X", "ETag"])
+  }
+
   /// A body that came in chunks has no length of its own but the one that it has; with a coding, that is not the one it came with.
   @Test(arguments: [
     (["Transfer-Encoding: chunked"], ["Content-Length: 5"], false), (["X: y"], ["Content-Length: 4"], true),

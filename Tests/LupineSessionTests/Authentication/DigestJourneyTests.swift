@@ -113,6 +113,26 @@ private func request(
     }
   }
 
+  /// What a stored response says of nonces was said to an earlier request, and they have gone on since.
+  @Test func aStoredResponseNamesNoNonce() async throws {
+    var options = DigestAuthority.Options()
+    options.usesBeforeNextNonce = 1
+    let authority = DigestAuthority(user: "Mufasa", password: "Circle of Life", options: options)
+    let server = try LoopbackServer { request, connection in
+      guard var fields = try authority.check(request, connection) else { return }
+      if request.path == "/stored" { fields.append("Cache-Control", "public, max-age=600") }
+      try connection.respond(fields: fields, body: Array("in".utf8))
+    }
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port], configure: { $0.responseCache = ResponseCache() }) { session in
+      for path in ["/stored", "/a", "/stored", "/b"] { try await session.expect("in", from: request(server.url(path))) }
+      #expect(server.requestCount == 4)
+      #expect(authority.refusals == [])
+      // The first count of the third nonce went with what the cache answered.
+      #expect(authority.nonceCounts == ["nonce1": [1], "nonce2": [1], "nonce3": [2]])
+    }
+  }
+
   /// Every nonce is called stale: the 401 is the answer after a few rounds.
   @Test func aServerThatIsNeverSatisfiedEnds() async throws {
     var options = DigestAuthority.Options()
