@@ -172,7 +172,7 @@ final class TaskAuthentication: Sendable {
 
   // MARK: The response
 
-  /// The request came back with anything but 401: what it carried was accepted.
+  /// The request came back with anything but 401: what it carried was not refused. It is stored only if the response shows that it was accepted.
   ///
   /// - Parameters:
   ///   - status: of the response; nil: a cache had it, and the server may have seen nothing.
@@ -181,7 +181,9 @@ final class TaskAuthentication: Sendable {
     let (answer, toStore, toKeep) = state.withLock { state in
       defer { state.toStore = nil }
       let toKeep = named(hop, state.attempts, status: status)
-      return (state.attempts.accepted(), state.toStore, toKeep)
+      // Who was too busy to look, or was not asked at all, has accepted nothing that could take the place of what is stored.
+      let isProved = status.flatMap { state.attempts.extent(acceptedWith: $0) } != nil
+      return (state.attempts.accepted(), isProved ? state.toStore : nil, toKeep)
     }
     if let (credential, space) = toKeep { session.storage?.accepted(credential, for: space) }
     guard let answer else { return }

@@ -111,6 +111,25 @@ private final class ChallengeDelegate: SessionTaskDelegate {
     }
   }
 
+  /// What was not looked at, or was found not to do, does not take the place of what is stored.
+  @Test(arguments: [(200, "new"), (404, "new"), (403, "old"), (503, "old")])
+  func onlyWhatIsAcceptedIsStored(_ status: Int, _ password: String) async throws {
+    let server = try LoopbackServer { request, connection in
+      guard request.fields.first("Authorization") == nil else { return try connection.respond(status, text: "so") }
+      try connection.respond(401, fields: ["WWW-Authenticate": "Basic realm=\"r\""])
+    }
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port]) { session in
+      let storage = try #require(session.configuration.credentialStorage)
+      let space = try ProtectionSpace(server.url("/"), realm: "r", method: .basic)
+      storage.set(.password(user: "u", password: "old"), for: space)
+      let delegate = ChallengeDelegate([.useCredential(.password(user: "u", password: "new"))])
+      let (_, response) = try await session.data(for: try Request(server.url("/")), delegate: delegate)
+      #expect(response.statusCode == status && delegate.asked == ["basic r u 0 401"])
+      #expect(storage.defaultCredential(for: space)?.password == password)
+    }
+  }
+
   /// Bearer, which is asked about first, takes no password: that answers what it fits, and is stored for it.
   @Test(arguments: [
     #"Bearer realm="token", Basic realm="weak""#, #"Basic realm="weak", Bearer realm="token""#,
