@@ -299,6 +299,52 @@ import Testing
     }
   }
 
+  /// A redirect leads away and back: what the origin says then was said to no token, and a new one would not be shown to it either. A delegate that sets it
+  /// again has it shown.
+  @Test(arguments: [false, true]) func aWayBackHasNoToken(_ isSetAgain: Bool) async throws {
+    let back = Locked("")
+    let other = try LoopbackServer(routes: [
+      ServerRoute(nil, "/there") { _, connection in
+        try connection.respond(307, fields: ["Location": back.withLock { $0 }])
+      }
+    ])
+    defer { other.shutdown() }
+    let target = other.url("/there")
+    let away = ServerRoute(nil, "/away") { _, connection in
+      try connection.respond(307, fields: ["Location": target])
+    }
+    try await withManager([secret(), away]) { manager, server in
+      back.withLock { $0 = server.url("/secret") }
+      let count = Recorder<Void>()
+      manager.interceptors = [
+        try TokenInterceptor(token: "old", origins: [server.url("/")]) { _ in
+          count.add(())
+          return "new"
+        }
+      ]
+      if isSetAgain {
+        let token = Locked("Bearer old")
+        manager.taskWillPerformHTTPRedirection = { _, _, response, request in
+          guard response.urlString == target else { return request }
+          var request = request
+          request.fields[.authorization] = token.withLock { token in
+            defer { token = "Bearer new" }
+            return token
+          }
+          return request
+        }
+        let data = try await manager.get("away", as: Data.self)
+        #expect(data == Data("in".utf8) && count.values.count == 1)
+      } else {
+        for _ in 0..<2 {
+          let error = await #expect(throws: SerializationError.self) { try await manager.get("away", as: Data.self) }
+          #expect(error?.response?.statusCode == 401)
+        }
+        #expect(tokens(server) == ["Bearer old", nil, "Bearer old", nil] && count.values.isEmpty)
+      }
+    }
+  }
+
   /// Who says who is asking is left alone, and so is what the server says to that.
   @Test func ownCredentialsAreLeftAlone() async throws {
     try await withManager([secret()]) { manager, server in

@@ -8,7 +8,7 @@ public import LupineSession
 ///   `Request.credential` or a user in its URL, is left alone.
 /// - When the origin answers 401 to the token, a new one is asked for, once for all requests that are refused meanwhile; requests that begin meanwhile wait
 ///   for it too. Then the request is sent again, once: a second 401 is the result. One that was refused with a token that has been replaced already is sent
-///   again at once.
+///   again at once. A redirect to another origin goes on without the token, and what is answered behind it, by the first origin too, is the result.
 /// - What the refresh throws, the calls throw that waited for it.
 /// - At most 5 refreshes begin within 30 s. After that the 401 is the result, or what the last refresh threw, if it did.
 /// - Cancelling a call ends its waiting, not the refresh, which has no time limit but its own.
@@ -117,7 +117,8 @@ public actor TokenInterceptor: RequestInterceptor {
   public func decision(on failure: RequestFailure) async -> RetryDecision {
     guard failure.attempt == 1, let response = failure.response, response.statusCode == 401,
       isMeant(for: failure.request), response.parsedURL.origin == failure.request.parsedURL.origin,
-      let field = failure.request.fields[.authorization], field.hasPrefix(Self.scheme)
+      let field = failure.request.fields[.authorization], field.hasPrefix(Self.scheme),
+      Self.isAnswer(response, to: field)
     else { return .undecided }
     do {
       switch state.refuse(String(field.dropFirst(Self.scheme.count)), at: now()) {
@@ -130,6 +131,17 @@ public actor TokenInterceptor: RequestInterceptor {
       return .retry(after: .zero)
     } catch {
       return .fail(error)
+    }
+  }
+
+  /// Whether the server that answered was shown the field: a redirect to another origin takes it away for the rest of the chain, where that leads back too,
+  /// unless somebody sets it again.
+  private static func isAnswer(_ response: Response, to field: String) -> Bool {
+    let origin = response.parsedURL.origin
+    if response.redirects.allSatisfy({ $0.url.origin == origin }) { return true }
+    let end = Array((": " + field + "\r").utf8)
+    return response.requestHead.split(separator: UInt8(ascii: "\n")).contains {
+      $0.suffix(end.count).elementsEqual(end)
     }
   }
 
