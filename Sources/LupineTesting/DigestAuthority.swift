@@ -179,7 +179,8 @@ public final class DigestAuthority: Sendable {
 
   private func use(_ nonce: String, _ count: String?) throws(Refusal) {
     let refusal = state.withLock { state -> Refusal? in
-      guard let number = Int(nonce.dropFirst(5)), nonce.hasPrefix("nonce"), (1...state.nonces).contains(number) else {
+      // None may have been given out yet: then there is no range of them.
+      guard let number = Int(nonce.dropFirst(5)), nonce.hasPrefix("nonce"), number >= 1, number <= state.nonces else {
         return .wrong("nonce")
       }
       var counts = state.counts[nonce] ?? []
