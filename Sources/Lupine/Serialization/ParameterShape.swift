@@ -62,6 +62,7 @@ extension Float: ParameterShaped {
   /// By way of the shortest text: 0.1 stays 0.1.
   var parameterShape: ParameterShape { .number(Double(description) ?? Double(self)) }
 }
+extension CGFloat: ParameterShaped { var parameterShape: ParameterShape { .number(Double(self)) } }
 extension Decimal: ParameterShaped { var parameterShape: ParameterShape { .decimal(self) } }
 extension String: ParameterShaped { var parameterShape: ParameterShape { .text(self) } }
 extension Substring: ParameterShaped { var parameterShape: ParameterShape { .text(String(self)) } }

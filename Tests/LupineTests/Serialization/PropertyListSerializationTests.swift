@@ -21,7 +21,7 @@ import Testing
   func testThatPropertyListRequestSerializerAcceptsPlist(format: PropertyListSerialization.PropertyListFormat) throws {
     let parameters: [String: any Sendable] = [
       "string": "a<b", "list": [1, -2, 2.5, true] as [any Sendable], "data": Data([1]),
-      "date": Date(timeIntervalSinceReferenceDate: 10), "big": UInt64.max,
+      "date": Date(timeIntervalSinceReferenceDate: 10), "big": UInt64.max, "width": CGFloat(1.5),
     ]
     let value = try PropertyListValue(parsing: try data(parameters, format))
     #expect(
@@ -29,6 +29,7 @@ import Testing
         == .dictionary([
           "string": .string("a<b"), "list": .array([.integer(1), .integer(-2), .real(2.5), .boolean(true)]),
           "data": .data(Data([1])), "date": .date(Date(timeIntervalSinceReferenceDate: 10)), "big": .unsigned(.max),
+          "width": .real(1.5),
         ]))
     #expect(try PropertyListDecoder().decode(Point.self, from: try data(Point(x: 3), format)) == Point(x: 3))
     let list = try data(JSONValue.array([1, "a"]), format)

@@ -88,6 +88,7 @@ struct QueryStringCase: Sendable, CustomTestStringConvertible {
     (["u": UInt64.max, "i": Int64.min] as [String: any Sendable], "i=-9223372036854775808&u=18446744073709551615"),
     (["u": JSONValue.unsigned(.max)], "u=18446744073709551615"),
     (["f": Float(0.1), "d": 100.0, "n": Double.nan, "z": -0.0] as [String: any Sendable], "d=100&f=0.1&n=nan&z=-0"),
+    (["c": CGFloat(2), "d": [CGFloat(0.1)]] as [String: any Sendable], "c=2&d%5B%5D=0.1"),
     (["d": Date(timeIntervalSinceReferenceDate: 0)], "d=2001-01-01%2000%3A00%3A00%20%2B0000"),
     (["d": Data("abc".utf8)], "d=3%20bytes"),
     (["o": Opaque()], "o=an%20opaque"),
