@@ -26,6 +26,8 @@ struct ReplayLine: Sendable {
 /// An exchange on record, as requests are compared with it.
 struct RecordedRequest: Sendable {
   let request: HTTPArchive.Request
+  /// Those of HTTP/1.1.
+  let fields: [(name: String, value: String)]
   let line: ReplayLine
 }
 
@@ -63,7 +65,17 @@ struct ReplayMatcher: Sendable {
   private static let stored: Set<String> = ["cookie", "authorization", "if-none-match", "if-modified-since"]
 
   func recorded(_ request: HTTPArchive.Request) -> RecordedRequest {
-    RecordedRequest(request: request, line: line(request.method, request.url))
+    RecordedRequest(
+      request: request, fields: Self.fields(of: request), line: line(request.method, request.url))
+  }
+
+  /// Browsers list the pseudo fields of HTTP/2: one of them is what `Host` is, and the others are method and URL.
+  private static func fields(of request: HTTPArchive.Request) -> [(name: String, value: String)] {
+    let hasHost = request.first(named: "host") != nil
+    return request.fields.compactMap { field in
+      guard field.name.hasPrefix(":") else { return (name: field.name, value: field.value) }
+      return field.name == ":authority" && !hasHost ? (name: "Host", value: field.value) : nil
+    }
   }
 
   func asked(_ request: TransportRequest) -> AskedRequest {
@@ -86,8 +98,7 @@ struct ReplayMatcher: Sendable {
     }
     guard isStrict else { return nil }
     return difference(ofBody: recorded.request, asked.body)
-      ?? difference(
-        of: recorded.request.fields.map { ($0.name, $0.value) }, asked.request.fields.map { ($0.name, $0.value) })
+      ?? difference(of: recorded.fields, asked.request.fields)
       ?? difference(ofTrailers: recorded.request, asked.trailers)
   }
 
@@ -96,8 +107,7 @@ struct ReplayMatcher: Sendable {
   ) -> ReplayDifference? {
     // Of a body that was not kept nobody may know what followed it.
     guard recorded.body != nil || !recorded.trailers.isEmpty else { return nil }
-    let difference = difference(
-      of: recorded.trailers.map { ($0.name, $0.value) }, trailers.map { ($0.name, $0.value) })
+    let difference = difference(of: recorded.trailers.map { (name: $0.name, value: $0.value) }, trailers)
     guard case .rest(let what)? = difference else { return difference }
     return .rest("behind its body \(what)")
   }
@@ -124,7 +134,9 @@ struct ReplayMatcher: Sendable {
     }
   }
 
-  private func difference(of recorded: [(String, String)], _ actual: [(String, String)]) -> ReplayDifference? {
+  private func difference(
+    of recorded: [(name: String, value: String)], _ actual: [(name: String, value: String)]
+  ) -> ReplayDifference? {
     let (recorded, actual) = (Self.values(recorded), Self.values(actual))
     for name in Set(recorded.keys).union(actual.keys).sorted() {
       switch (recorded[name], actual[name]) {
@@ -147,8 +159,8 @@ struct ReplayMatcher: Sendable {
   }
 
   /// The values by name, sorted by their bytes: fields of several names have no order that means anything.
-  private static func values(_ fields: [(String, String)]) -> [String: [String]] {
-    let known = fields.map { (name: $0.0.lowercased(), value: $0.1) }.filter { !volatile.contains($0.name) }
+  private static func values(_ fields: [(name: String, value: String)]) -> [String: [String]] {
+    let known = fields.map { (name: $0.name.lowercased(), value: $0.value) }.filter { !volatile.contains($0.name) }
     return Dictionary(grouping: known, by: \.name).mapValues { fields in
       fields.map(\.value).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
     }

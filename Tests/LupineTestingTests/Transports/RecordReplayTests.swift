@@ -308,6 +308,22 @@ import Testing
     #expect(try await send("e\u{301}", "body") == nil)
   }
 
+  /// What a browser recorded over HTTP/2 has pseudo fields, and some have the host besides.
+  @Test(arguments: [["Host"], [":authority"], [":authority", "host"]])
+  func strictMatchingReadsPseudoFields(_ hosts: [String]) async throws {
+    var recorded = archive(["http://a.example/?b"])
+    recorded.entries[0].request.fields = [
+      .init(":method", "GET"), .init(":path", "/?b"), .init(":scheme", "http"), .init("Accept", "*/*"),
+      .init("Accept-Encoding", "gzip, deflate"),
+    ]
+    recorded.entries[0].request.fields += hosts.map { HTTPArchive.Field($0, "a.example") }
+    let session = try Session(over: ReplayTransport(recorded, matching: .strict))
+    #expect(try await session.text("http://a.example/?b").0 == "0")
+    recorded.entries[0].request.fields.append(.init("X-A", "1"))
+    let other = try Session(over: ReplayTransport(recorded, matching: .strict))
+    #expect(try await failure { try await other.data(from: "http://a.example/?b") }.code == .noAnswer)
+  }
+
   /// With and without what a storage adds, each gets its own, in whichever order they come.
   @Test func exactMatchesGoFirst() async throws {
     var recorded = archive(["http://a.example/me", "http://a.example/me"])
