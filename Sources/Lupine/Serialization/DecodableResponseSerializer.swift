@@ -65,7 +65,7 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
     guard !error.contains(.unacceptableContentType) else { return error }
     var error = error
     if let value = try? value(data, response) {
-      error.value = value
+      error.value = isNothing(value) ? nil : value
     } else {
       error.value = try? JSONValue(parsing: data)
     }

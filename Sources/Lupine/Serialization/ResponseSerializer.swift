@@ -42,6 +42,13 @@ extension Optional: NilTelling {
   fileprivate var isNil: Bool { if case nil = self { true } else { false } }
 }
 
+/// Whether a value is an optional, of any type, that is nil: in an `any Sendable` it would be something. For errors; good answers ask themselves.
+@inline(never)
+func isNothing<Value>(_ value: Value) -> Bool {
+  guard let optional = value as? any NilTelling else { return false }
+  return optional.isNil
+}
+
 /// A response serializer with the rules of HTTP: what the serializers of this module are.
 ///
 /// Source: the superclass that AFNetworking's response serializers share.

@@ -105,7 +105,7 @@ extension ResponseValidation {
   ///
   /// - Parameters:
   ///   - parse: makes the value of the body, which may be empty; what it throws as `SerializationError` gets response and body.
-  ///   - attached: what an error carries of the value.
+  ///   - attached: what an error carries of the value; not asked about an optional that is nil, of which it carries nothing.
   /// - Throws: an error of the media type, at once; an error of the status, with the value of the body if it has one; what the parser throws,
   ///   with the error of the status behind it.
   public func serialize<Value: Sendable>(
@@ -128,7 +128,7 @@ extension ResponseValidation {
       throw failure
     }
     guard var error else { return value }
-    error.value = attached(value)
+    error.value = isNothing(value) ? nil : attached(value)
     throw error
   }
 }

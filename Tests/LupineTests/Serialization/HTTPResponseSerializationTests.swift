@@ -262,6 +262,23 @@ import Testing
     #expect(throws: SerializationError.self) { try typed.serialize(try Responses.response(type: "a/b"), data: json) }
   }
 
+  /// An optional that is nil is no value of an error page: the error carries none, and the next is asked.
+  @Test(arguments: ["", " ", "null"]) func nothingIsNoValueOfAnError(_ text: String) throws {
+    let body = Data(text.utf8)
+    let response = try Responses.response(404, type: "application/json")
+    let decoding = DecodableResponseSerializer<[String: Int]?>()
+    let failed = #expect(throws: SerializationError.self) { try decoding.serialize(response, data: body) }
+    #expect(failed?.code == .unacceptableStatusCode && failed?.value == nil)
+    let shared = #expect(throws: SerializationError.self) {
+      try ResponseValidation().serialize(response, body) { _ in Int?.none }
+    }
+    #expect(shared?.code == .unacceptableStatusCode && shared?.value == nil)
+    let page = #expect(throws: SerializationError.self) {
+      try CompoundResponseSerializer([decoding, HTTPResponseSerializer()]).serialize(response, data: body)
+    }
+    #expect(page?.code == .unacceptableStatusCode && page?.value as? Data == body)
+  }
+
   @Test func testCompoundSerializerCanBeCopied() {
     let compound = CompoundResponseSerializer([PropertyListResponseSerializer(), JSONResponseSerializer()])
     var copy = compound
