@@ -34,12 +34,19 @@ extension SecurityPolicy {
     }
     var certificates: [[UInt8]] = []
     for name in names.sorted() where [".cer", ".crt", ".der", ".pem"].contains(where: name.lowercased().hasSuffix) {
-      certificates += try self.certificates(inFile: path + "/" + name)
+      let file = path + "/" + name
+      if !isDirectory(file) { certificates += try self.certificates(inFile: file) }
     }
     guard !certificates.isEmpty else {
       throw SecurityPolicyError(.badCertificate, message: "\(path) holds no .cer, .crt, .der or .pem file")
     }
     return certificates
+  }
+
+  /// Whether there is a directory, or a link to one.
+  private static func isDirectory(_ path: String) -> Bool {
+    let target = URL(filePath: path).resolvingSymlinksInPath().path
+    return (try? FileManager.default.attributesOfItem(atPath: target))?[.type] as? FileAttributeType == .typeDirectory
   }
 
   /// The certificates at the root of a bundle's resources. Source: `+certificatesInBundle:`.

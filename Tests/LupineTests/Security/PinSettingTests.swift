@@ -158,6 +158,12 @@ import Testing
     // `key.pem` holds no certificate: a directory with such a file is no directory of pins.
     #expect(throws: SecurityPolicyError.self) { try SecurityPolicy.certificates(inDirectory: files.directory) }
     try FileManager.default.removeItem(atPath: files.privateKeyPath)
+    // Directories are left alone, whatever they are called.
+    let former = files.directory + "/former.pem"
+    let link = files.directory + "/link.pem"
+    try FileManager.default.createDirectory(atPath: former, withIntermediateDirectories: false)
+    try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: former)
+    defer { for path in [link, former] { try? FileManager.default.removeItem(atPath: path) } }
     #expect(
       Set(try SecurityPolicy.certificates(inDirectory: files.directory)) == Set(leaf.chainDER + [root.rootDER]))
   }
