@@ -204,8 +204,12 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
 
   /// Says what is done at the end: exactly one of the two is called, on `completionQueue`. Source: `setCompletionBlockWithSuccess:failure:`.
   public func setCompletion(success: Success?, failure: Failure?) {
-    exchange(\.handlers.success, success)
-    exchange(\.handlers.failure, failure)
+    // In one step: an end in between would find one of the former two, or none.
+    let former = state.withLock { state in
+      defer { (state.handlers.success, state.handlers.failure) = (success, failure) }
+      return (state.handlers.success, state.handlers.failure)
+    }
+    withExtendedLifetime(former) {}
   }
 
   /// Told of the body being sent, on `completionQueue`, of one step at a time. Default nil.

@@ -63,6 +63,23 @@ import Testing
     }
   }
 
+  /// Both are set in one step: an operation that ends as the former ones go, here because they do, has the one that is due.
+  @Test func bothAreSetAtOnce() async throws {
+    try await withSession { session, server, _ in
+      let operation = try operation("/hello", session, server)
+      let told = Calls<String>()
+      func setFormer() {
+        let farewell = Farewell { operation.start() }
+        operation.setCompletion(success: { _, _ in withExtendedLifetime(farewell) {} }, failure: nil)
+      }
+      setFormer()
+      operation.cancel()
+      operation.setCompletion(success: { _, _ in told.note("success") }, failure: { _, _ in told.note("failure") })
+      #expect(await until { operation.isFinished })
+      #expect(await until { told.all == ["failure"] })
+    }
+  }
+
   private final class Delegate: SessionDataDelegate {
     let told = Calls<String>()
     let handledCallbacks: CallbackSet = [.redirection, .taskChallenge, .sentBodyData, .willCacheResponse]
