@@ -7,7 +7,7 @@ public final class ServerConnection {
   public enum Framing: Equatable, Sendable {
     /// With `Content-Length`.
     case length(Int)
-    /// With `Transfer-Encoding: chunked`; each `write` is one chunk.
+    /// With `Transfer-Encoding: chunked`; each `write` is one chunk. For a client of HTTP/1.0, which knows no chunks (RFC 9112 6.1), as `untilClose`.
     case chunked
     /// By the end of the connection.
     case untilClose
@@ -55,7 +55,9 @@ public final class ServerConnection {
     self.request.bodyIsComplete = reader.isAtEnd
     outgoing = nil
     responseIsComplete = false
-    continueIsOwed = !reader.isAtEnd && request.fields.has("Expect", token: "100-continue")
+    // A client of HTTP/1.0 is told nothing before the response (RFC 9110 10.1.1).
+    continueIsOwed =
+      !reader.isAtEnd && request.version != "HTTP/1.0" && request.fields.has("Expect", token: "100-continue")
     closes =
       request.fields.has("Connection", token: "close")
       || request.version == "HTTP/1.0" && !request.fields.has("Connection", token: "keep-alive")
@@ -147,6 +149,7 @@ public final class ServerConnection {
     _ status: Int = 200, reason: String? = nil, fields: ServerFields = [:], framing: Framing
   ) throws(LoopbackError) {
     guard outgoing == nil else { throw .misuse("a response was begun already") }
+    let framing = framing == .chunked && request.version == "HTTP/1.0" ? .untilClose : framing
     if framing == .untilClose { closes = true }
     if continueIsOwed { closes = true }  // the client may or may not send its body now
     appendHead(status, reason, fields)

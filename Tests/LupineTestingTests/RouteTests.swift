@@ -105,6 +105,23 @@ import Testing
     }
   }
 
+  /// A client of HTTP/1.0 knows neither chunks nor informational responses.
+  @Test func answersHTTP10() throws {
+    try withClient { client, _ in
+      try client.send("GET /chunked?n=10&size=4 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+      let head = try client.head()
+      #expect(head.status == 200 && head.fields.first("Transfer-Encoding") == nil)
+      #expect(head.fields.values("Connection") == ["close"])
+      #expect(try client.receiveAll() == PatternBody.bytes(10))
+    }
+    try withClient { client, _ in
+      try client.send("POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi")
+      let head = try client.head()
+      #expect(head.status == 200)
+      #expect(try client.receiveAll() == Array("hi".utf8))
+    }
+  }
+
   @Test func compresses() throws {
     try withClient { client, _ in
       let gzip = try client.get("/gzip?n=300000&members=3")
