@@ -21,6 +21,7 @@ struct LupineCommand: AsyncParsableCommand {
 @main
 enum Main {
   static func main() async {
+    System.occupyClosedStreams()
     System.ignoreBrokenPipes()
     let status: ExitStatus
     do throws(CommandFailure) {

@@ -132,6 +132,21 @@ import Testing
     #expect(archive.entries.count == 1)
   }
 
+  /// What the tool opens itself, such as a connection, has not their places.
+  @Test(
+    arguments: [("<&-", ["batch"], "read standard input"), (">&-", [], "write to standard output")]
+      as [(String, [String], String)])
+  func streamsThatAreClosed(_ closed: String, _ command: [String], _ operation: String) async throws {
+    let server = try server()
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let arguments = command.isEmpty ? [server.url("/")] : command
+    let process = process(arguments, in: folder, line: #"exec timeout 60 "$@" 2>said "# + closed)
+    try await Tool.finish(process) { try process.run() }
+    #expect(process.terminationStatus == 1)
+    #expect(said(folder).contains("cannot \(operation): Bad file descriptor"), "\(said(folder))")
+  }
+
   /// A parent may have shared its streams with an event loop: they are not ready, and have not failed.
   @Test func streamsThatBlockNobody() async throws {
     let size = 1 << 20
