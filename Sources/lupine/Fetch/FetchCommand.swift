@@ -19,7 +19,7 @@ struct FetchCommand: AsyncParsableCommand {
         name=@file     text field from a file; name:=@file for JSON
         name@file      file of a multipart form; ";type=media/type" may follow
         @file          the file is the whole body; "-" is standard input
-      A backslash makes ":", "=" and "@" ordinary characters.
+      A backslash makes ":", "=", "@" and ";" ordinary characters.
 
       Coming from curl: the URL comes first, and -d, -b and -F mean other things here; Docs/CommandLine.md has a table.
 

@@ -37,13 +37,14 @@ enum RequestItem: Sendable, Equatable {
       self = .emptyHeader(name: name)
       return
     }
-    guard let (name, separator, value) = Self.split(text) else {
+    guard let (name, separator, rest) = Self.split(text) else {
       throw CommandFailure.misuse(
         "\"\(text)\" is no item; write name:value, name==value, name=value, name:=json or name@file")
     }
     guard !name.isEmpty || separator == "@" else {
       throw CommandFailure.misuse("\"\(text)\" has no name before \"\(separator)\"")
     }
+    let value = Self.unescaped(rest)
     switch separator {
     case ":": self = .header(name: name, value: value)
     case "==": self = .query(name: name, value: value)
@@ -53,7 +54,7 @@ enum RequestItem: Sendable, Equatable {
     case ":=@": self = .json(name: name, value: try Self.json(try readFile(value), name))
     default:
       guard !value.isEmpty else { throw CommandFailure.misuse("\"\(text)\" names no file after \"@\"") }
-      self = name.isEmpty ? .body(path: value) : Self.file(name, value)
+      self = name.isEmpty ? .body(path: value) : Self.file(name, escaped: rest)
     }
   }
 
@@ -89,6 +90,20 @@ enum RequestItem: Sendable, Equatable {
     return .file(name: name, path: String(value[..<mark.lowerBound]), type: String(value[mark.upperBound...]))
   }
 
+  /// The same, where a backslash makes a sign an ordinary character: the semicolon before a type as well.
+  private static func file(_ name: String, escaped text: Substring.UnicodeScalarView) -> RequestItem {
+    var rest = text
+    while let scalar = rest.first {
+      if rest.starts(with: ";type=".unicodeScalars) {
+        let type = unescaped(rest.dropFirst(6))
+        return .file(name: name, path: unescaped(text[..<rest.startIndex]), type: type)
+      }
+      let isEscape = scalar == "\\" && rest.dropFirst().first.map { isSign($0) } == true
+      rest = rest.dropFirst(isEscape ? 2 : 1)
+    }
+    return .file(name: name, path: unescaped(text), type: nil)
+  }
+
   /// A field is text, in JSON as in a form: other bytes would arrive as something else.
   private static func text(_ bytes: [UInt8], of path: String) throws(CommandFailure) -> String {
     if let text = String(validating: bytes, as: UTF8.self) { return text }
@@ -105,7 +120,10 @@ enum RequestItem: Sendable, Equatable {
     }
   }
 
-  private static func split(_ text: String) -> (name: String, separator: String, value: String)? {
+  /// The name without its backslashes, and the value with them.
+  private static func split(
+    _ text: String
+  ) -> (name: String, separator: String, value: Substring.UnicodeScalarView)? {
     var name = String.UnicodeScalarView()
     var rest = text.unicodeScalars[...]
     while let scalar = rest.first {
@@ -113,7 +131,7 @@ enum RequestItem: Sendable, Equatable {
         name.append(next)
         rest = rest.dropFirst(2)
       } else if let separator = separators.first(where: { rest.starts(with: $0.unicodeScalars) }) {
-        return (String(name), separator, unescaped(rest.dropFirst(separator.unicodeScalars.count)))
+        return (String(name), separator, rest.dropFirst(separator.unicodeScalars.count))
       } else {
         name.append(scalar)
         rest = rest.dropFirst()
