@@ -15,13 +15,7 @@ struct FetchPlan: Sendable {
     authentication: AuthenticationOptions
   ) throws {
     var items = try target.items.map { try RequestItem($0) }
-    items += try options.headers.map { text in
-      let item = try RequestItem(text)
-      switch item {
-      case .header, .emptyHeader: return item
-      default: throw CommandFailure.misuse("--header \"\(text)\" is not of the form name:value")
-      }
-    }
+    items += try options.headers.map { try RequestItem(header: $0) }
     try Self.checkCount(items.count { $0.isField }, of: "header fields")
     let query = items.compactMap { item -> (name: String, value: String)? in
       if case .query(let name, let value) = item { (name, value) } else { nil }

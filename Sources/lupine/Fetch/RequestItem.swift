@@ -78,6 +78,19 @@ enum RequestItem: Sendable, Equatable {
     throw .misuse("--multipart \"\(text)\" is neither name=text nor name@file")
   }
 
+  /// Reads what follows `--header`: `name:value` or `name;`. What is written for other tools as well stands for itself: no sign is looked for behind the
+  /// colon, and a backslash is one.
+  init(header text: String) throws(CommandFailure) {
+    if let name = Self.nameOfEmptyHeader(text) {
+      self = .emptyHeader(name: name)
+      return
+    }
+    guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), colon != text.startIndex else {
+      throw .misuse("--header \"\(text)\" is not of the form name:value")
+    }
+    self = .header(name: String(text[..<colon]), value: String(text[text.utf8.index(after: colon)...]))
+  }
+
   private static func nameOfEmptyHeader(_ text: String) -> String? {
     let scalars = text.unicodeScalars
     guard scalars.last == ";", scalars.count > 1 else { return nil }

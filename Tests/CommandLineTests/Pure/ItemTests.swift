@@ -55,6 +55,22 @@ import Testing
     ) { try RequestItem("n=@bin") { _ in [0xFF, 0xFE] } }
   }
 
+  /// As other tools take them: nothing behind the colon is a sign.
+  @Test(
+    arguments: [
+      (#"X-A: \:\=\@\;"#, .header(name: "X-A", value: #" \:\=\@\;"#)), ("X-A:=1", .header(name: "X-A", value: "=1")),
+      ("X-A:=@-", .header(name: "X-A", value: "=@-")), ("X-A:a==b", .header(name: "X-A", value: "a==b")),
+      ("X-A:", .header(name: "X-A", value: "")), ("X-A;", .emptyHeader(name: "X-A")),
+      ("X-A:\u{301}", .header(name: "X-A", value: "\u{301}")), ("X-A", nil), ("a=@-", nil), (":x", nil), ("", nil),
+    ] as [(String, RequestItem?)]) func headersOfTheOption(_ text: String, _ item: RequestItem?) throws
+  {
+    if let item {
+      #expect(try RequestItem(header: text) == item)
+    } else {
+      #expect(throws: CommandFailure.self) { try RequestItem(header: text) }
+    }
+  }
+
   @Test func partsAreReadByScalars() throws {
     #expect(try RequestItem(part: "tone=\u{1F3FD}=") == .field(name: "tone", value: "\u{1F3FD}="))
     #expect(try RequestItem(part: "f@\u{301}=x") == .file(name: "f", path: "\u{301}=x", type: nil))
