@@ -35,7 +35,9 @@ enum Main {
   /// Runs a command line; the message of a failure has been written when it returns.
   static func run(_ arguments: [String]) async -> ExitStatus {
     // Without this detour `--help` would describe the root, which has nothing to say, instead of the main form.
-    let names = LupineCommand.configuration.subcommands.compactMap { $0.configuration.commandName } + ["help"]
+    // The main form has no word before it: what is called as the tool is a host.
+    let commands = LupineCommand.configuration.subcommands.compactMap { $0.configuration.commandName }
+    let names = commands.filter { $0 != FetchCommand.configuration.commandName } + ["help"]
     let isMainForm = arguments.first.map { !names.contains($0) && $0 != "--version" } ?? true
     if isMainForm {
       for warning in CurlHabits.warnings(arguments) { System.tell("lupine: \(warning)\n") }

@@ -49,6 +49,13 @@ import Testing
     #expect(request.fields.first("User-Agent") == nil)
   }
 
+  /// The main form, which is called as the tool, is no word before a URL.
+  @Test func aHostOfTheToolsName() async throws {
+    let outcome = try await Tool.run(["lupine", "X-A:1", "--print-curl"])
+    #expect(outcome.status == 0, "\(outcome.error)")
+    #expect(outcome.text.contains("'X-A: 1'") && outcome.text.hasSuffix(" http://lupine/\n"), "\(outcome.text)")
+  }
+
   @Test(arguments: [["--raw", "text"], ["--raw", "@-"], ["a=1"], ["--multipart", "a=1"]])
   func fieldsBehindTheBody(_ body: [String]) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
