@@ -154,7 +154,7 @@ struct BodyOptions: ParsableArguments {
 
 /// Where the answer goes, and what is said about it.
 struct OutputOptions: ParsableArguments {
-  @Option(name: .shortAndLong, help: ArgumentHelp("Write the body to a file.", valueName: "file"))
+  @Option(name: .shortAndLong, help: ArgumentHelp("Write the body to a file; - is standard output.", valueName: "file"))
   var output: String?
 
   @Flag(name: [.customShort("d"), .long], help: "Save the body under its name, with a progress bar.")
@@ -217,6 +217,9 @@ struct OutputOptions: ParsableArguments {
 
   func validate() throws {
     if continues, !download { throw ValidationError("--continue needs --download.") }
+    if download, output == "-" {
+      throw ValidationError("--download makes a file, and - is standard output; leave one of them out.")
+    }
     if include, body { throw ValidationError("--include and --body exclude each other.") }
     if !(0...1_000).contains(retry) { throw ValidationError("--retry is between 0 and 1000.") }
   }

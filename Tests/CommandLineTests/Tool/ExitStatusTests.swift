@@ -9,6 +9,7 @@ import Testing
   @Test(arguments: [
     [], ["--bogus", "http://h/"], ["ftp://h/"], ["http://h/", "noitem"], ["http://h/", "a:=x"], ["http://h/", "a b:c"],
     ["http://h/", "a:b\r\nc:d"], ["--json", "--form", "http://h/"], ["--continue", "http://h/"],
+    ["--download", "-o", "-", "http://h/"],
     ["--key", "k", "http://h/"],
     ["--timeout", "0", "http://h/"], ["--raw", "x", "http://h/", "a=b"], ["http://h:99999/"],
     ["http://h/", "--cacert", "/nonexistent"],
