@@ -49,6 +49,16 @@ import Testing
     #expect(!shown.contains("\u{1b}]") && !shown.contains("\u{1b}[2J") && !shown.contains("\u{9b}"))
   }
 
+  /// It would show what moves the cursor elsewhere, a bar of progress for one.
+  @Test func dumbTerminalsGetNoEscapes() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let arguments = ["--download", "--output", "f", server.url("/hello")]
+    #expect(try await run(arguments).contains("\u{1b}[K"))
+    let shown = try await run(arguments, environment: ["TERM": "dumb"])
+    #expect(!shown.contains("\u{1b}") && shown.contains(" f  13 B in "), "\(shown)")
+  }
+
   @Test func binaryIsNotShown() async throws {
     let server = try LoopbackServer { _, connection in try connection.respond(body: [0x61, 0, 0x62]) }
     defer { server.shutdown() }
