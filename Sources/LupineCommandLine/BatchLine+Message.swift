@@ -96,6 +96,9 @@ extension BatchLine {
     guard !BatchFields.hasNUL(path) else {
       throw BatchRefusal("a \"file\" of \"multipart\" has a NUL, which no path has")
     }
+    guard type?.contains(where: \.isNewline) != true else {
+      throw BatchRefusal("a \"type\" of \"multipart\" has a line end, which no media type has")
+    }
     return .file(name: name, path: path, fileName: fileName, type: type)
   }
 

@@ -91,6 +91,10 @@ import Testing
       (#""proxy":{"url":"http://p/","tunnel":1}"#, "\"proxy.tunnel\" must be a boolean, not a number"),
       (#""cookieFile":"a\u0000b""#, "\"cookieFile\" has a NUL, which no path has"),
       (#""multipart":[{"name":"a","file":"\u0000"}]"#, "a \"file\" of \"multipart\" has a NUL, which no path has"),
+      (
+        #""multipart":[{"name":"a","file":"b","type":"c/d\nX: y"}]"#,
+        "a \"type\" of \"multipart\" has a line end, which no media type has"
+      ),
       (#""timeout":1e400"#, "\"timeout\" must be a number of seconds above 0"),
       (#""maxRedirects":9223372036854775808"#, "\"maxRedirects\" must be an integer from 0 on"),
       (#""maxRedirects":-1"#, "\"maxRedirects\" must be an integer from 0 on"),
