@@ -32,7 +32,7 @@ struct BenchReport {
     for result in results where result.failed > 0 {
       let codes = result.failures.sorted { $0.value > $1.value }.map { "\($0.value) × \($0.key)" }
       text += "  " + style.paint("failed: " + codes.joined(separator: ", "), .red) + "\n"
-      if let error = result.firstFailure { text += "  the first: \(TerminalText.escaped(error.description))\n" }
+      if let error = result.firstFailure { text += "  the first: \(TerminalText.escaped(error.forTool.description))\n" }
     }
     return text
   }

@@ -46,6 +46,9 @@ import Testing
     defer { server.shutdown() }
     let limited = try await Tool.run([server.url("/redirect?n=3"), "--max-redirects", "2"])
     #expect(limited.error.contains("more than 2 redirects [") && limited.error.contains("--max-redirects"))
+    let measured = try await Tool.run(
+      ["bench", server.url("/redirect?n=3"), "--max-redirects", "2", "-c", "1", "-n", "1"])
+    #expect(measured.text.contains("the first: ") && !measured.text.contains("Configuration."), "\(measured.text)")
     let path = "/basic-auth?user=u&password=p"
     let once = try await Tool.run(["POST", server.url(path), "-a", "u:p", "@-"], input: "x")
     #expect(once.error.contains("can be sent only once ["), "\(once.error)")
