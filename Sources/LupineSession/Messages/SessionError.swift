@@ -1,3 +1,4 @@
+public import FoundationEssentials
 internal import HTTPTypes
 internal import LupineRules
 
@@ -245,6 +246,11 @@ public struct SessionError: Error, Sendable {
         code: code, phase: phase, message: message, failingURL: failingURL, requestBytesSent: requestBytesSent,
         response: response, underlying: underlying))
   }
+}
+
+extension SessionError: LocalizedError {
+  /// The message: what `localizedDescription` of Foundation says. Logs are better off with `description`, which has code, phase and URL too.
+  public var errorDescription: String? { message }
 }
 
 extension SessionError: CustomStringConvertible {

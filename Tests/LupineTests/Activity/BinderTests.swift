@@ -253,6 +253,9 @@ import Testing
   @Test func errorsOfOurs() {
     let session = ErrorPresentation(SessionError(.timedOut, phase: .receive, message: "nothing moved for 60 s"))
     #expect(session.title == "Error" && session.message == "nothing moved for 60 s")
+    // By Foundation's word for every error, in which it would be `error 1` of its type.
+    let error: any Error = SessionError(.timedOut, phase: .receive, message: "nothing moved for 60 s")
+    #expect(error.localizedDescription == "nothing moved for 60 s")
     let serialization = ErrorPresentation(SerializationError(.cannotParseResponse, message: "no JSON"))
     #expect(serialization.title == "Error" && serialization.message == "no JSON")
   }
