@@ -9,7 +9,7 @@ internal import LupineWire
 /// Fetches: a pool of connections, a configuration, and the tasks that use them.
 ///
 /// Every method may be called from any thread. A session needs no explicit end: when its last reference goes, its tasks finish and its
-/// connections are closed. `invalidateAndCancel()` ends it at once.
+/// connections are closed. `invalidateAndCancel()` ends it at once, `shutDown(within:)` in order.
 public final class Session: Sendable {
   /// The configuration that the session was made with.
   public let configuration: SessionConfiguration
@@ -38,6 +38,8 @@ public final class Session: Sendable {
   let bodyWatermarks: BodyWatermarks
 
   private let asked = LockedStorage<ObjectIdentifier?>(nil)
+  /// Who waits for the end of the session; nil: it has come.
+  private let waitingForEnd = LockedStorage<[CheckedContinuation<Void, Never>]?>([])
 
   /// Hears of the session and its tasks. Held until the session is invalidated, as in URLSession.
   public var delegate: (any SessionDelegate)? { delegateStorage.withLock { $0 } }
@@ -187,6 +189,44 @@ public final class Session: Sendable {
     transport.invalidate(cancelling: false)
   }
 
+  /// Ends the session in order, and returns when that is done: lets tasks finish, as `finishTasksAndInvalidate()` does, and cancels those that are not over
+  /// in time, as `invalidateAndCancel()` does. So does cancelling the Swift task that waits here, at once.
+  ///
+  /// When it returns, every task has completed, its handler or its delegate was called, and the delegate was told of the session's end, unless the
+  /// delegate queue is held up; who awaits an `async` call is about to go on. Connections close with the last tasks. Where there is nothing to end it returns at
+  /// once, and any number of callers may wait.
+  ///
+  /// An `async` call of a manager that waits for its next attempt is no task meanwhile: it fails with `.sessionInvalidated` when it goes on.
+  ///
+  /// - Parameter grace: how long tasks have. Default nil: as long as they take, those that were made and are never resumed for ever.
+  ///
+  /// Source: `shutdown()` of AsyncHTTPClient.
+  public func shutDown(within grace: Duration? = nil) async {
+    finishTasksAndInvalidate()
+    let deadline: Task<Void, Never>? = grace.map { grace in
+      Task.detached { [self] in
+        do { try await Task.sleep(for: grace) } catch { return }
+        invalidateAndCancel()
+      }
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+        let isOver = waitingForEnd.withLock { waiting in
+          waiting?.append(continuation)
+          return waiting == nil
+        }
+        if isOver { continuation.resume() }
+      }
+    } onCancel: {
+      invalidateAndCancel()
+    }
+    deadline?.cancel()
+    // Behind the handlers of the last tasks.
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+      delegateQueue.async { continuation.resume() }
+    }
+  }
+
   /// Calls a delegate, on the delegate queue, and knows meanwhile whom.
   func asking(_ delegate: AnyObject, _ call: () -> Void) {
     asked.withLock { $0 = ObjectIdentifier(delegate) }
@@ -205,9 +245,10 @@ public final class Session: Sendable {
 
   private func invalidate(cancelling: Bool) {
     _ = registry.invalidate(cancelling: cancelling) { [self] in
-      guard delegate != nil else { return }
+      guard delegate != nil else { return noteEnd() }
       // Behind the last callbacks of tasks, of which some may be left to it.
       delegateQueue.async { [self] in
+        defer { noteEnd() }
         let delegate = delegateStorage.withLock { delegate in
           defer { delegate = nil }
           return delegate
@@ -216,6 +257,11 @@ public final class Session: Sendable {
         delegate.session(self, didBecomeInvalidWithError: nil)
       }
     }
+  }
+
+  private func noteEnd() {
+    let waiting = waitingForEnd.withLock { $0.take() } ?? []
+    for continuation in waiting { continuation.resume() }
   }
 
   func invalidationError(_ request: Request) -> SessionError {

@@ -141,4 +141,58 @@ import Testing
     #expect(try await call.value.path == path)
     #expect(PatternBody.matches(TextFile.bytes(path), from: 0) && TextFile.bytes(path).count == 100_000)
   }
+
+  /// It returns behind the handler of the last task, and behind what the delegate is told.
+  @Test(arguments: [false, true]) func shuttingDownWaits(_ hasDelegate: Bool) async throws {
+    let goOn = try Latch()
+    let server = try LoopbackServer(routes: ServerRoute.standard(latch: goOn))
+    defer {
+      goOn.release()
+      server.shutdown()
+    }
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    let delegate = hasDelegate ? RecordingDelegate([.becameInvalid]) : nil
+    let session = try Session(configuration, delegate: delegate, delegateQueue: delegate?.queue)
+    let request = try Request(server.url("/slow?n=1000&after=500"))
+    let events = Locked<[String]>([])
+    let task = session.dataTask(with: request) { result in
+      let count = (try? result.get())?.0.count ?? 0
+      events.withLock { $0.append("\(count) bytes") }
+    }
+    task.resume()
+    // Up to where it waits.
+    let end = Task.immediate {
+      await session.shutDown()
+      events.withLock { $0.append("over") }
+    }
+    await expectNoTask(of: session, request)
+    events.withLock { $0.append("released") }
+    goOn.release()
+    await end.value
+    #expect(events.withLock { $0 } == ["released", "1000 bytes", "over"])
+    let told = delegate?.entries ?? ["invalid"]
+    #expect(told == ["invalid"])
+    // There is nothing left to wait for.
+    await session.shutDown()
+  }
+
+  /// What is not over in time is cancelled, and so is what nobody waits for any more.
+  @Test(arguments: [true, false]) func shuttingDownCancels(_ hasGrace: Bool) async throws {
+    let goOn = try Latch()
+    let server = try LoopbackServer(routes: ServerRoute.standard(latch: goOn))
+    defer {
+      goOn.release()
+      server.shutdown()
+    }
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    let session = try Session(configuration)
+    let request = try Request(server.url("/slow?n=1000&after=500"))
+    let call = Task.immediate { try await session.data(for: request) }
+    let end = Task.immediate { await session.shutDown(within: hasGrace ? Duration.zero : nil) }
+    if !hasGrace { end.cancel() }
+    await end.value
+    try await expectFailure(.cancelled) { try await call.value }
+  }
 }
