@@ -136,6 +136,26 @@ import Testing
     #expect(request.urlString.utf8.count == 64 * 1024)
   }
 
+  // MARK: Forms
+
+  @Test func namesAndValuesAsAForm() async throws {
+    try await withServer { session, server in
+      var request = try Request(server.url("/echo"), method: .post)
+      request.fields[.contentLength] = "1"
+      request.fields[.contentEncoding] = "gzip"
+      request.setForm([("user", "é"), ("password", "1+1 = 2&c"), ("empty", "")])
+      let (body, _) = try await session.data(for: request)
+      #expect(String(decoding: body, as: UTF8.self) == "user=%C3%A9&password=1%2B1%20%3D%202%26c&empty=")
+      let fields = server.recordedRequests.last?.fields
+      #expect(fields?.first("Content-Type") == "application/x-www-form-urlencoded")
+      #expect(fields?.first("Content-Encoding") == nil)
+      request.fields[.contentType] = "application/x-www-form-urlencoded; charset=utf-8"
+      request.setForm([])
+      #expect(request.fields[.contentType] == "application/x-www-form-urlencoded; charset=utf-8")
+      #expect(request.body.knownLength == 0)
+    }
+  }
+
   // MARK: JSON
 
   struct Order: Encodable {

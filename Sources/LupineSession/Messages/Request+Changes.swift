@@ -43,14 +43,31 @@ extension Request {
   ///
   /// - Throws: `SessionError` with `.badURL` where the path and query become longer than 64 KiB; nothing is changed then.
   public mutating func appendQuery(_ items: [(name: String, value: String)]) throws(SessionError) {
-    let pairs = items.map { "\(QueryEscaping.escaped($0.name))=\(QueryEscaping.escaped($0.value))" }
     do throws(URLRefusal) {
-      parsedURL = try parsedURL.appendingQuery(pairs.joined(separator: "&"))
+      parsedURL = try parsedURL.appendingQuery(Self.query(of: items))
     } catch {
       throw SessionError(
         .badURL, phase: .prepare, message: "the query cannot be sent: \(error)", failingURL: urlString,
         underlying: error)
     }
+  }
+
+  private static func query(of items: [(name: String, value: String)]) -> String {
+    items.map { "\(QueryEscaping.escaped($0.name))=\(QueryEscaping.escaped($0.value))" }.joined(separator: "&")
+  }
+
+  /// Makes names and values, as a form, the body, in their order and escaped as by `appendQuery(_:)`, and says so: `Content-Type:
+  /// application/x-www-form-urlencoded` unless the request has one; `Content-Length` and `Content-Encoding` of the body before go. What logins and the token
+  /// endpoints of OAuth 2.0 (RFC 6749 section 4) take. For files there is `MultipartFormData` of the managers. The method stays: it is GET unless another one
+  /// was set.
+  public mutating func setForm(_ items: [(name: String, value: String)]) {
+    setBody(.bytes(Array(Self.query(of: items).utf8)), type: "application/x-www-form-urlencoded")
+  }
+
+  private mutating func setBody(_ new: Body, type: String) {
+    body = new
+    for name in [HTTPField.Name.contentLength, .contentEncoding] where fields.contains(name) { fields[name] = nil }
+    if !fields.contains(.contentType) { fields[.contentType] = type }
   }
 
   /// Makes a value, as JSON, the body, and says so: `Content-Type: application/json` unless the request has one; `Content-Length` and
@@ -70,8 +87,6 @@ extension Request {
         .badRequest, phase: .prepare, message: "the value, of the type \(type(of: value)), cannot be written as JSON",
         failingURL: urlString, underlying: error)
     }
-    body = .data(json)
-    for name in [HTTPField.Name.contentLength, .contentEncoding] where fields.contains(name) { fields[name] = nil }
-    if !fields.contains(.contentType) { fields[.contentType] = "application/json" }
+    setBody(.data(json), type: "application/json")
   }
 }

@@ -30,7 +30,7 @@ public enum RetryDecision: Sendable {
 /// Changes the requests of a manager, for example to sign them, and decides whether they are sent again, for example after a token was renewed: see
 /// `TokenInterceptor` for that.
 ///
-/// `Request.setURL(_:)`, `appendQuery(_:)` and `setJSON(_:encoder:)` change a request that is made already, and leave the rest of it as it is.
+/// `Request.setURL(_:)`, `appendQuery(_:)`, `setJSON(_:encoder:)` and `setForm(_:)` change a request that is made already, and leave the rest of it as it is.
 ///
 /// Of an `async` call every attempt is adapted, as of a task with handlers: when it begins, and before it is sent again; its `originalRequest` stays what it
 /// was made with, its `currentRequest` is what was sent. A task that is sent again is the same task, with one completion; hooks see the bytes of every
