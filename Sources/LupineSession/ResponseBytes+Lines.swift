@@ -5,7 +5,7 @@ extension ResponseBytes {
   public struct Lines: AsyncSequence, Sendable {
     /// A line without its end.
     public typealias Element = String
-    /// A `SessionError`, or a cancellation.
+    /// A `SessionError`; of a reader whose Swift task is cancelled one with `.cancelled`, and no `CancellationError`.
     public typealias Failure = any Error
 
     let source: BodySource

@@ -9,7 +9,7 @@ internal import LupineRules
 public struct ResponseBytes: AsyncSequence, Sendable {
   /// A byte.
   public typealias Element = UInt8
-  /// A `SessionError`, or a cancellation.
+  /// A `SessionError`; of a reader whose Swift task is cancelled one with `.cancelled`, and no `CancellationError`.
   public typealias Failure = any Error
 
   let source: BodySource
@@ -75,7 +75,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
   public struct Chunks: AsyncSequence, Sendable {
     /// A piece of the body, never empty.
     public typealias Element = [UInt8]
-    /// A `SessionError`, or a cancellation.
+    /// A `SessionError`; of a reader whose Swift task is cancelled one with `.cancelled`, and no `CancellationError`.
     public typealias Failure = any Error
 
     let source: BodySource

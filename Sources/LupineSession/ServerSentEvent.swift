@@ -52,7 +52,7 @@ extension ResponseBytes {
   public struct Events: AsyncSequence, Sendable {
     /// An event.
     public typealias Element = ServerSentEvent
-    /// A `SessionError`, or a cancellation.
+    /// A `SessionError`; of a reader whose Swift task is cancelled one with `.cancelled`, and no `CancellationError`.
     public typealias Failure = any Error
 
     let source: BodySource

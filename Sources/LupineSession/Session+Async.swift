@@ -11,7 +11,7 @@ extension Session {
   /// - Parameter delegate: hears of this task instead of the session's delegate, which gets what it leaves; see `SessionTaskDelegate`. Callbacks about data and the
   ///   completion are left out: the call itself brings those, after the last callback. So are the questions `didReceive response` and `willCacheResponse`.
   /// - Returns: the body, decoded, and the response with trailers and metrics.
-  /// - Throws: `SessionError`; `.bodyTooLarge` past `SessionConfiguration.maximumBufferedBodySize`, and after 64 KiB of a body whose `Content-Length` is beyond
+  /// - Throws: `SessionError`, of a cancelled Swift task with `.cancelled`; `.bodyTooLarge` past `SessionConfiguration.maximumBufferedBodySize`, and after 64 KiB of a body whose `Content-Length` is beyond
   ///   that. `partialBody` holds what had arrived.
   public func data(
     for request: Request, delegate: (any SessionTaskDelegate)? = nil

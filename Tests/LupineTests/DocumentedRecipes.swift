@@ -11,7 +11,29 @@ private struct Page: Codable, Sendable {
   var next: Int?
 }
 
+private struct Photo: Codable, Sendable {
+  var id: Int
+}
+
 private struct NotALog: Error {}
+
+func followEvents(of manager: HTTPSessionManager) async throws {
+  var (lastEventID, wait) = ("", Duration.seconds(3))
+  while true {
+    do {
+      var headers = ["Accept": "text/event-stream"]
+      if !lastEventID.isEmpty { headers["Last-Event-ID"] = lastEventID }
+      let (bytes, _) = try await manager.bytes(.get, "events", headers: headers, timeout: .seconds(86_400))
+      for try await event in bytes.events {
+        (lastEventID, wait) = (event.lastEventID, event.retry ?? wait)
+        print(event.type, event.data)
+      }
+    } catch let error as SessionError where error.code != .cancelled {
+      print(error)
+    }
+    try await Task.sleep(for: wait)
+  }
+}
 
 @Suite(.timeLimit(.minutes(5))) struct DocumentedRecipes {
   private static let json: ServerFields = ["Content-Type": "application/json"]
@@ -37,6 +59,23 @@ private struct NotALog: Error {}
       request.totalTimeout = .seconds(5)
       let (body, _) = try await session.data(for: request)
       #expect(!body.isEmpty)
+    }
+  }
+
+  @Test func cancelling() async throws {
+    let routes = [
+      ServerRoute("GET", "/v1/slow") { _, connection in _ = try connection.stall(until: nil) }
+    ]
+    try await withSite(routes) { site, _ in
+      let session = try Session()
+      let call = Task { try await session.data(from: "\(site)/slow") }
+      call.cancel()
+      do {
+        _ = try await call.value
+      } catch let error as SessionError where error.code == .cancelled {
+        print("nobody waits any more")
+      }
+      await #expect(throws: SessionError.self) { _ = try await call.value }
     }
   }
 
@@ -68,6 +107,36 @@ private struct NotALog: Error {}
       let token = manager.session.configuration.cookieStorage?.cookies.first { $0.name == "csrf" }?.value
       let changed: JSONValue = try await manager.post("profile", headers: ["X-CSRF-Token": token ?? ""])
       #expect(changed["changed"]?.boolValue == true)
+    }
+  }
+
+  @Test func formsAndFiles() async throws {
+    let routes = [
+      ServerRoute("POST", "/v1/notes") { _, connection in
+        let form = String(decoding: try connection.readBody(), as: UTF8.self)
+        try connection.respond(form == "colour=green&text=hello" ? 204 : 400)
+      },
+      ServerRoute("POST", "/v1/photos") { _, connection in
+        let form = String(decoding: try connection.readBody(), as: UTF8.self)
+        let isWhole = form.contains("name=\"album\"") && form.contains("a picture")
+        try connection.respond(200, fields: Self.json, text: #"{"id": \#(isWhole ? 9 : 0)}"#)
+      },
+    ]
+    let folder = FileManager.default.temporaryDirectory.appending(path: "lupine-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let file = folder.appending(path: "photo.jpeg")
+    try Data("a picture".utf8).write(to: file)
+    try await withSite(routes) { site, _ in
+      let manager = try HTTPSessionManager(baseURL: site)
+      _ = try await manager.post("notes", as: EmptyResponse.self, parameters: ["text": "hello", "colour": "green"])
+      let photo = try await manager.post(
+        "photos", as: Photo.self, parameters: ["album": "7"],
+        progress: { print($0.completedUnitCount, $0.totalUnitCount) }
+      ) { form in
+        try form.append(fileURL: file, name: "photo")
+      }
+      #expect(photo.id == 9)
     }
   }
 
@@ -181,6 +250,35 @@ private struct NotALog: Error {}
     }
   }
 
+  /// The stream is asked for again behind its last event, until nobody wants it any more.
+  @Test func eventsAgain() async throws {
+    let asked = Locked<[String]>([])
+    let routes = [
+      ServerRoute("GET", "/v1/events") { request, connection in
+        let identifier = request.fields.first("Last-Event-ID") ?? ""
+        let count = asked.withLock { asked in
+          asked.append(identifier)
+          return asked.count
+        }
+        guard count < 3 else {
+          _ = try connection.stall(until: nil)
+          return
+        }
+        let event = "retry: 1\nid: \(count)\ndata: 7\n\n"
+        try connection.respond(fields: ["Content-Type": "text/event-stream"], body: Array(event.utf8))
+      }
+    ]
+    try await withSite(routes) { site, _ in
+      let manager = try HTTPSessionManager(baseURL: site)
+      let call = Task { try await followEvents(of: manager) }
+      while asked.withLock({ $0.count }) < 3 { await Task.yield() }
+      call.cancel()
+      let error = await #expect(throws: SessionError.self) { try await call.value }
+      #expect(error?.code == .cancelled)
+    }
+    #expect(asked.withLock { $0 } == ["", "1", "2"])
+  }
+
   @Test func downloadsThatGoOn() async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "lupine-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
@@ -242,6 +340,50 @@ private struct NotALog: Error {}
       let session = try Session(configuration)
       let (body, _) = try await session.data(from: "\(site)/users/7")
       #expect(!body.isEmpty)
+    }
+  }
+
+  /// What is excepted goes past it.
+  @Test func aProxy() async throws {
+    let password = "secret"
+    try await withSite { site, _ in
+      var configuration = SessionConfiguration()
+      var proxy = try Proxy("http://proxy.example:3128")
+      proxy.credential = .password(user: "ada", password: password)
+      configuration.proxy = .proxy(proxy, except: "localhost, 127.0.0.0/8, .corp.example")
+      let session = try Session(configuration)
+      let (body, _) = try await session.data(from: "\(site)/users/7")
+      #expect(!body.isEmpty)
+    }
+  }
+
+  @Test func images() async throws {
+    let routes = [
+      ServerRoute("GET", "/v1/portrait") { _, connection in
+        try connection.respond(200, fields: ["Content-Type": "image/png"], body: TestImage.png(4, 3))
+      }
+    ]
+    let folder = FileManager.default.temporaryDirectory.appending(path: "lupine-\(UUID().uuidString)")
+    defer { try? FileManager.default.removeItem(at: folder) }
+    try await withSite(routes) { site, _ in
+      var configuration = ImageDownloader.defaultConfiguration
+      configuration.responseCache = try ResponseCache(diskCapacity: 200 << 20, directory: folder.path)
+      let downloader = try ImageDownloader(configuration: configuration, maximumActiveDownloads: 8)
+      let downloaded = try await downloader.image(from: "\(site)/portrait")
+      print(downloaded.image.format, downloaded.image.pixelWidth, downloaded.image.data.count)
+      #expect(downloaded.image.format == .png && downloaded.image.pixelWidth == 4)
+      await configuration.responseCache?.flush()
+    }
+  }
+
+  @Test func theEndOfAProgram() async throws {
+    try await withSite { site, _ in
+      let manager = try HTTPSessionManager(baseURL: site)
+      let user = try await manager.get("users/7", as: User.self)
+      #expect(user.id == 7)
+      await manager.session.shutDown(within: .seconds(20))
+      let error = await #expect(throws: SessionError.self) { _ = try await manager.get("users/7", as: User.self) }
+      #expect(error?.code == .sessionInvalidated)
     }
   }
 

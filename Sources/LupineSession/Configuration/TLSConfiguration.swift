@@ -37,7 +37,8 @@ public struct TLSConfiguration: Hashable, Sendable {
   public var maximumVersion = Version.tls13
   /// What is shown to a server that asks. Default nil.
   public var clientIdentity: ClientIdentity?
-  /// SHA-256 digests of SubjectPublicKeyInfo, 32 bytes each: if any, a certificate of the chain must match. Default none.
+  /// SHA-256 digests of SubjectPublicKeyInfo, 32 bytes each: if any, a certificate of the chain must match. Default none. `PublicKeyPin` of `Lupine` reads
+  /// pins as they are written: `[try PublicKeyPin("sha256/…").sha256]`.
   public var publicKeyPins: Set<[UInt8]> = []
   /// A PEM file of revocation lists that every certificate is checked against. Default nil: revocation is not checked.
   public var revocationListPath: String?

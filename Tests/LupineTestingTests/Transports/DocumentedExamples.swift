@@ -4,6 +4,22 @@ import LupineTesting
 import LupineWire
 import Testing
 
+/// A client such as is tested.
+private struct UserClient {
+  private struct User: Decodable {
+    var name: String
+  }
+
+  private let session: Session
+
+  init(configuration: SessionConfiguration) throws { session = try Session(configuration) }
+
+  func name(_ id: Int) async throws -> String {
+    let (body, _) = try await session.data(from: "https://api.example/users/\(id)")
+    return try JSONDecoder().decode(User.self, from: body).name
+  }
+}
+
 /// Every example of Docs/Testing.md, word for word.
 @Suite(.timeLimit(.minutes(5))) struct DocumentedExamples {
   @Test func cannedRepliesAndFaults() async throws {
@@ -18,6 +34,11 @@ import Testing
     #expect(response.statusCode == 200)
     #expect(body == Data(#"{"name": "Ada"}"#.utf8))
     #expect(transport.requests.map(\.target) == ["/users/7?full=1"])
+    var settings = SessionConfiguration.ephemeral
+    settings.transport = transport
+    let client = try UserClient(configuration: settings)
+    let name = try await client.name(7)
+    #expect(name == "Ada")
     transport.add(.init("PUT", "/echo") { request in CannedReply(status: 200, body: request.body) })
     transport.add(.init(nil, "/flaky", inTurn: [.failure(.connectionLost), .text("at last")]))
     let request = try Request("http://any.example/echo", method: .put, body: .bytes([1, 2, 3]))
@@ -76,7 +97,7 @@ import Testing
     }
     let code = lines(here[...]).joined(separator: "\n")
     let examples = page.split(separator: "```swift\n").dropFirst().map { $0.split(separator: "```")[0] }
-    #expect(examples.count == 8)
+    #expect(examples.count == 9)
     for example in examples {
       #expect(code.contains(lines(example).joined(separator: "\n")), "not in the tests: \(example)")
     }
