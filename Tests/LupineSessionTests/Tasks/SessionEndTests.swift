@@ -142,6 +142,16 @@ import Testing
     #expect(PatternBody.matches(TextFile.bytes(path), from: 0) && TextFile.bytes(path).count == 100_000)
   }
 
+  /// A session with an engine of its own, and a request whose answer stops in the middle until the server's latch is released.
+  private func heldTask(
+    _ server: LoopbackServer, _ delegate: RecordingDelegate? = nil
+  ) throws -> (Session, Request) {
+    var configuration = SessionConfiguration()
+    configuration.engine = .own
+    let session = try Session(configuration, delegate: delegate, delegateQueue: delegate?.queue)
+    return (session, try Request(server.url("/slow?n=1000&after=500")))
+  }
+
   /// It returns behind the handler of the last task, and behind what the delegate is told.
   @Test(arguments: [false, true]) func shuttingDownWaits(_ hasDelegate: Bool) async throws {
     let goOn = try Latch()
@@ -150,11 +160,8 @@ import Testing
       goOn.release()
       server.shutdown()
     }
-    var configuration = SessionConfiguration()
-    configuration.engine = .own
     let delegate = hasDelegate ? RecordingDelegate([.becameInvalid]) : nil
-    let session = try Session(configuration, delegate: delegate, delegateQueue: delegate?.queue)
-    let request = try Request(server.url("/slow?n=1000&after=500"))
+    let (session, request) = try heldTask(server, delegate)
     let events = Locked<[String]>([])
     let task = session.dataTask(with: request) { result in
       let count = (try? result.get())?.0.count ?? 0
@@ -185,10 +192,7 @@ import Testing
       goOn.release()
       server.shutdown()
     }
-    var configuration = SessionConfiguration()
-    configuration.engine = .own
-    let session = try Session(configuration)
-    let request = try Request(server.url("/slow?n=1000&after=500"))
+    let (session, request) = try heldTask(server)
     let call = Task.immediate { try await session.data(for: request) }
     let end = Task.immediate { await session.shutDown(within: hasGrace ? Duration.zero : nil) }
     if !hasGrace { end.cancel() }
