@@ -4,7 +4,7 @@ internal import LupineIO
 extension DownloadConsumer {
   /// A job of writing.
   struct Work {
-    var piece: BodyPieces.Piece
+    var piece: KeptRead
     var offset: Int64
     var partial: PartialFile?
     var mustEmpty: Bool
@@ -55,12 +55,16 @@ extension DownloadConsumer.State {
     return .gather(total: total, expected: expected)
   }
 
-  /// So many bytes more are in `piece`.
-  mutating func endGathering(_ count: Int, _ piece: BodyPieces.Piece) -> PauseState? {
-    isGathering = false
+  /// Bytes are in `piece`: a new one, or the last one with more in it.
+  mutating func gathered(_ piece: KeptRead) {
     // What was gathered when writing failed is gone.
+    if failure == nil { pieces.update(piece) }
+  }
+
+  /// So many bytes more have been gathered.
+  mutating func endGathering(_ count: Int) -> PauseState? {
+    isGathering = false
     guard failure == nil else { return nil }
-    pieces.append(count, in: piece)
     lastRead = count
     let limit = isSmall ? DownloadConsumer.smallHighWatermark : DownloadConsumer.highWatermark
     return pieces.count + underWay >= limit ? pause.change(to: true) : nil
@@ -68,10 +72,10 @@ extension DownloadConsumer.State {
 
   mutating func nextStep() -> DownloadConsumer.Step {
     guard !isBusy, !isGathering else { return .nothing }
-    if isPieceDue, let (piece, count) = pieces.takeFirst() {
+    if isPieceDue, let piece = pieces.takeFirst() {
       isBusy = true
       hasBegun = true
-      underWay = count
+      underWay = piece.count
       return .write(.init(piece: piece, offset: offset, partial: partial, mustEmpty: mustEmpty))
     }
     guard let result, let completion else { return .nothing }
@@ -82,7 +86,7 @@ extension DownloadConsumer.State {
   }
 
   /// Whether the body comes in small pieces.
-  private var isSmall: Bool { lastRead <= DownloadConsumer.smallRead }
+  var isSmall: Bool { lastRead <= DownloadConsumer.smallRead }
 
   /// The first bytes are written at once, so that a file that cannot be made is known of early, and the last ones whatever they are.
   private var isPieceDue: Bool {

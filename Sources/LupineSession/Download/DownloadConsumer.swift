@@ -202,24 +202,29 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
       exchange.setPaused(.final)
       exchange.cancel()
     case .gather(let total, let expected):
-      let piece = gather(bytes, of: exchange)
-      let pause = state.withLock { $0.endGathering(bytes.count, piece) }
+      gather(bytes, of: exchange, remaining: expected.map { $0 - total + Int64(bytes.count) })
+      let pause = state.withLock { $0.endGathering(bytes.count) }
       if let pause { exchange.setPaused(pause) }
       hooks.received?(Int64(bytes.count), total, expected)
       startJob()
     }
   }
 
-  private func gather(_ bytes: Span<UInt8>, of exchange: any TransportExchange) -> BodyPieces.Piece {
+  /// - Parameter remaining: these bytes and all behind them, if that is known.
+  private func gather(_ bytes: Span<UInt8>, of exchange: any TransportExchange, remaining: Int64?) {
     if bytes.count >= Self.pieceSize, let exchange = exchange as? any ReadKeepingExchange,
       let kept = exchange.keepRead(bytes, for: state.withLock({ $0.pieces.takeSpare() }))
     {
-      return .kept(kept)
+      state.withLock { $0.gathered(kept) }
+      return
     }
-    let copy = state.withLock { $0.pieces.copyTarget() }
-    // Not under the lock, which the thread that writes asks for as well.
-    copy.withLock { $0.append(bytes) }
-    return .copied(copy)
+    var copied = 0
+    while copied < bytes.count {
+      var piece = state.withLock { $0.pieces.copyTarget(expected: remaining.map { $0 - Int64(copied) }) }
+      // Not under the lock, which the thread that writes asks for as well.
+      copied += piece.append(bytes.extracting(droppingFirst: copied))
+      state.withLock { $0.gathered(piece) }
+    }
   }
 
   func end(_ result: Result<Response, SessionError>) {
@@ -251,7 +256,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
       let partial = if let made = work.partial { made } else { try PartialFile.create(in: place) }
       if work.mustEmpty { try partial.file.truncate(to: 0) }
       do throws(IOError) {
-        try work.piece.write(to: partial.file, at: work.offset)
+        try partial.file.write(work.piece.bytes, at: work.offset)
       } catch {
         // A file that was made here is nobody else's to remove.
         if work.partial == nil { partial.remove() }
@@ -263,7 +268,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
     }
   }
 
-  private func jobEnded(_ result: Result<PartialFile, IOError>, _ piece: BodyPieces.Piece) {
+  private func jobEnded(_ result: Result<PartialFile, IOError>, _ piece: KeptRead) {
     let (exchange, pause, mustCancel) = state.withLock { state -> ((any TransportExchange)?, PauseState?, Bool) in
       state.isBusy = false
       switch result {
@@ -276,7 +281,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
         return (state.exchange, nil, true)
       case .success(let partial):
         state.partial = partial
-        state.pieces.recycle(piece)
+        state.pieces.recycle(piece, limit: state.isSmall ? 1 : 2)
         state.mustEmpty = false
         state.untouched = nil
         state.offset += Int64(state.underWay)

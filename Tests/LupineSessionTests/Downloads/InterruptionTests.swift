@@ -18,7 +18,7 @@ import Testing
     let size = Self.number("LUPINE_LARGE_BODY_BYTES") ?? 16 << 20
     let seed = Self.number("LUPINE_SEED") ?? Int.random(in: 0..<1_000_000)
     print("twentyInterruptions: \(size) bytes, LUPINE_SEED=\(seed)")
-    var random = Generator(state: UInt64(seed))
+    var random = SeededGenerator(seed: UInt64(seed))
     let points = (0..<20).map { _ in Int.random(in: 1..<(size / 20 * 19), using: &random) }.sorted()
     let file = FileServer(.init(size: size))
     try await withFileServer(file) { session, server, folder in
@@ -177,18 +177,5 @@ import Testing
         total: Int64(size), headHash: ResumeHash.digest(head.span),
         tailHash: ResumeHash.digest(tail.span), partialName: record.partialName, createdAt: record.createdAt
       ).encoded())
-  }
-}
-
-/// SplitMix64: the same seed gives the same run.
-private struct Generator: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var value = state
-    value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
-    value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
-    return value ^ value >> 31
   }
 }
