@@ -46,10 +46,11 @@ need_swift() {
 }
 
 # build SECONDS SCRATCH ARGUMENTS...: builds, with a limit of time; the compiler's progress is the progress.
+# Two packages share a folder, and SwiftPM would take what it has planned there for the one as the plan of the other.
 build() {
   local limit=$1 folder=$2
   shift 2
-  within "$limit" swift build --scratch-path "$folder" "$@" </dev/null \
+  within "$limit" swift build --scratch-path "$folder" --disable-build-manifest-caching "$@" </dev/null \
     || die "swift build --scratch-path $folder $* failed (status $?; 124 means that it took more than $limit s)"
 }
 

@@ -73,8 +73,8 @@ def build(skip=False, package=here):
     """Builds our programs in release; returns the directory of them."""
     command = ["swift", "build", "-c", "release", "--package-path", package]
     if package == here:
-        # Where the tool is built from the same modules.
-        command += ["--scratch-path", os.path.join(os.path.dirname(here), ".build-release")]
+        # Where the tool is built from the same modules; what was planned for that is no plan for these.
+        command += ["--scratch-path", os.path.join(os.path.dirname(here), ".build-release"), "--disable-build-manifest-caching"]
     if not skip:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
