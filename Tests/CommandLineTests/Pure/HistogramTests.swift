@@ -1,3 +1,4 @@
+import LupineTesting
 import Testing
 
 @testable import lupine
@@ -19,7 +20,7 @@ import Testing
   }
 
   @Test(arguments: [0, 0.1, 50, 90, 99, 99.9, 100]) func percentilesMatchSorting(_ percentile: Double) {
-    var generator = SplitMix(state: 7)
+    var generator = SeededGenerator(seed: 7)
     let values = (0..<10_000).map { _ in UInt64.random(in: 1_000...50_000_000, using: &generator) }
     var histogram = LatencyHistogram()
     for value in values { histogram.record(value) }
@@ -49,17 +50,5 @@ import Testing
     #expect(histogram.value(atPercentile: 99) == 0 && histogram.mean == 0 && histogram.standardDeviation == 0)
     histogram.record(12_345)
     #expect(histogram.value(atPercentile: 0) == 12_345 && histogram.value(atPercentile: 100) == 12_345)
-  }
-}
-
-/// A generator with a seed, so that a failure can be repeated.
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = (state ^ (state >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
   }
 }

@@ -1,3 +1,4 @@
+import LupineTesting
 import Testing
 
 @testable import Lupine
@@ -76,7 +77,7 @@ import Testing
 
   /// Whatever happens, in any order: places are never more than allowed, and never lost; everybody is told once.
   @Test(arguments: 1...50) func randomWalk(_ seed: UInt64) {
-    var random = SplitMix(seed)
+    var random = SeededGenerator(seed: seed)
     var machine = Machine(maximum: 3, prioritization: seed % 2 == 0 ? .firstInFirstOut : .lastInFirstOut)
     var open: [UInt64: UInt64] = [:]
     var told: Set<String> = []
@@ -113,20 +114,5 @@ import Testing
       holds(machine.running == begun.count && begun.count <= 3)
       holds(begun.count == 3 || live.isSubset(of: begun), "a place is free, and somebody waits")
     }
-  }
-}
-
-/// Vigna's generator: the same walk for the same seed.
-private struct SplitMix: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(_ seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var bits = state
-    bits = (bits ^ (bits >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    bits = (bits ^ (bits >> 27)) &* 0x94d0_49bb_1331_11eb
-    return bits ^ (bits >> 31)
   }
 }
