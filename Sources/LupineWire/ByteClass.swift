@@ -52,6 +52,8 @@ extension UInt8 {
   static let colon: UInt8 = 0x3A
   static let semicolon: UInt8 = 0x3B
   static let comma: UInt8 = 0x2C
+  static let quotationMark: UInt8 = 0x22
+  static let backslash: UInt8 = 0x5C
 
   @inline(__always)
   var isWhitespace: Bool { self == .space || self == .horizontalTab }

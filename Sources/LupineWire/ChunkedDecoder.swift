@@ -2,7 +2,8 @@
 ///
 /// Resumable at any byte; any split of the input gives the same data, the same trailers and the same error.
 /// - States (`Phase`): `size` → `extensions` | `sizeWhitespace` | `sizeLineFeed`; `sizeWhitespace` → `extensions` | `sizeLineFeed`;
-///   `extensions` → `sizeLineFeed`; `sizeLineFeed` → `data` | `trailerStart`; `data` → `dataEnd` → `dataLineFeed` → `size`;
+///   `extensions` → `quoted` | `sizeLineFeed`; `quoted` → `quotedPair` | `extensions`; `quotedPair` → `quoted`;
+///   `sizeLineFeed` → `data` | `trailerStart`; `data` → `dataEnd` → `dataLineFeed` → `size`;
 ///   `trailerStart` → `trailers` | `lastLineFeed`; both → `ended`. After an error: `failed`, for good.
 /// - Invariants: the data handed out is exactly the chunks' data; at most one line of sizes and the trailer section are counted,
 ///   only the trailer section is kept.
@@ -20,7 +21,7 @@ public struct ChunkedDecoder: Sendable {
   }
 
   private enum Phase: Equatable {
-    case size, sizeWhitespace, extensions, sizeLineFeed, data, dataEnd, dataLineFeed
+    case size, sizeWhitespace, extensions, quoted, quotedPair, sizeLineFeed, data, dataEnd, dataLineFeed
     case trailerStart, lastLineFeed, trailers, ended
     case failed(WireError)
   }
@@ -97,7 +98,7 @@ public struct ChunkedDecoder: Sendable {
   private mutating func take(_ byte: UInt8, at position: Int) throws(WireError) {
     switch phase {
     case .size: try takeSize(byte, at: position)
-    case .sizeWhitespace, .extensions: try takeExtension(byte, at: position)
+    case .sizeWhitespace, .extensions, .quoted, .quotedPair: try takeExtension(byte, at: position)
     case .sizeLineFeed:
       guard byte == .lineFeed else { throw WireError(.bareCarriageReturn, at: position - 1) }
       endSizeLine()
@@ -160,6 +161,7 @@ public struct ChunkedDecoder: Sendable {
       }
     }
     if byte == .carriageReturn {
+      try checkUnquoted(byte, at: position)
       phase = .sizeLineFeed
     } else if byte == .lineFeed {
       try endLineBarely(at: position)
@@ -168,7 +170,20 @@ public struct ChunkedDecoder: Sendable {
       guard ByteClass.has(byte, ByteClass.fieldValue) else {
         throw WireError(.invalidChunkExtensionByte(byte), at: position)
       }
+      switch phase {
+      case .extensions where byte == .quotationMark: phase = .quoted
+      case .quoted where byte == .quotationMark: phase = .extensions
+      case .quoted where byte == .backslash: phase = .quotedPair
+      case .quotedPair: phase = .quoted
+      default: break
+      }
     }
+  }
+
+  /// A line end cannot stand in a quoted string (RFC 9110 section 5.6.4): a reader that takes it for a part of one goes on in the string and
+  /// finds other chunks (Netty CVE-2026-33870).
+  private func checkUnquoted(_ byte: UInt8, at position: Int) throws(WireError) {
+    if phase == .quoted || phase == .quotedPair { throw WireError(.invalidChunkExtensionByte(byte), at: position) }
   }
 
   private mutating func countExtension(at position: Int) throws(WireError) {
@@ -182,6 +197,7 @@ public struct ChunkedDecoder: Sendable {
 
   private mutating func endLineBarely(at position: Int) throws(WireError) {
     guard leniency.contains(.bareLineFeedInChunks) else { throw WireError(.bareLineFeed, at: position) }
+    try checkUnquoted(.lineFeed, at: position)
     endSizeLine()
   }
 

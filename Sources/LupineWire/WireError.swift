@@ -94,7 +94,7 @@ public struct WireError: Error, Equatable, Sendable {
     case whitespaceAfterChunkSize
     /// A chunk size of more than 16 digits or more than 63 bits.
     case chunkSizeTooLarge
-    /// A control byte in a chunk extension.
+    /// A control byte in a chunk extension; a line end only where a quoted string is still open.
     case invalidChunkExtensionByte(UInt8)
     /// Chunk data goes on where its line end should be.
     case missingChunkEnd(UInt8)
