@@ -64,6 +64,10 @@ struct ServerNameTests {
     Case("example.com", " example.com", false),
     Case("www.example.com", "*..example.com", false),
     Case("bücher.example.com", "*.example.com", false),
+    // OkHttp CVE-2021-0341: letters outside ASCII that are the same without case, the Kelvin sign and the long s.
+    Case("k.example.com", "\u{212A}.example.com", false),
+    Case("www.kit.com", "*.\u{212A}it.com", false),
+    Case("s.example.com", "\u{17F}.example.com", false),
     // A DNS name never vouches for an address.
     Case("127.0.0.1", "127.0.0.1", false),
     Case("127.0.0.1", "*.0.0.1", false),

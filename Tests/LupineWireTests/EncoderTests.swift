@@ -69,6 +69,16 @@ struct EncoderTests {
         == "POST / HTTP/1.1\r\nHost: example.org\r\nTransfer-Encoding: chunked\r\n\r\n")
   }
 
+  /// undici CVE-2026-1525: names that differ in letter case were two fields, and went out with two lengths.
+  @Test func announcesOneLengthHoweverItIsSpelt() throws {
+    let same = [(name: "Content-Length", value: "3"), (name: "content-length", value: "3")]
+    #expect(
+      try head("POST", "/", Self.host + same, .length(3))
+        == "POST / HTTP/1.1\r\nHost: example.org\r\nContent-Length: 3\r\n\r\n")
+    let others = [(name: "Content-Length", value: "3"), (name: "content-length", value: "4")]
+    #expect(throws: WireError(.contradictoryFraming, at: 0)) { try head("POST", "/", Self.host + others, .length(3)) }
+  }
+
   /// A request without a body has one of no bytes, and may say so.
   @Test(arguments: [1, 2]) func announcesNothingWhereTheCallerDoes(_ times: Int) throws {
     let announced = [(name: String, value: String)](repeating: ("content-length", "0"), count: times)

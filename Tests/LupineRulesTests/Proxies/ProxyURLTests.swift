@@ -106,6 +106,9 @@ import Testing
     ("0.0.0.0/0", "http://[2001:db8::1]/", false), ("10.0.0.0/33", "http://10.0.0.1/", false),
     ("10.0.0.0/", "http://10.0.0.0/", false), ("10.0.0.0/8", "http://[::ffff:10.1.1.1]/", true),
     ("::ffff:10.0.0.0/104", "http://10.1.1.1/", true), ("::ffff:10.0.0.0/90", "http://10.1.1.1/", false),
+    // axios CVE-2025-62718, CVE-2026-44492: the same host, spelt otherwise.
+    ("127.0.0.1", "http://[::ffff:7f00:1]/", true), ("::ffff:127.0.0.1", "http://127.0.0.1/", true),
+    ("[::1]", "http://[0:0::1]/", true), ("localhost", "http://LocalHost./", true),
     ("2001:db8::/32", "http://[2001:db8:1::5]/", true), ("[2001:db8::1]", "https://[2001:db8::1]/", true),
     ("[2001:db8::1]:81", "http://[2001:db8::1]:81/", true), ("[2001:db8::1]:81", "http://[2001:db8::1]/", false),
     ("2001:db8::1", "http://[2001:0db8:0::1]/", true), ("::1", "http://127.0.0.1/", false),
