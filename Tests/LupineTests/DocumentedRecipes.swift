@@ -299,10 +299,11 @@ func followEvents(of manager: HTTPSessionManager) async throws {
           }
           try? FileManager.default.removeItem(at: state)
         } catch {
-          if let left = (error as? SessionError)?.resumeData ?? (error as? SerializationError)?.resumeData {
-            try left.data.write(to: state)
-          } else {
+          let failure = error as? SessionError
+          if failure?.code == .badResumeData {
             try? FileManager.default.removeItem(at: state)
+          } else if let left = failure?.resumeData ?? (error as? SerializationError)?.resumeData {
+            try left.data.write(to: state)
           }
           throw error
         }
@@ -313,7 +314,14 @@ func followEvents(of manager: HTTPSessionManager) async throws {
       await #expect(throws: SessionError.self) {
         try await fetch("bytes?n=200000&cut=150000&etag=x", to: folder.appending(path: "file"), keeping: state)
       }
-      #expect(try Data(contentsOf: state).count > 0)
+      let left = try Data(contentsOf: state)
+      // What fails before anything is asked leaves it as it is.
+      manager.interceptors = [ClosureInterceptor(adapt: { _, _ in throw NotALog() })]
+      await #expect(throws: NotALog.self) {
+        try await fetch("bytes?n=200000&cut=150000&etag=x", to: folder.appending(path: "file"), keeping: state)
+      }
+      manager.interceptors = []
+      #expect(try Data(contentsOf: state) == left)
       try await fetch("bytes?n=200000&cut=150000&etag=x", to: folder.appending(path: "file"), keeping: state)
       #expect(!FileManager.default.fileExists(atPath: state.path))
       #expect(try Data(contentsOf: folder.appending(path: "file")).count == 200_000)
@@ -321,6 +329,12 @@ func followEvents(of manager: HTTPSessionManager) async throws {
       await #expect(throws: SerializationError.self) {
         try await fetch("status?code=404", to: folder.appending(path: "other"), keeping: state)
       }
+      // What is of another URL is in the way once.
+      try left.write(to: state)
+      await #expect(throws: SessionError.self) {
+        try await fetch("hello", to: folder.appending(path: "hello"), keeping: state)
+      }
+      try await fetch("hello", to: folder.appending(path: "hello"), keeping: state)
     }
   }
 

@@ -7,8 +7,9 @@ internal import Synchronization
 ///
 /// Interceptors and retry policy do for it what they do for `response(for:serializer:)`, with a task for each attempt. One that lost its connection, or whose
 /// server had enough, is gone on with where it stopped, if the server names a strong validator, and interceptors make no other URL of it; otherwise it begins anew.
-/// What fails for good, or is cancelled between two attempts, throws with `SessionError.resumeData` or, where a status is the last word,
-/// `SerializationError.resumeData`, if there is any. An interceptor's error of another type can have none, and ends the download with what had come.
+/// What fails for good, or is cancelled before an attempt, throws with `SessionError.resumeData` or, where a status is the last word,
+/// `SerializationError.resumeData`, if there is any. An interceptor's error of another type can have none, and ends the download with what had come; before
+/// the first attempt the data that was given stays good.
 extension SessionManager {
   /// Fetches a request into a file; see `downloadTask(with:)`.
   ///

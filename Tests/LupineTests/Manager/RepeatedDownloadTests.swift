@@ -170,6 +170,37 @@ import Testing
     }
   }
 
+  /// Before the first attempt the data that was given is what there is to go on from, and still is.
+  @Test func whatWasGivenIsKeptBeforeTheFirstAttempt() async throws {
+    let folder = try ScratchFolder()
+    try await withRetries([cutting(1)]) { manager, server, _ in
+      manager.retryPolicy = nil
+      let lost = await #expect(throws: SessionError.self) {
+        try await manager.download("file", to: folder.file("file"))
+      }
+      let given = try #require(lost?.resumeData)
+      let refusal = SessionError(.timedOut, phase: .firstByte, message: "no token")
+      for thrown in [CancellationError(), refusal] as [any Error] {
+        manager.interceptors = [ClosureInterceptor(adapt: { _, _ in throw thrown })]
+        let error = await #expect(throws: SessionError.self) {
+          try await manager.download(resumeFrom: given, to: folder.file("file"))
+        }
+        #expect(error?.resumeData == given && error?.requestBytesSent == false)
+        #expect(error?.code == (thrown is CancellationError ? .cancelled : .timedOut))
+      }
+      // An error that can have none leaves it alone.
+      let other = SerializationError(.cannotParseResponse, message: "no token")
+      manager.interceptors = [ClosureInterceptor(adapt: { _, _ in throw other })]
+      await #expect(throws: SerializationError.self) {
+        try await manager.download(resumeFrom: given, to: folder.file("file"))
+      }
+      manager.interceptors = []
+      let end = try await manager.download(resumeFrom: given, to: folder.file("file"))
+      #expect(try Data(contentsOf: end.file) == Data(PatternBody.bytes(Self.count)))
+      #expect(server.recordedRequests.map { $0.fields.first("Range") ?? "" } == ["", "bytes=100000-"])
+    }
+  }
+
   /// The status that is the last word does not make what had come before forgotten.
   @Test func theLastStatusHasResumeData() async throws {
     let folder = try ScratchFolder()

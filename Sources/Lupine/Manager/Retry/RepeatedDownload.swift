@@ -78,11 +78,11 @@ struct RepeatedDownload {
 
   private func isGiven(_ resumeData: ResumeData) -> Bool { given.map { resumeData.hasFile(of: $0) } ?? false }
 
-  /// The error with what the download can be gone on from. Where an error cannot have it, nobody could: then nothing is left of the file.
+  /// The error with what the download can be gone on from: what the last attempt left or, before the first, what was given. Where an error cannot have it,
+  /// nobody could: then nothing is left of the file, unless it was given.
   func described(_ error: any Error, _ request: Request, temporaryDirectory: String?) -> any Error {
-    guard let failure, let resumeData = failure.resumeData, Self.sessionError(behind: error)?.resumeData == nil else {
-      return error
-    }
+    let left: ResumeData? = if let failure { failure.resumeData } else { given }
+    guard let resumeData = left, Self.sessionError(behind: error)?.resumeData == nil else { return error }
     switch error {
     case var error as SessionError:
       error.resumeData = resumeData
@@ -90,15 +90,18 @@ struct RepeatedDownload {
     case is CancellationError:
       var error = SessionError(
         .cancelled, phase: .prepare, message: "the call was cancelled before its next attempt",
-        failingURL: request.urlString, requestBytesSent: failure.requestBytesSent)
+        failingURL: request.urlString, requestBytesSent: failure?.requestBytesSent ?? false)
       error.resumeData = resumeData
       return error
-    case let error as SerializationError where error.ending(in: failure).resumeData != nil:
-      return error.ending(in: failure)
-    default:
-      if !isGiven(resumeData) { resumeData.discard(temporaryDirectory: temporaryDirectory) }
-      return error
+    case let error as SerializationError:
+      if let failure {
+        let ended = error.ending(in: failure)
+        if ended.resumeData != nil { return ended }
+      }
+    default: break
     }
+    if !isGiven(resumeData) { resumeData.discard(temporaryDirectory: temporaryDirectory) }
+    return error
   }
 
   private static func sessionError(behind error: any Error) -> SessionError? {
