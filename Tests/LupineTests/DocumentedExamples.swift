@@ -45,6 +45,10 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
           let text = "\(request.query("q") ?? "") \(request.query("page") ?? "")"
           try connection.respond(200, fields: json, text: #"{"asked": "\#(text)"}"#)
         },
+        ServerRoute("GET", "/v1/page") { request, connection in
+          let key = request.fields.first("X-Api-Key") ?? ""
+          try connection.respond(200, fields: ["Content-Type": "text/html"], text: #"{"key": "\#(key)"}"#)
+        },
         ServerRoute("POST", "/v1/users") { _, connection in
           try connection.respond(201, fields: json, body: connection.readBody())
         },
@@ -127,6 +131,19 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
       let query: JSONValue = ["q": "swift", "page": 2]
       let again: JSONValue = try await manager.get("search", parameters: query)
       #expect(found["asked"]?.stringValue == "swift 2" && again == found)
+    }
+  }
+
+  @Test func headersAndMediaTypes() async throws {
+    try await withSite { site, _ in
+      let key = "k"
+      let manager = try HTTPSessionManager(baseURL: site)
+      manager.requestSerializer.base.setValue(key, forHeader: "X-Api-Key")
+      var serializer = JSONResponseSerializer()
+      serializer.acceptableContentTypes = ["application/json", "text/html"]
+      manager.responseSerializer = serializer
+      let page: JSONValue = try await manager.get("page")
+      #expect(page["key"]?.stringValue == "k")
     }
   }
 
