@@ -19,14 +19,12 @@ import Testing
     for file in files.sorted(by: { $0.path < $1.path }) {
       let input = Array(try Data(contentsOf: file))
       body(input)
-      // Cut, bent and doubled, every seed is many.
-      for position in stride(from: 0, to: input.count, by: 1 + input.count / 256) {
+      // Cut, bent and doubled, every seed is many; fuzzing, which is optimised, makes the rest of them.
+      for (number, position) in stride(from: 0, to: input.count, by: 1 + input.count / 128).enumerated() {
         body(Array(input[..<position]))
-        for bit in [UInt8(0x01), 0x20, 0x80] {
-          var bent = input
-          bent[position] ^= bit
-          body(bent)
-        }
+        var bent = input
+        bent[position] ^= [0x01, 0x20, 0x80][number % 3]
+        body(bent)
       }
       body(input + input.dropFirst(2))
     }
