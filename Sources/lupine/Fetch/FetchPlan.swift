@@ -31,7 +31,7 @@ struct FetchPlan: Sendable {
     configuration = try Self.configuration(connection)
     request.redirects = Self.redirects(connection)
     var defaults = payload.fields
-    for item in items { try apply(item, &defaults) }
+    for item in items { try apply(item, &defaults, formType: payload.formType) }
     for field in defaults { request.fields.append(field) }
     request.credential = try authentication.credential(ofURL: request.parsedURL.credentials)
   }
@@ -71,10 +71,13 @@ struct FetchPlan: Sendable {
   }
 
   /// Adds a field; one that the user gives takes the place of a default.
-  private mutating func apply(_ item: RequestItem, _ defaults: inout HTTPFields) throws {
+  private mutating func apply(_ item: RequestItem, _ defaults: inout HTTPFields, formType: String?) throws {
     switch item {
     case .header(let name, let value):
-      let field = try Self.field(name, value)
+      var field = try Self.field(name, value)
+      if field.name == .contentType, let formType {
+        field = HTTPField(name: field.name, value: try Payload.type(field.value, ofForm: formType))
+      }
       defaults[field.name] = nil
       if field.asksForContinue {
         request.expectsContinue = true

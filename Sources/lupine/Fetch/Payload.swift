@@ -18,6 +18,8 @@ struct Payload: Sendable {
   var body = Request.Body.none
   /// `Content-Type` and, for JSON, `Accept`.
   var fields = HTTPFields()
+  /// The media type of a multipart form; nil for every other body.
+  private(set) var formType: String?
 
   var hasBody: Bool {
     if case .none = body { false } else { true }
@@ -105,8 +107,22 @@ struct Payload: Sendable {
         form.add(name: pair.name, value: Array(pair.value.utf8))
       }
     }
+    formType = form.contentType
     fields[.contentType] = form.contentType
     body = form.body
+  }
+
+  /// What the user says that a form is, `multipart/related` say: with the form's boundary, without which nobody finds its parts.
+  ///
+  /// - Parameter form: what it is of itself.
+  static func type(_ wanted: String, ofForm form: String) throws(CommandFailure) -> String {
+    guard let type = MediaType(wanted), type.type == "multipart",
+      let semicolon = form.utf8.firstIndex(of: UInt8(ascii: ";"))
+    else { return wanted }
+    guard type["boundary"] == nil else {
+      throw .misuse("Content-Type names a boundary, and that of a form stands in none of its parts; leave it out")
+    }
+    return "\(wanted)\(form[semicolon...])"
   }
 }
 

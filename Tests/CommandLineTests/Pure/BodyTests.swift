@@ -54,6 +54,21 @@ import Testing
     }
   }
 
+  @Test(
+    arguments: [
+      ("multipart/related", "multipart/related; boundary=\"b;\""),
+      ("Multipart/Mixed;type=\"a/b\"", "Multipart/Mixed;type=\"a/b\"; boundary=\"b;\""),
+      ("text/plain", "text/plain"), ("multipart", "multipart"), ("", ""), ("multipart/mixed; Boundary=c", nil),
+    ] as [(String, String?)]) func typesOfAForm(_ wanted: String, _ type: String?) throws
+  {
+    let form = "multipart/form-data; boundary=\"b;\""
+    if let type {
+      #expect(try Payload.type(wanted, ofForm: form) == type)
+    } else {
+      #expect(throws: CommandFailure.self) { try Payload.type(wanted, ofForm: form) }
+    }
+  }
+
   @Test func multipartExcludesOtherBodies() async throws {
     let parts = PayloadOptions(multipart: ["a=b", "c=d"])
     let payload = try Payload([.header(name: "X", value: "y"), .query(name: "q", value: "1")], options: parts)

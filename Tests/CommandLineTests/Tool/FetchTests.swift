@@ -99,6 +99,22 @@ import Testing
     #expect(request.text.hasSuffix("x\r\n--\(boundary)--\r\n"))
   }
 
+  /// Without a boundary no server finds the parts.
+  @Test(arguments: [["a@f"], ["--form", "b=1", "a@f"], ["--multipart", "a@f"]])
+  func multipartOfAnotherTypeHasItsBoundary(_ body: [String]) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("content", to: "f")
+    let arguments = [server.url("/upload"), "Content-Type:multipart/related"] + body
+    #expect(try await Tool.run(arguments, in: folder).status == 0)
+    let request = try #require(server.recordedRequests.first)
+    let type = try #require(request.fields.first("Content-Type"))
+    #expect(type.hasPrefix("multipart/related; boundary="), "\(type)")
+    let boundary = try #require(type.split(separator: "=").last)
+    #expect(request.text.hasPrefix("--\(boundary)\r\n") && request.text.hasSuffix("\r\n--\(boundary)--\r\n"))
+  }
+
   @Test func multipartOptions() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
