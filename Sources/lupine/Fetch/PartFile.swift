@@ -89,7 +89,7 @@ final class PartFile {
     if let former { try lock(former) }
     FileSystem.remove(recordPath(path))
     FileSystem.remove(path)
-    let file = try OutputFile(creating: path)
+    let file = try OutputFile(creating: path, toReplace: final)
     try lock(file)
     return PartFile(file, path, size: 0, replacing: replaced)
   }
@@ -260,6 +260,7 @@ final class PartFile {
     if replacing {
       // It may be another one than it was in the beginning.
       if replaced?.hasName(final, followingLinks: true) != true { replaced = try OutputFile.replaceable(final) }
+      file.takePermissions(of: final)
       try FileSystem.rename(path, to: name)
     } else {
       while try !FileSystem.renameUnlessTaken(path, to: name) { name = FileSystem.unusedName(final) }

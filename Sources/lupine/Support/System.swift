@@ -270,7 +270,7 @@ final class InputFile: Sendable {
 /// A file that is written; closed with its last reference.
 final class OutputFile: Sendable {
   let path: String
-  private let descriptor: Int32
+  let descriptor: Int32
 
   /// Creates the file, or empties the one that is there.
   ///
@@ -425,7 +425,7 @@ enum FileSystem {
   }
 
   /// What there is to know of a file; a link counts as what it leads to.
-  fileprivate static func identity(_ path: String) -> stat? {
+  static func identity(_ path: String) -> stat? {
     var status = stat()
     return unsafe stat(path, &status) == 0 ? status : nil
   }

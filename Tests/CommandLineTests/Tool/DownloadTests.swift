@@ -369,6 +369,28 @@ import Testing
     #expect(unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
   }
 
+  private func permissions(_ path: String) -> mode_t? {
+    var status = stat()
+    return unsafe stat(path, &status) == 0 ? status.st_mode & 0o7777 : nil
+  }
+
+  /// Who could not read what is replaced cannot read what replaces it, nor what there is of it before; and a program stays one.
+  @Test(arguments: [0o600, 0o640, 0o755, 0o4755] as [mode_t])
+  func keepsThePermissionsOfWhatItReplaces(_ mode: mode_t) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let path = try folder.write("mine", to: "f")
+    #expect(unsafe chmod(path, mode) == 0)
+    let broken = try await Tool.run(["-d", "-o", "f", server.url("/bytes?n=300000&cut=100000")], in: folder)
+    #expect(broken.status == 5 && permissions(path) == mode, "\(broken.error)")
+    let part = try #require(permissions(folder.path("f.part")))
+    #expect(part & 0o044 & ~mode == 0)
+    let whole = try await Tool.run(["-dc", "-o", "f", server.url("/bytes?n=300000")], in: folder)
+    #expect(whole.status == 0 && permissions(path) == mode & 0o777, "\(whole.error)")
+    #expect(try folder.bytes("f") == PatternBody.bytes(300_000))
+  }
+
   /// It would replace a file by an empty one.
   @Test(arguments: [["-d"], []]) func thereIsNothingToSaveOfAHead(_ options: [String]) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
