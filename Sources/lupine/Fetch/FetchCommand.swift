@@ -65,7 +65,7 @@ struct FetchCommand: AsyncParsableCommand {
     if plan.request.method == .head, let option = output.optionOfFile {
       throw CommandFailure.misuse("\(option) saves a body, and the answer to HEAD has none; leave one of them out")
     }
-    if output.download, let path = output.output, FileSystem.exists(path), FileSystem.size(path) == nil {
+    if output.download, let path = output.output, FileSystem.isWrittenInPlace(path) {
       throw CommandFailure.misuse(
         "--download makes a file, and \(path) is something else; without --download the body goes into what is there")
     }
@@ -212,7 +212,7 @@ struct OutputOptions: ParsableArguments {
   var optionOfFile: String? {
     if download { return "--download" }
     guard let output, output != "-" else { return nil }
-    return FileSystem.exists(output) && FileSystem.size(output) == nil ? nil : "--output"
+    return FileSystem.isWrittenInPlace(output) ? nil : "--output"
   }
 
   func validate() throws {

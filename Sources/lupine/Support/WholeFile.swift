@@ -13,7 +13,7 @@ struct WholeFile: Sendable {
     let target = FileSystem.resolved(path)
     self.path = target
     let isRegular = FileSystem.size(path) != nil
-    if isRegular ? Self.isOfTheSystem(path) : isThere {
+    if isRegular ? FileSystem.isOfTheSystem(path) : isThere {
       if let output = OutputFile(standardOutputAt: path) {
         stream = output
       } else {
@@ -48,11 +48,6 @@ struct WholeFile: Sendable {
     }
   }
 
-  /// Standard output by a name, for example: who else writes there goes on with the same file.
-  private static func isOfTheSystem(_ path: String) -> Bool {
-    path.hasPrefix("/dev/") && !path.hasPrefix("/dev/shm/") || path.hasPrefix("/proc/")
-  }
-
   private static func create(beside path: String) throws(System.Failure) -> OutputFile {
     let name = "\(FileSystem.folder(of: path)).lupine-\(String(UInt64.random(in: 0 ... .max), radix: 36)).part"
     return try named(path) { () throws(System.Failure) in try OutputFile(creating: name, mode: 0o600) }
@@ -85,5 +80,17 @@ struct WholeFile: Sendable {
       FileSystem.remove(file.path)
       throw error
     }
+  }
+}
+
+extension FileSystem {
+  /// Standard output by a name, for example: who else writes there goes on with the same file.
+  static func isOfTheSystem(_ path: String) -> Bool {
+    path.hasPrefix("/dev/") && !path.hasPrefix("/dev/shm/") || path.hasPrefix("/proc/")
+  }
+
+  /// Whether something has that name that is written as it is, and never replaced: what is no regular file, or one that the system names.
+  static func isWrittenInPlace(_ path: String) -> Bool {
+    exists(path) && (size(path) == nil || isOfTheSystem(path))
   }
 }

@@ -37,6 +37,19 @@ import Testing
     #expect(server.requestCount == 2)
   }
 
+  /// What is a file to the shell stays one to whom else writes there: nothing of it is lost, here the head and what is told after the transfer.
+  @Test(arguments: ["/dev/stdout", "/proc/self/fd/1"]) func standardOutputByAName(_ name: String) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/hello"), "-i", "-o", name, "-w", "|%{http_code}"])
+    #expect(outcome.status == 0 && outcome.text.hasPrefix("HTTP/1.1 200 OK\n"), "\(outcome.error)")
+    #expect(outcome.text.hasSuffix("\n\nHello, world!|200"), "\(outcome.text)")
+    // A download would take its place, which whoever may do so in `/dev` has lost then.
+    let download = try await Tool.run([server.url("/hello"), "-d", "-o", "/proc/self/fd/1"])
+    #expect(download.status == 2 && download.error.contains("something else"), "\(download.error)")
+    #expect(server.requestCount == 1)
+  }
+
   @Test func interface() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
