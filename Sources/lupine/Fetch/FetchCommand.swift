@@ -78,13 +78,14 @@ struct FetchCommand: AsyncParsableCommand {
       // What stands in a URL alone is for that URL.
       if authentication.auth != nil { plan.request.credential?.persistence = .permanent }
     }
-    let cache = try session.cache.map { try ResponseCache(directory: $0) }
-    plan.configuration.responseCache = cache
     if output.printCurl {
       let command = plan.request.curlCommand(
         redactingSecrets: !output.showSecrets, configuration: plan.configuration)
       return try System.print(command + "\n")
     }
+    // It makes its directory.
+    let cache = try session.cache.map { try ResponseCache(directory: $0) }
+    plan.configuration.responseCache = cache
     plan.sendTrailers()
     let secretNames = plan.secretNames
     let archive = try output.har.map {

@@ -31,6 +31,13 @@ import Testing
     }
   }
 
+  @Test func aCommandForCurlMakesNoCache() async throws {
+    let folder = try Folder()
+    let outcome = try await Tool.run(["--print-curl", "--cache", "kept", "http://h.invalid/"], in: folder)
+    #expect(outcome.status == 0 && outcome.text.hasPrefix("curl "), "\(outcome.error)")
+    #expect(!folder.exists("kept"))
+  }
+
   /// Whose certificate is sent, and which roots are trusted, is not taken from a file of nearly the same name.
   @Test func pathsAreToldApartByTheirBytes() {
     let setters: [(inout BatchRequest.SessionKey, String) -> Void] = [
