@@ -25,6 +25,8 @@ final class TaskCallbacks: Sendable {
     var total: Int64 = 0
     var expected: Int64?
     var isQueued = false
+    /// What the task has become, once its delegates are told so: the upload may go on behind the head of its answer.
+    var successor: SessionTask?
   }
 
   init(task: SessionTask, session: Session, own: (any SessionTaskDelegate)?, earliestBeginDate: Date?) {
@@ -154,17 +156,18 @@ final class TaskCallbacks: Sendable {
     }
     guard mustQueue else { return }
     tell(.sentBodyData) { [self] delegate, session, task in
-      let (count, total, expected) = sent.withLock { sent in
+      let (count, total, expected, successor) = sent.withLock { sent in
         defer {
           sent.unreported = 0
           sent.isQueued = false
         }
-        return (sent.unreported, sent.total, sent.expected)
+        return (sent.unreported, sent.total, sent.expected, sent.successor)
       }
       // They are on their way again.
       guard count > 0 else { return }
       delegate.session(
-        session, task: task, didSendBodyData: count, totalBytesSent: total, totalBytesExpectedToSend: expected)
+        session, task: successor ?? task, didSendBodyData: count, totalBytesSent: total,
+        totalBytesExpectedToSend: expected)
     }
   }
 
@@ -214,6 +217,7 @@ final class TaskCallbacks: Sendable {
   }
 
   func becomes(_ download: DownloadTask) {
+    enqueue { [self] in sent.withLock { $0.successor = download } }
     tellData(.becameDownload) { $0.session($1, dataTask: $2, didBecome: download) }
   }
 

@@ -9,12 +9,13 @@ import Testing
     /// The handles that the callbacks came with.
     struct Told: Sendable {
       var download: DownloadTask?
+      var sending: SessionTask?
       var measured: SessionTask?
       var completed: SessionTask?
       var error: SessionError?
     }
 
-    let handledCallbacks: CallbackSet = [.response, .becameDownload, .metrics, .completed]
+    let handledCallbacks: CallbackSet = [.response, .becameDownload, .sentBodyData, .metrics, .completed]
     let told = Locked(Told())
 
     func session(
@@ -26,6 +27,13 @@ import Testing
 
     func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {
       told.withLock { $0.download = downloadTask }
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
+      totalBytesExpectedToSend: Int64?
+    ) {
+      told.withLock { $0.sending = task }
     }
 
     func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {
@@ -51,6 +59,32 @@ import Testing
       let told = listener.told.withLock { $0 }
       let download = try #require(told.download)
       #expect(told.measured === download && told.completed === download)
+    }
+  }
+
+  /// So is what is sent behind the head of the answer: the upload goes on.
+  @Test func theRestOfAnUploadIsToldOfTheDownload() async throws {
+    let duplex = ServerRoute("POST", "/duplex") { _, connection in
+      try connection.begin(framing: .chunked)
+      try connection.flush()
+      while let part = try connection.readBodyPart() { try connection.write(part) }
+      try connection.finish()
+    }
+    try await withServer([duplex]) { session, server in
+      let (chunks, producer) = AsyncStream<[UInt8]>.makeStream()
+      let listener = Listener()
+      let request = try Request(server.url("/duplex"), method: .post, body: .sequence(chunks))
+      let upload = session.uploadTask(withStreamedRequest: request)
+      upload.delegate = listener
+      upload.resume()
+      #expect(await eventually { listener.told.withLock { $0.download != nil } })
+      producer.yield([1, 2, 3])
+      producer.finish()
+      #expect(await eventually { listener.told.withLock { $0.completed != nil } })
+      let told = listener.told.withLock { $0 }
+      let download = try #require(told.download)
+      #expect(told.error == nil && upload.countOfBytesSent == 3)
+      #expect(told.sending === download && told.completed === download)
     }
   }
 
