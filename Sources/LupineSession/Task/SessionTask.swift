@@ -26,7 +26,6 @@ public class SessionTask: @unchecked Sendable, Hashable {
 
   private struct Settings {
     var description: String?
-    var priority: Float = SessionTask.defaultPriority
     var earliestBeginDate: Date?
     var delegate: (any SessionTaskDelegate)?
     var onChange: (@Sendable (SessionTask, State) -> Void)?
@@ -68,11 +67,8 @@ public class SessionTask: @unchecked Sendable, Hashable {
   /// Who gets a connection first when there are too few: from 0 to 1; below 0.5 is behind, above it before the others. Read when a request
   /// begins to wait. Default 0.5.
   public var priority: Float {
-    get { settings.withLock { $0.priority } }
-    set {
-      settings.withLock { $0.priority = newValue }
-      run.priority = newValue
-    }
+    get { run.priority }
+    set { run.priority = newValue }
   }
 
   /// Not to begin before; set it before `resume()`. The request is then shown to the delegate once more. Default nil: at once.

@@ -88,6 +88,22 @@ import Testing
     }
   }
 
+  /// It is as urgent as the data task was.
+  @Test func thePriorityIsThatOfTheTask() async throws {
+    try await withServer { session, server in
+      let listener = Listener()
+      let data = session.dataTask(with: try Request(server.url("/hello")))
+      data.delegate = listener
+      data.priority = SessionTask.highPriority
+      data.resume()
+      #expect(await eventually { listener.told.withLock { $0.completed != nil } })
+      let download = try #require(listener.told.withLock { $0.download })
+      #expect(download.priority == SessionTask.highPriority)
+      download.priority = SessionTask.lowPriority
+      #expect(data.priority == SessionTask.lowPriority)
+    }
+  }
+
   /// It is gone on with from where the task began, as that of any download is: what lies behind a redirect may be elsewhere by then.
   @Test func resumeDataNamesWhatWasAskedFor() async throws {
     let file = FileServer(.init(size: 1000), [.cut(400)])
