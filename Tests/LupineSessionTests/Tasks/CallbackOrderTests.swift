@@ -65,6 +65,55 @@ import Testing
     }
   }
 
+  /// A challenge that nobody has an answer to: the 401 is the answer, with all that comes of one.
+  @Test(arguments: [false, true]) func challengeByDefault(_ answersElsewhere: Bool) async throws {
+    let server = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic))
+    defer { server.shutdown() }
+    var answers = RecordingDelegate.Answers()
+    answers.answersElsewhere = answersElsewhere
+    try await withDelegate(.all, answers, configure: { $0.credentialStorage = CredentialStorage() }) {
+      session, delegate in
+      session.dataTask(with: try Request(server.url("/"))).resume()
+      #expect(await delegate.hasEnded())
+      #expect(
+        delegate.entries == [
+          "created", "challenge 401", "response 401", "data", "metrics", "completed well completed",
+        ])
+      #expect(String(decoding: delegate.data, as: UTF8.self) == "who?")
+      #expect(server.requestCount == 1)
+    }
+  }
+
+  /// A server that wants to see a certificate, and takes none: its own is judged first.
+  @Test(arguments: [false, true]) func clientCertificate(_ answersElsewhere: Bool) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: try TestIdentity.asking())
+    defer { server.shutdown() }
+    var answers = RecordingDelegate.Answers()
+    answers.answersElsewhere = answersElsewhere
+    try await withDelegate(.all, answers) { session, delegate in
+      session.dataTask(with: try Request(server.url("/hello"))).resume()
+      #expect(await delegate.hasEnded())
+      #expect(
+        delegate.entries == [
+          "created", "serverTrust", "clientCertificate", "response 200", "data", "metrics", "completed well completed",
+        ])
+    }
+  }
+
+  /// The engine finds no network twice: the task says so once, and before anything else comes of it.
+  @Test func waitingForANetwork() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let attempts = Locked(0)
+    try await withDelegate(configure: { $0.waitForNetwork(attempts) { $0 > 2 } }) { session, delegate in
+      session.dataTask(with: try Request(server.url("/hello"))).resume()
+      #expect(await delegate.hasEnded())
+      #expect(
+        delegate.entries == ["created", "waiting", "response 200", "data", "metrics", "completed well completed"])
+      #expect(attempts.withLock { $0 } == 3)
+    }
+  }
+
   /// The list of tasks comes where the delegate is called.
   @Test func listsComeOnTheDelegateQueue() async throws {
     try await withDelegate { session, _ in

@@ -96,6 +96,29 @@ import Testing
     }
   }
 
+  /// A length that the caller gives among the fields frames nothing besides: it is that of the stream, or the request is not sent. URLSession on Linux sends
+  /// it beside the chunks, with an expectation.
+  @Test(arguments: [nil, 8, 9] as [Int64?]) func aLengthAmongTheFields(_ announced: Int64?) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    try await withDelegate { session, delegate in
+      var request = try Request(server.url("/echo"), method: .post)
+      request.fields[.contentLength] = "8"
+      request.body = .stream(length: announced, isReplayable: false) { BodyStream([Array("streamed".utf8)]) }
+      session.uploadTask(withStreamedRequest: request).resume()
+      #expect(await delegate.hasEnded())
+      guard announced == 8 else {
+        #expect(delegate.entries == ["created", "metrics", "completed badRequest completed"])
+        #expect(server.connectionCount == 0)
+        return
+      }
+      #expect(String(decoding: delegate.data, as: UTF8.self) == "streamed")
+      let fields = try #require(server.recordedRequests.first).fields
+      #expect(fields.values("Content-Length") == ["8"])
+      #expect(fields.first("Transfer-Encoding") == nil && fields.first("Expect") == nil)
+    }
+  }
+
   /// With a completion handler: the stream of the request, which can be made again, or that of a delegate, which is asked again where the body has to be
   /// sent again.
   @Test(arguments: [false, true]) func aStreamWithACompletionHandler(_ isMadeByDelegate: Bool) async throws {

@@ -111,6 +111,44 @@ import Testing
     #expect(delegate.reports.withLock { $0 } == [[5, 5, 5]])
   }
 
+  /// Compares what it is given with what its task says of it meanwhile.
+  private final class CountingDelegate: SessionDataDelegate {
+    struct Count: Sendable {
+      var given: Int64 = 0
+      var isBehind = false
+      var isOver = false
+    }
+
+    let handledCallbacks: CallbackSet = [.receivedData, .completed]
+    let count = Locked(Count())
+
+    func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
+      let said = dataTask.countOfBytesReceived
+      count.withLock { count in
+        count.given += Int64(data.count)
+        if said < count.given { count.isBehind = true }
+      }
+    }
+
+    func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
+      count.withLock { $0.isOver = true }
+    }
+  }
+
+  /// Bytes count before a delegate is given them.
+  @Test func bytesCountWhenTheyAreGiven() async throws {
+    try await withServer { session, server in
+      let delegate = CountingDelegate()
+      let task = session.dataTask(with: try Request(server.url("/chunked?n=300000")))
+      task.delegate = delegate
+      task.resume()
+      #expect(await eventually { delegate.count.withLock { $0.isOver } })
+      let count = delegate.count.withLock { $0 }
+      #expect(count.given == 300_000 && !count.isBehind)
+      #expect(task.countOfBytesReceived == 300_000)
+    }
+  }
+
   private func progress(of request: Request, _ session: Session) async -> TaskProgress {
     let task = session.dataTask(with: request) { _ in }
     task.resume()
