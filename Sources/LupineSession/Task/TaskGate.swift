@@ -10,6 +10,9 @@ internal import Synchronization
 ///     waiting  -> draining           it has come, or is void
 ///     draining -> waiting | open     what was held is worked off, in order, by the thread that brought the decision
 ///
+/// The end of an exchange is the last that is held of it. With that the gate is open: whoever goes on with it may begin the next exchange, whose head is never
+/// held, so that nothing before that head may be.
+///
 /// A decision may ask for the next one, and another thread bring that before the first has come to what was held: only the thread with the
 /// latest decision works it off, which is known by its number.
 ///
@@ -108,13 +111,14 @@ struct Gate {
   /// Whether what is held falls to whoever has this number.
   func isDraining(_ number: Int) -> Bool { state == .draining && decision == number }
 
-  /// The next of what was held, while draining; at the last one the gate opens.
+  /// The next of what was held, while draining; with an end, and behind the last one, the gate opens.
   mutating func next(_ number: Int) -> Event? {
     guard isDraining(number) else { return nil }
     while let event = held?.popFirst() {
       switch event {
       case .end:
         holdsEnd = false
+        state = .open
         return event
       case .proposal: return event
       case .informational, .body, .trailers: if !isDropping { return event }

@@ -43,6 +43,19 @@ import Testing
     #expect(gate.state == .open && !gate.isClosed)
   }
 
+  /// Whoever has an end may begin the next exchange with it, of which nothing is held.
+  @Test func anEndOpensTheGate() {
+    var gate = Gate()
+    let number = hold([7], in: &gate)
+    let isTaken = gate.decide(number)
+    let heard = [number, number].map { next($0, of: &gate) }
+    #expect(isTaken && heard == ["body [7]", "end"])
+    #expect(gate.state == .open && !gate.holdsEnd)
+    let verdict = gate.arrive(.body([8]))
+    let rest = next(number, of: &gate)
+    #expect(verdict == .pass && rest == "nothing")
+  }
+
   /// The decision that was waited for is void, and whoever gave up works off what is held in its place.
   @Test func abandonedWhileItWaits() throws {
     var gate = Gate()

@@ -153,6 +153,48 @@ import Testing
     }
   }
 
+  /// Answers before `start` returns: moves whoever asks to another place, and has a hint for who asks there.
+  private final class PromptTransport: Transport {
+    private let moved: ResponseHead
+    private let hint: ResponseHead
+    private let found: ResponseHead
+
+    init() throws {
+      moved = try ResponseHead(status: 302, fields: [("Location", "/there")])
+      hint = try ResponseHead(status: 103, fields: [("Link", "</style.css>")])
+      found = try ResponseHead(status: 200, fields: [("Content-Length", "5")])
+    }
+
+    func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+      let exchange = IdleExchange()
+      if request.path == "/there" {
+        receiver.receive(informational: hint, of: exchange)
+        receiver.receive(head: found, framing: .length(5), of: exchange)
+        receiver.receive(body: Array("Hello".utf8).span, of: exchange)
+      } else {
+        receiver.receive(head: moved, framing: .none, of: exchange)
+      }
+      receiver.end(nil, metrics: TransactionMetrics(), of: exchange)
+      return exchange
+    }
+  }
+
+  /// The delegate's word on the redirect comes when that is over, and begins the next exchange: what comes of it before its head is told before its head.
+  @Test func whatComesBehindAnAnsweredRedirectKeepsItsOrder() async throws {
+    let transport = try PromptTransport()
+    try await withDelegate(configure: { $0.transport = transport }) { session, delegate in
+      let task = session.dataTask(with: try Request("http://a.example/here"))
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(
+        delegate.entries == [
+          "created", "redirect 302", "informational 103", "response 200", "data", "metrics", "completed well completed",
+        ])
+      #expect(String(decoding: delegate.data, as: UTF8.self) == "Hello")
+      #expect(task.response?.informational.map(\.status) == [103])
+    }
+  }
+
   @Test func streamed() async throws {
     try await withTransport { session, request in
       let (bytes, response) = try await session.bytes(for: request)
