@@ -89,13 +89,14 @@ struct OperationTransfer {
       takeBack()
       // The same request once more: what came before it broke off comes again.
       if let count = body?.count, count > offer.offset { body?.rewind(to: offer.offset) }
-      // Emptied meanwhile by the exchange that was paused.
-      guard version != nil, offer.offset == body?.count else {
+      let decision = ResumeRule.decide(answer, to: offer)
+      // Emptied meanwhile by the exchange that was paused; or of another version, whose whole came when the same request was sent before.
+      guard version != nil, offer.offset == body?.count, !decision.goesOn || isOffered(in: offer) else {
         version = nil
         self.offer = nil
         return .restart
       }
-      switch ResumeRule.decide(answer, to: offer) {
+      switch decision {
       case .append(let count, let total):
         self.response = response
         version?.total = total
@@ -127,6 +128,11 @@ struct OperationTransfer {
     if let bodyOnDisk { return .reset(bodyOnDisk) }
     body?.reset(nil)
     return .receive
+  }
+
+  /// Whether what is there is of the version whose rest is asked for.
+  private func isOffered(in offer: RangeOffer) -> Bool {
+    version.map { $0.validator == offer.validator && $0.source == offer.source } ?? false
   }
 
   /// Why a body that was gone on with is not the whole, although its last exchange ended well: a server may give a part of the rest, and a body without a
@@ -161,6 +167,16 @@ struct OperationTransfer {
         entityTags: answer.entityTags, lastModified: answer.lastModified, dates: answer.dates, now: now)
     else { return nil }
     return Version(validator: validator, source: ResumeSource(answer.url, for: validator), total: answer.contentLength)
+  }
+}
+
+extension ResumeDecision {
+  /// Whether what is there stays, as a part or as the whole.
+  fileprivate var goesOn: Bool {
+    switch self {
+    case .append, .complete: true
+    case .replace, .askAgain, .fail: false
+    }
   }
 }
 

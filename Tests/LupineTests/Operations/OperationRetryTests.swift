@@ -120,6 +120,53 @@ import Testing
     }
   }
 
+  /// Of servers that have two versions, one gives all of its own instead of the rest, and breaks off; the other one then gives the rest of the first.
+  @Test(arguments: [false, true]) func versionsAreNotMixed(_ toFile: Bool) async throws {
+    let bytes = PatternBody.bytes(1000)
+    let latch = try Latch()
+    let asked = Recorder<String?>()
+    let route = ServerRoute("GET", "/versions") { request, connection in
+      asked.add(request.fields.first("Range"))
+      switch asked.values.count {
+      case 1:
+        try connection.begin(fields: ["ETag": "\"a\""], framing: .length(1000))
+        try connection.write(bytes[..<100])
+        _ = try connection.stall(until: latch)
+      case 2:
+        try connection.begin(fields: ["ETag": "\"b\""], framing: .length(1000))
+        try connection.write(bytes[..<150].map { ~$0 })
+        try connection.flush()
+        connection.abort()
+      case 3:
+        let fields: ServerFields = ["ETag": "\"a\"", "Content-Range": "bytes 100-999/1000"]
+        try connection.respond(206, fields: fields, body: Array(bytes[100...]))
+      default: try connection.respond(fields: ["ETag": "\"a\""], body: bytes)
+      }
+    }
+    let folder = try ScratchFolder()
+    try await withOperations([route]) { manager, server, waits in
+      manager.sessionManager.retryPolicy = RetryPolicy()
+      let operation = manager.operation(with: try Request(server.url("/versions")))
+      if toFile { operation.output = .file(path: folder.file("body").path) }
+      let received = Recorder<Int64>()
+      operation.setDownloadProgress { _, total, _ in received.add(total) }
+      let outcomes = Calls<OperationOutcome>()
+      operation.setCompletion(
+        success: { _, value in outcomes.note(.success(value as? Data)) },
+        failure: { _, error in outcomes.note(.failure(error)) })
+      operation.start()
+      #expect(await until { received.values.last == 100 })
+      operation.pause()
+      operation.resume()
+      let end = try await outcomes.first(1)[0]
+      #expect(end.error == nil)
+      #expect(asked.values == [nil, "bytes=100-", "bytes=100-", nil] && waits.values.count == 1)
+      let body = toFile ? try Data(contentsOf: folder.file("body")) : operation.responseData
+      #expect(body.map { [UInt8]($0) } == bytes)
+      latch.release()
+    }
+  }
+
   /// A copy of an operation that is over asks the same interceptors, and is sent again as that was.
   @Test func copiesAreRepeatedToo() async throws {
     let count = Recorder<Int>()
