@@ -200,7 +200,10 @@ public final class HTTPRequestOperationManager: Sendable {
       (completionQueue ?? .main).async { failure?(nil, error) }
       return nil
     }
-    let operation = operation(with: made, success: success) { operation, error in failure?(operation, error) }
+    // None where nobody is to be told: an operation that has handlers holds the session until they were called.
+    var told: HTTPRequestOperation.Failure?
+    if let failure { told = { operation, error in failure(operation, error) } }
+    let operation = operation(with: made, success: success, failure: told)
     operationQueue.addOperation(operation)
     return operation
   }

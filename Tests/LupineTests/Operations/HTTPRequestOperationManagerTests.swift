@@ -187,4 +187,21 @@ import Testing
     #expect(try await outcomes.first(3).allSatisfy { $0.success == "ok" })
     #expect(await until { server.openConnectionCount == 0 })
   }
+
+  /// Where nobody is to be told, a queue that nobody serves holds no session.
+  @Test func unservedQueuesHoldNoSession() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let queue = DispatchQueue(label: "held")
+    queue.suspend()
+    defer { queue.resume() }
+    var manager: HTTPRequestOperationManager? = try HTTPRequestOperationManager(baseURL: server.url("/"))
+    manager?.completionQueue = queue
+    let begun = manager?.get("json")
+    let operation = try #require(begun)
+    #expect(await until { operation.isFinished })
+    #expect(operation.response?.statusCode == 200 && operation.error == nil)
+    manager = nil
+    #expect(await until { server.openConnectionCount == 0 })
+  }
 }
