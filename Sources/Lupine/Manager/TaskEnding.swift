@@ -63,7 +63,8 @@ struct TaskEnding: Sendable {
     }
     do {
       if case .awaitedUpload(let serialize, _) = handler {
-        value = try serialize(response, data)
+        let made = try serialize(response, data)
+        value = isNothing(made) ? nil : made
       } else {
         value = try serializer.anyValue(response, data: data)
       }

@@ -71,13 +71,24 @@ import Testing
     }
   }
 
-  /// An optional value that is none is one.
+  /// An optional value that is none is one to who awaits it, and to who hears of the task there is none.
   @Test func nothingIsAValue() async throws {
-    try await withManager { manager, _ in
+    try await withManager { manager, server in
+      let told = NotificationRecorder(.taskDidComplete, object: nil) { notification in
+        let task = notification.object as? SessionTask
+        let value = notification.userInfo?[TaskNotificationKey.serializedResponse]
+        return ["url": task?.originalRequest.urlString ?? "", "value": value == nil ? "none" : "some"]
+      }
       let request = try manager.request(.post, "status?code=204")
       let (value, response) = try await manager.upload(
         for: request, from: Data("x".utf8), serializer: JSONResponseSerializer())
       #expect(value == nil && response.statusCode == 204)
+      let site = server.url("/")
+      let own: @Sendable () -> [String?] = {
+        told.values.filter { $0["url"]?.hasPrefix(site) ?? false }.map { $0["value"] }
+      }
+      #expect(await eventually { !own().isEmpty })
+      #expect(own() == ["none"])
     }
   }
 
