@@ -37,6 +37,8 @@ struct OperationTransfer {
     var validator: ResumeValidator
     var source: ResumeSource
     var total: Int64?
+    /// What says what the body is: the last response that gave a part of it and names its media type, if any does.
+    var response: Response
   }
 
   /// The body if it goes to a file: a copy that holds the file, and no data.
@@ -98,13 +100,15 @@ struct OperationTransfer {
       }
       switch decision {
       case .append(let count, let total):
-        self.response = response
+        version?.take(response)
+        self.response = version?.response
         version?.total = total
         promisedEnd = total
         partEnd = offer.offset + count
         return .receive
       case .complete:
-        // Everything was there when it was paused: the response that brought it stays.
+        // Everything was there when it was paused: the response that brought it stays, though a page about a failure came in between.
+        self.response = version?.response
         discards = true
         isComplete = true
         return .receive
@@ -124,7 +128,7 @@ struct OperationTransfer {
       }
     }
     self.response = response
-    version = isGET ? Self.version(answer) : nil
+    version = isGET ? Self.version(answer, response) : nil
     if let bodyOnDisk { return .reset(bodyOnDisk) }
     body?.reset(nil)
     return .receive
@@ -160,13 +164,23 @@ struct OperationTransfer {
     return error
   }
 
-  private static func version(_ answer: RangeAnswer) -> Version? {
+  private static func version(_ answer: RangeAnswer, _ response: Response) -> Version? {
     let now = HTTPDate(seconds: Int64(Date().timeIntervalSince1970))
     guard answer.status == 200, !answer.isCoded, !answer.refusesRanges,
       let validator = ResumeValidator(
         entityTags: answer.entityTags, lastModified: answer.lastModified, dates: answer.dates, now: now)
     else { return nil }
-    return Version(validator: validator, source: ResumeSource(answer.url, for: validator), total: answer.contentLength)
+    return Version(
+      validator: validator, source: ResumeSource(answer.url, for: validator), total: answer.contentLength,
+      response: response)
+  }
+}
+
+extension OperationTransfer.Version {
+  /// A part of it came. Of a server that was asked by `If-Range` it need not say again what the whole is (RFC 9110 section 15.3.7).
+  fileprivate mutating func take(_ part: Response) {
+    guard part.head.fields.has(.contentType) || !response.head.fields.has(.contentType) else { return }
+    response = part
   }
 }
 

@@ -103,6 +103,38 @@ import Testing
     #expect(outcome.error == nil && operation.responseData == Data(PatternBody.bytes(1000)))
   }
 
+  /// A part need not say again what the whole is: the response that did is the one that the serializer judges by.
+  @Test func theTypeOfTheWholeIsThatOfItsBeginning() async throws {
+    let bytes = Array(("[" + String(repeating: "1,", count: 99) + "1]").utf8)
+    let latch = try Latch()
+    let route = ServerRoute("GET", "/list") { request, connection in
+      guard request.fields.first("Range") != nil else {
+        try connection.begin(
+          fields: ["ETag": "\"a\"", "Content-Type": "application/json"], framing: .length(bytes.count))
+        try connection.write(bytes[..<50])
+        _ = try connection.stall(until: latch)
+        return
+      }
+      let fields: ServerFields = ["ETag": "\"a\"", "Content-Range": "bytes 50-\(bytes.count - 1)/\(bytes.count)"]
+      try connection.respond(206, fields: fields, body: Array(bytes[50...]))
+    }
+    let server = try LoopbackServer(routes: [route])
+    defer { server.shutdown() }
+    let session = try Session(SessionConfiguration())
+    defer { session.invalidateAndCancel() }
+    let operation = HTTPRequestOperation(request: try Request(server.url("/list")), session: session)
+    operation.responseSerializer = JSONResponseSerializer()
+    let steps = Calls<Int64>()
+    operation.setDownloadProgress { _, total, _ in steps.note(total) }
+    let outcome = try await interrupted(operation) {
+      steps.all.last == 50
+    } _: {
+      latch.release()
+    }
+    #expect(outcome.error == nil && operation.response?.statusCode == 200)
+    #expect((operation.responseObject as? JSONValue)?.arrayValue?.count == 100)
+  }
+
   /// What is left of a stream that was read in part is not the body.
   @Test func aBodyThatCanBeSentOnceIsNotSentInPart() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())

@@ -120,6 +120,47 @@ import Testing
     }
   }
 
+  /// All was there before the pause, which a server says that was busy when it was asked first: the body is that of its own response.
+  @Test(arguments: [false, true]) func pagesOfFailuresAreForgotten(_ toFile: Bool) async throws {
+    let bytes = PatternBody.bytes(1000)
+    let latch = try Latch()
+    let asked = Recorder<String?>()
+    let route = ServerRoute("GET", "/all") { request, connection in
+      asked.add(request.fields.first("Range"))
+      switch asked.values.count {
+      case 1:
+        try connection.begin(fields: ["ETag": "\"a\""], framing: .chunked)
+        try connection.write(bytes)
+        try connection.flush()
+        _ = try connection.stall(until: latch)
+      case 2: try connection.respond(503, text: "busy")
+      default: try connection.respond(416, fields: ["Content-Range": "bytes */1000"], text: "no")
+      }
+    }
+    let folder = try ScratchFolder()
+    try await withOperations([route]) { manager, server, waits in
+      manager.sessionManager.retryPolicy = RetryPolicy()
+      let operation = manager.operation(with: try Request(server.url("/all")))
+      if toFile { operation.output = .file(path: folder.file("body").path) }
+      let received = Recorder<Int64>()
+      operation.setDownloadProgress { _, total, _ in received.add(total) }
+      let outcomes = Calls<OperationOutcome>()
+      operation.setCompletion(
+        success: { _, value in outcomes.note(.success(value as? Data)) },
+        failure: { _, error in outcomes.note(.failure(error)) })
+      operation.start()
+      #expect(await until { received.values.last == 1000 })
+      operation.pause()
+      operation.resume()
+      let end = try await outcomes.first(1)[0]
+      #expect(end.error == nil && operation.response?.statusCode == 200)
+      #expect(asked.values == [nil, "bytes=1000-", "bytes=1000-"] && waits.values.count == 1)
+      let body = toFile ? try Data(contentsOf: folder.file("body")) : operation.responseData
+      #expect(body.map { [UInt8]($0) } == bytes)
+      latch.release()
+    }
+  }
+
   /// Of servers that have two versions, one gives all of its own instead of the rest, and breaks off; the other one then gives the rest of the first.
   @Test(arguments: [false, true]) func versionsAreNotMixed(_ toFile: Bool) async throws {
     let bytes = PatternBody.bytes(1000)
