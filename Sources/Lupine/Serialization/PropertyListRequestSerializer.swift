@@ -19,7 +19,8 @@ public struct PropertyListRequestSerializer: HTTPRequestSerializing {
   /// A copy of `request` with `parameters` as its body and `Content-Type: application/x-plist` unless it has one. Without parameters neither is
   /// touched.
   ///
-  /// - Parameter parameters: what `PropertyListValue.init(_:)` reads, or any other `Encodable`.
+  /// - Parameter parameters: what `PropertyListValue.init(_:)` reads, or one `Encodable` of another type: models in dictionaries and arrays are refused,
+  ///   unless these are within a model.
   /// - Throws: `SerializationError` with `.requestSerializationFailed` for anything else.
   public func serialize(_ request: Request, parameters: (any Sendable)?) throws -> Request {
     guard !base.encodesInURL(request.method) else { return try base.serialize(request, parameters: parameters) }

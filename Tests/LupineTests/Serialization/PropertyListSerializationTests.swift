@@ -37,7 +37,7 @@ import Testing
   }
 
   static let invalid: [any Sendable] = [
-    [42: "value"], ["a": Int?.none], [NSNull()], Set([1]), [Opaque()], JSONValue.array([.null]),
+    [42: "value"], ["a": Int?.none], [NSNull()], Set([1]), [Opaque()], JSONValue.array([.null]), [Point()],
   ]
   private struct Opaque: Sendable {}
 
