@@ -145,13 +145,14 @@ final class Listener: Sendable {
   ) {
     let control = ConnectionControl(descriptor)
     let finished = state.withLock { state in
-      state.accepted += 1
       defer { state.finished = [] }
       return state.finished.compactMap { state.live.removeValue(forKey: $0)?.thread }
     }
     for thread in finished { thread.join() }
-    // The lock is held over the start so that the thread's end finds its entry.
+    // The lock is held over the start so that the thread's end finds its entry. Counted under the same lock: what has been accepted and is not
+    // over is open, whoever looks.
     state.withLock { locked in
+      locked.accepted += 1
       let number = locked.accepted
       let connection = AcceptedConnection(descriptor: descriptor, control: control, number: number, stop: stop)
       let thread = try? ServerThread {

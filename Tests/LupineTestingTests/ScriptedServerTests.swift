@@ -95,6 +95,34 @@ import Testing
     #expect(server.bytesReceived(connection: 3) == Array("1234".utf8))
   }
 
+  /// A connection that was accepted has not been played before its script has begun: here not for as long as the thread of the one before lasts.
+  @Test func whatHasNotBegunIsNotPlayed() throws {
+    let (lasting, stalled) = (try Latch(), try Latch())
+    var made = pthread_key_t()
+    let code = unsafe pthread_key_create(&made, waitAtTheEnd)
+    try #require(code == 0)
+    let key = made
+    defer { pthread_key_delete(key) }
+    let server = try ScriptedServer([
+      [.perform { _ = unsafe pthread_setspecific(key, Unmanaged.passRetained(lasting).toOpaque()) }], [.stall(stalled)],
+    ])
+    defer {
+      lasting.release()
+      stalled.release()
+      server.shutdown()
+    }
+    #expect(try client(server).receive() == nil)
+    #expect(server.waitUntilPlayed(1))
+    let second = try client(server)
+    #expect(!server.waitUntilPlayed(2, seconds: 0.1))
+    lasting.release()
+    stalled.release()
+    #expect(server.waitUntilPlayed(2))
+    second.finish()
+    #expect(server.connectionCount == 2)
+    #expect(server.problems == [])
+  }
+
   @Test func answersBeforeTheRequestAndAfterIt() throws {
     let server = try ScriptedServer(
       [[.send(Self.hi), .readHead, .send(Self.hi + "garbage"), .expectNothing]], surplus: .repeatLast)
@@ -137,4 +165,10 @@ import Testing
     #expect(server.recordedRequests.map { $0.method } == ["CONNECT", "GET"])
     #expect(server.problems == [])
   }
+}
+
+/// What a thread does when its work is done and it is still to be joined: waits for the latch that it was left with.
+private func waitAtTheEnd(_ context: UnsafeMutableRawPointer?) {
+  guard let context = unsafe context else { return }
+  _ = unsafe Unmanaged<Latch>.fromOpaque(context).takeRetainedValue().wait(seconds: 60)
 }
