@@ -17,7 +17,7 @@ public struct CannedReply: Sendable {
   public var trailers: ServerFields = [:]
   /// Interim responses (1xx) before the final one.
   public var informational: [(status: Int, fields: ServerFields)] = []
-  /// Time before the response begins. Default none.
+  /// Time before the response begins, from when the request's body was read and the route's closure, if there is one, has returned. Default none.
   public var delay: Duration = .zero
   /// Time before each piece of the body. Default none.
   public var chunkDelay: Duration = .zero

@@ -183,9 +183,16 @@ public final class CannedTransport: Transport {
     let request = player.request
     let task = Task.detached { [self] in
       do {
-        if readsBody { guard try await readBody(player, index) else { return } }
+        var readAt: Int64?
+        if readsBody {
+          guard let instant = try await readBody(player, index) else { return }
+          readAt = instant
+        }
         let seen = state.withLock { $0.seen[index] }
-        player.append([.requestSent] + (try await reply(answer, seen)).steps(for: request))
+        let steps = (try await reply(answer, seen)).steps(for: request)
+        // What a closure says begins when it has said it.
+        if case .closure = answer { readAt = nil }
+        player.append([.requestSent] + steps, since: readAt)
       } catch let error as SessionError {
         player.append([ExchangePlayer.failed(error)])
       } catch {
@@ -199,8 +206,10 @@ public final class CannedTransport: Transport {
     player.onEnd { task.cancel() }
   }
 
-  /// Reads the body into what was seen of the request. False: the exchange was over before the body was.
-  private func readBody(_ player: ExchangePlayer, _ index: Int) async throws(SessionError) -> Bool {
+  /// Reads the body into what was seen of the request.
+  ///
+  /// - Returns: when it had been read, before anybody could see that; nil: the exchange was over before the body was.
+  private func readBody(_ player: ExchangePlayer, _ index: Int) async throws(SessionError) -> Int64? {
     let body = player.request.body
     let isTooLarge = Locked(false)
     let trailers = try await player.request.readBody { [self] chunk in
@@ -217,12 +226,13 @@ public final class CannedTransport: Transport {
         .bodyTooLarge, .send, "the request body is larger than \(bodyLimit) bytes; see CannedTransport.init",
         player.request)
     }
-    return state.withLock { state in
+    let now = thread.now
+    return state.withLock { state -> Int64? in
       let count = Int64(state.seen[index].body.count)
       state.seen[index].trailers = ServerFields(pairs: trailers)
       // A sequence that is cancelled ends as one that is over does.
       state.seen[index].bodyIsComplete = body.knownLength.map { $0 == count } ?? !Task.isCancelled
-      return state.seen[index].bodyIsComplete
+      return state.seen[index].bodyIsComplete ? now : nil
     }
   }
 

@@ -102,14 +102,21 @@ final class ExchangePlayer: TransportExchange {
 
   /// Adds steps behind those that are there. Any thread.
   ///
-  /// - Parameter isImmediate: their waits count from the start of the exchange, not from now.
-  func append(_ steps: [ExchangeStep], isImmediate: Bool = false) {
+  /// - Parameters:
+  ///   - isImmediate: their waits count from the start of the exchange, not from now.
+  ///   - instant: nor from now, but from this one, where anybody could see before now that they were to come: a clock may have been moved since.
+  func append(_ steps: [ExchangeStep], isImmediate: Bool = false, since instant: Int64? = nil) {
     let now = thread.now
     let (source, pause) = state.withLock { state -> ((any TransportExchange)?, PauseState?) in
       guard !state.hasEnded else { return (nil, nil) }
-      if !isImmediate, state.steps.isEmpty, !state.isWaiting { state.position = max(state.position, now) }
+      if !isImmediate, state.steps.isEmpty, !state.isWaiting { state.position = max(state.position, instant ?? now) }
       for step in steps {
-        if case .body(let bytes) = step { state.queuedBytes += bytes.count }
+        switch step {
+        case .body(let bytes): state.queuedBytes += bytes.count
+        // It has moved by now, whenever it is told. What a fault holds back is limited for itself.
+        case .sent where !state.isWaiting: state.lastActivity = max(state.lastActivity, now)
+        default: break
+        }
         state.steps.append(step)
       }
       guard state.queuedBytes >= Self.highWatermark, let source = state.source else { return (nil, nil) }
@@ -215,7 +222,7 @@ final class ExchangePlayer: TransportExchange {
         return (.stop, nil, nil)
       }
       switch step {
-      case .requestSent, .wait: break
+      case .sent, .requestSent, .wait: break
       default: state.lastActivity = now
       }
       guard case .body(let bytes) = step else { return (.play(step, receiver), nil, nil) }

@@ -101,7 +101,7 @@ public final class FaultTransport: Transport {
     }
   }
 
-  /// What was done so far.
+  /// What was done so far, or is going to be: the time that a fault takes counts from before it is listed.
   public var injections: [Injection] { state.withLock { $0.injections } }
 
   // MARK: Transport
@@ -114,14 +114,15 @@ public final class FaultTransport: Transport {
     }
     var generator = SeededGenerator(seed: seed ^ UInt64(number) &* 0xD129_0D3B_87D4_5F2B)
     let faults = choice(request, &generator)
-    if !faults.isEmpty {
-      let injection = Injection(number: number, method: request.method, urlString: request.urlString, faults: faults)
-      state.withLock { $0.injections.append(injection) }
-    }
     let script = FaultScript(faults)
     let begun = thread.now
     // Until the wrapped transport is asked nobody else limits the time.
     let player = ExchangePlayer(request, receiver, on: thread, limitsIdleTime: script.delay > .zero)
+    if !faults.isEmpty {
+      let injection = Injection(number: number, method: request.method, urlString: request.urlString, faults: faults)
+      // Its time has begun: whoever sees this may move a clock on at once.
+      state.withLock { $0.injections.append(injection) }
+    }
     if script.isRefused {
       player.append([.wait(script.delay), .end(FaultScript.refused(request))], isImmediate: true)
       return player
