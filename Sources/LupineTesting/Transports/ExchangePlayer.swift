@@ -32,6 +32,8 @@ final class ExchangePlayer: TransportExchange {
     var hasEnded = false
     var hasHead = false
     var limitsIdleTime: Bool
+    /// Somebody has the request: on the network its first bytes have left then.
+    var isPassedOn: Bool
     var lastActivity: Int64
     /// Where the exchange is on its own time axis: from here the next wait counts, however late its thread is.
     var position: Int64
@@ -62,18 +64,21 @@ final class ExchangePlayer: TransportExchange {
   private let hasBody: Bool
   private let state: Locked<State>
 
-  /// - Parameter limitsIdleTime: false: the transport that feeds this exchange sees to it that something moves; only what the exchange waits
-  ///   for itself is limited.
+  /// - Parameters:
+  ///   - limitsIdleTime: false: the transport that feeds this exchange sees to it that something moves; only what the exchange waits for itself is
+  ///     limited.
+  ///   - isPassedOn: false: nobody has the request before `passOn`.
   init(
     _ request: TransportRequest, _ receiver: any TransportReceiver, on thread: TransportThread,
-    limitsIdleTime: Bool = true
+    limitsIdleTime: Bool = true, isPassedOn: Bool = true
   ) {
     self.request = request
     self.thread = thread
     start = thread.now
     hasBody = request.method != "HEAD"
     requestHead = Self.head(of: request)
-    var state = State(limitsIdleTime: limitsIdleTime, lastActivity: start, position: start)
+    var state = State(
+      limitsIdleTime: limitsIdleTime, isPassedOn: isPassedOn, lastActivity: start, position: start)
     state.receiver = receiver
     state.times.fetchStart = start
     state.times.requestStart = start
@@ -144,8 +149,14 @@ final class ExchangePlayer: TransportExchange {
     if hasEnded { body() }
   }
 
-  /// Whether the end was told.
-  var isOver: Bool { state.withLock { $0.hasEnded } }
+  /// Another transport is about to be given the request. False: it is not to be, as nobody waits for an answer any more.
+  func passOn() -> Bool {
+    state.withLock { state in
+      guard !state.hasEnded, !state.isCancelled else { return false }
+      state.isPassedOn = true
+      return true
+    }
+  }
 
   /// From now on something has to move; or, if not, another transport sees to it.
   func limitIdleTime(_ limitsIdleTime: Bool) {
@@ -215,7 +226,9 @@ final class ExchangePlayer: TransportExchange {
     let (turn, source, pause) = state.withLock { state -> (Turn, (any TransportExchange)?, PauseState?) in
       guard !state.hasEnded, let receiver = state.receiver else { return (.stop, nil, nil) }
       if state.isCancelled {
-        return (.play(.end(Self.error(.cancelled, .total, "the task was cancelled", request)), receiver), nil, nil)
+        var error = Self.error(.cancelled, .total, "the task was cancelled", request)
+        error.requestBytesSent = state.isPassedOn
+        return (.play(.end(error), receiver), nil, nil)
       }
       guard !state.isWaiting, !state.pause.isPaused, let step = state.steps.popFirst() else {
         state.isPlaying = false
@@ -358,17 +371,17 @@ final class ExchangePlayer: TransportExchange {
   }
 
   private func deadlinePassed() {
-    let (deadline, isBehind, source) = state.withLock { state in
+    let (deadline, isBehind, isPassedOn, source) = state.withLock { state in
       let deadline = nextDeadline(state)
       // A late thread, or a clock that was moved far, finds due what came before the deadline: that is played first.
       let isBehind = !state.steps.isEmpty && !state.pause.isPaused && state.position < deadline.at
-      return (deadline, isBehind, state.source)
+      return (deadline, isBehind, state.isPassedOn, state.source)
     }
     guard deadline.at <= thread.now, !isBehind else { return armDeadline() }
     source?.cancel()
     let phase = deadline.phase
     var error = Self.error(.timedOut, phase, "the deadline of phase \(phase) passed", request)
-    error.requestBytesSent = phase.mayHaveSent
+    error.requestBytesSent = isPassedOn
     end(error, nil)
   }
 

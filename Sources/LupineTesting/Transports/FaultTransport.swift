@@ -117,7 +117,8 @@ public final class FaultTransport: Transport {
     let script = FaultScript(faults)
     let begun = thread.now
     // Until the wrapped transport is asked nobody else limits the time.
-    let player = ExchangePlayer(request, receiver, on: thread, limitsIdleTime: script.delay > .zero)
+    let player = ExchangePlayer(
+      request, receiver, on: thread, limitsIdleTime: script.delay > .zero, isPassedOn: false)
     if !faults.isEmpty {
       let injection = Injection(number: number, method: request.method, urlString: request.urlString, faults: faults)
       // Its time has begun: whoever sees this may move a clock on at once.
@@ -129,7 +130,7 @@ public final class FaultTransport: Transport {
     }
     let wrapped = wrapped
     let begin: @Sendable () -> Void = {
-      guard !player.isOver else { return }
+      guard player.passOn() else { return }
       player.attach(wrapped.start(request, FaultReceiver(player, script)))
     }
     if script.delay > .zero {

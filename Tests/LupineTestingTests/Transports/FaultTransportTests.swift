@@ -126,6 +126,30 @@ import Testing
     #expect(wrapped.requests.count == seen)
   }
 
+  /// As on the network, a request has left when somebody has it, whether an answer comes or not; whoever repeats requests goes by that.
+  @Test(
+    arguments: [(nil, true), ([], true), ([.delay(.seconds(120))], false), ([.delay(.seconds(120)), .refused], false)]
+      as [([TransportFault]?, Bool)]) func endsWithoutAnswerSayWhatHadLeft(
+      _ faults: [TransportFault]?, _ hasLeft: Bool
+    ) async throws
+  {
+    for isCancelled in [true, false] {
+      let clock = ManualClock()
+      let silent = CannedTransport([.init(nil, "*", .silence)], clock: .manual(clock))
+      var begun: any Transport = silent
+      if let faults { begun = FaultTransport(silent, clock: .manual(clock)) { _, _ in faults } }
+      let transport = CountingTransport(begun)
+      let answer = Task { try await Session(over: transport).data(from: "http://a.example/") }
+      #expect(await eventually { transport.count == 1 })
+      if isCancelled { answer.cancel() } else { clock.advance(by: .seconds(61)) }
+      let error = try await failure { try await answer.value }
+      let code: SessionError.Code = isCancelled ? .cancelled : .timedOut
+      #expect(error.code == code)
+      #expect(error.requestBytesSent == hasLeft)
+      #expect(silent.requests.count == (hasLeft ? 1 : 0))
+    }
+  }
+
   /// A delay that nobody waits for any longer keeps no thread, though its clock stands still.
   @Test func delaysThatAreGivenUpAreForgotten() async {
     await #expect(processExitsWith: .success) {
