@@ -75,6 +75,24 @@ import Testing
     #expect(response.redirects.count == archive.entries.count - 2)
   }
 
+  /// A body of which nothing had left was not none: if it was not kept, any is taken in its place.
+  @Test(arguments: [true, false]) func bodiesThatNeverLeftMatchAny(_ isRecorded: Bool) async throws {
+    var route = CannedTransport.Route("POST", "*", .failure(.cannotConnect))
+    route.readsBody = false
+    var limits = ArchiveRecorder.Limits()
+    limits.bodyBytes = 2
+    let recording = RecordingTransport(CannedTransport([route]), recorder: ArchiveRecorder(limits: limits))
+    let request = try Request("http://a.example/", method: .post, body: .bytes([1, 2, 3]))
+    let error = try await failure { try await Session(over: recording).data(for: request) }
+    var archive = HTTPArchive()
+    if isRecorded { archive = await recording.archive() } else { archive.append(request, error: error) }
+    #expect(archive.entries.map { $0.request.body?.count } == [nil])
+    #expect(archive.entries.map(\.request.bodyBytes) == [0])
+    let replay = ReplayTransport(try HTTPArchive(json: archive.json()), matching: .strict)
+    let again = try await failure { try await Session(over: replay).data(for: request) }
+    #expect(again.code == .cannotConnect)
+  }
+
   /// What the request or the session marks is as secret here as the known names.
   @Test func markedFieldsAreLeftOutOfTheFile() async throws {
     let names = try (#require(HTTPField.Name("X-Request-Key")), #require(HTTPField.Name("X-Session-Key")))
