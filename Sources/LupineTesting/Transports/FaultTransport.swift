@@ -91,7 +91,7 @@ public final class FaultTransport: Transport {
     thread = TransportThread(clock: clock)
   }
 
-  /// Wraps a transport; each fault happens with its probability, from 0 to 1, and the first that ends the exchange decides how.
+  /// Wraps a transport; each fault happens with its probability, from 0 to 1, and the first in the list that ends the exchange decides how.
   public convenience init(
     _ wrapped: any Transport, seed: UInt64 = 0, clock: TransportClock = .real,
     faults: [(fault: TransportFault, probability: Double)]
@@ -170,7 +170,8 @@ struct FaultScript: Sendable {
     for fault in faults {
       switch fault {
       case .delay(let delay): self.delay += delay
-      case .refused: isRefused = true
+      // The first that ends the exchange decides how.
+      case .refused: isRefused = isRefused || cut == nil
       case .lostBeforeHead: cut = cut ?? .beforeHead(.connectionLost, .firstByte)
       case .lostInHead: cut = cut ?? .beforeHead(.truncatedResponse, .receive)
       case .lostInBody(let count): cut = cut ?? .body(after: max(0, count), .connectionLost)

@@ -34,6 +34,22 @@ import Testing
         == [.init(number: 0, method: "GET", urlString: "http://a.example/", faults: [fault])])
   }
 
+  @Test(
+    arguments: [
+      ([.lostInBody(after: 250), .refused], .connectionLost, 1),
+      ([.refused, .lostInBody(after: 250)], .cannotConnect, 0),
+      ([.lostInHead, .lostBeforeHead], .truncatedResponse, 1),
+    ] as [([TransportFault], SessionError.Code, Int)]) func theFirstInTheListDecides(
+      _ faults: [TransportFault], _ code: SessionError.Code, _ seen: Int
+    ) async throws
+  {
+    let server = canned()
+    let transport = FaultTransport(server, faults: faults.map { (fault: $0, probability: 1) })
+    let session = try Session(over: transport)
+    #expect(try await failure { try await session.data(from: "http://a.example/") }.code == code)
+    #expect(server.requests.count == seen)
+  }
+
   @Test func noFaultChangesNothing() async throws {
     let transport = FaultTransport(canned()) { _, _ in [] }
     let (body, response) = try await Session(over: transport).data(from: "http://a.example/")
