@@ -41,7 +41,7 @@ public struct DescriptorCensus: Equatable, Sendable {
   /// It yields the processor between two looks: threads that end need a moment after they were joined to leave `/proc`,
   /// and the kernel announces neither.
   public func isRestored(withinSeconds seconds: Double = 5) -> Bool {
-    let deadline = MonotonicClock.now + UInt64(seconds * 1e9)
+    let deadline = MonotonicClock.instant(inSeconds: seconds)
     while true {
       if newcomers().isEmpty { return true }
       if MonotonicClock.now > deadline { return false }

@@ -43,7 +43,7 @@ final class Monitor<Value>: @unchecked Sendable {
 
   /// Waits until `probe` gives a value, and returns it; nil when `seconds` passed without one. Woken by every `withLock`.
   func wait<Result>(seconds: Double, until probe: (inout Value) -> Result?) -> Result? {
-    let deadline = MonotonicClock.now + UInt64(max(0, seconds) * 1e9)
+    let deadline = MonotonicClock.instant(inSeconds: seconds)
     var limit = timespec(tv_sec: Int(deadline / 1_000_000_000), tv_nsec: Int(deadline % 1_000_000_000))
     unsafe pthread_mutex_lock(mutex)
     defer { unsafe pthread_mutex_unlock(mutex) }
@@ -62,4 +62,7 @@ enum MonotonicClock {
     unsafe clock_gettime(CLOCK_MONOTONIC, &time)
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
+
+  /// So many seconds from now: at once for less than none, and after thirty years for any number above that, infinity included.
+  static func instant(inSeconds seconds: Double) -> UInt64 { now + UInt64(max(0, min(seconds, 1e9)) * 1e9) }
 }

@@ -124,6 +124,19 @@ import Testing
     #expect(try RawClient(server).get("/").status == 500)
   }
 
+  /// Who lets a limit of the test decide waits for ever.
+  @Test(arguments: [Double.infinity, .greatestFiniteMagnitude, .nan, -1])
+  func anyTimeMayBeWaited(_ seconds: Double) throws {
+    let latch = try Latch()
+    latch.release()
+    #expect(latch.wait(seconds: seconds))
+    let server = try LoopbackServer { _, _ in }
+    defer { server.shutdown() }
+    #expect(try server.waitForRequests(0, seconds: seconds) == [])
+    // Others may open what they like meanwhile: it is not waited for here.
+    _ = DescriptorCensus.now().isRestored(withinSeconds: min(seconds, 0))
+  }
+
   @Test func shutdownEndsStalledConnections() throws {
     let latch = try Latch()
     let ends = Monitor<[StallEnd]>([])
