@@ -110,9 +110,10 @@ package enum CacheEntryFuzz {
     decide(request, head)
     if let names = VaryRule.names(head.fields) { vary(names, fields) }
     invalidate(head)
-    guard
+    guard let names = StorageRule.varyingNames(head, of: { fields }, isMarkedSensitive: { _ in false }),
       let response = StoredResponse(
-        key: "k", head: head, body: [], requestTime: 1_000, responseTime: 1_001, authorization: request.authorization)
+        key: CacheKey.second("k", 1, VaryRule.select(names, of: fields)), head: head, body: [], requestTime: 1_000,
+        responseTime: 1_001, authorization: request.authorization)
     else { return }
     use(response, request)
   }

@@ -22,6 +22,13 @@ package enum CacheKey {
     return key
   }
 
+  /// Whether what is stored under a key is for requests with a field, and with one value of it.
+  ///
+  /// - Parameter name: in lower case.
+  static func varies(_ key: String, by name: String) -> Bool {
+    key.utf8.split(separator: UInt8(ascii: "\n")).dropFirst(2).contains { $0.starts(with: "\(name): ".utf8) }
+  }
+
   /// The names that count. Codings that we offer on our own are always the same.
   package static func names(_ names: [String], isDecoded: Bool) -> [String] {
     isDecoded ? names.filter { $0 != "accept-encoding" } : names

@@ -25,6 +25,8 @@ package struct CacheRequest: Hashable, Sendable {
   package var authorization: String?
   /// The value of the caller's own `Host`: with another than the URL's, the request is for another resource than its URL says (RFC 9110 section 7.1).
   package var host: String?
+  /// The names of its fields that hold keys by custom, or secrets by the caller's word, in lower case: like `Authorization` they say who is asking.
+  package var keys: [String] = []
 
   /// A request without fields that matter.
   package init(method: String, hasBody: Bool = false) {
@@ -32,19 +34,24 @@ package struct CacheRequest: Hashable, Sendable {
     self.hasBody = hasBody
   }
 
-  package init(method: String, hasBody: Bool, fields: [(name: String, value: String)]) {
+  /// - Parameter isMarkedSensitive: whether the caller says that a field, in lower case, holds a secret.
+  package init(
+    method: String, hasBody: Bool, fields: [(name: String, value: String)],
+    isMarkedSensitive: (String) -> Bool = { _ in false }
+  ) {
     self.init(method: method, hasBody: hasBody)
     var values: [String] = []
     var isPragmaNoCache = false
     for (name, value) in fields {
-      switch name.lowercased() {
+      let lower = name.lowercased()
+      switch lower {
       case "cache-control": values.append(value)
       case "pragma": if value.lowercased().contains("no-cache") { isPragmaNoCache = true }
       case "range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range":
         isConditional = true
       case "host": host = value
       case "authorization": authorization = authorization.map { "\($0), \(value)" } ?? value
-      default: break
+      default: if APIKeyField.isOne(lowercased: lower) || isMarkedSensitive(lower) { keys.append(lower) }
       }
     }
     directives = CacheDirectives(values)

@@ -48,13 +48,15 @@ package final class StoredResponse: Sendable {
       authorization: authorization)
   }
 
-  /// Whether it may answer whoever is asking; see `StorageRule.isBound`.
+  /// Whether it may answer whoever is asking; see `StorageRule.isBound`. What came for nobody is for nobody: it answers neither `Authorization` nor a key.
   package func answers(_ request: CacheRequest) -> Bool {
+    if terms.isShareable { return true }
     switch (authorization, request.authorization) {
-    case (nil, nil): true
-    case (let own?, let other?) where own.isSame(as: other): true
-    default: terms.isShareable
+    case (nil, nil): break
+    case (let own?, let other?) where own.isSame(as: other): break
+    default: return false
     }
+    return request.keys.allSatisfy { CacheKey.varies(key, by: $0) }
   }
 
   /// What it takes, roughly: bytes.

@@ -1,4 +1,5 @@
 internal import Dispatch
+internal import HTTPTypes
 internal import LupineBase
 internal import LupineIO
 internal import LupineRules
@@ -159,7 +160,10 @@ final class CachingTransport: Transport {
   private static func facts(_ request: TransportRequest) -> CacheRequest {
     let hasBody = if case .none = request.body { false } else { true }
     guard !request.composition.isDefault else { return CacheRequest(method: request.method, hasBody: hasBody) }
-    return CacheRequest(method: request.method, hasBody: hasBody, fields: request.fields)
+    let marked = request.composition.sensitiveFields
+    return CacheRequest(method: request.method, hasBody: hasBody, fields: request.fields) { name in
+      marked.contains { $0.canonicalName == name }
+    }
   }
 
   func invalidate(cancelling: Bool) { inner.invalidate(cancelling: cancelling) }

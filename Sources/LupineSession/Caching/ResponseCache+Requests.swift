@@ -24,7 +24,10 @@ extension ResponseCache {
       && !request.fields.contains(.acceptEncoding)
       && configuration?.additionalFields.contains(.acceptEncoding) != true
     let hasBody = if case .none = request.body { false } else { true }
-    var facts = CacheRequest(method: request.method.rawValue, hasBody: hasBody, fields: fields)
+    let marked = request.sensitiveFields.union(configuration?.sensitiveFields ?? [])
+    var facts = CacheRequest(method: request.method.rawValue, hasBody: hasBody, fields: fields) { name in
+      marked.contains { $0.canonicalName == name }
+    }
     facts.compareHost(with: request.parsedURL.authority)
     return Query(
       first: CacheKey.first(partition: place.partition, isDecoded: isDecoded, url: request.parsedURL),

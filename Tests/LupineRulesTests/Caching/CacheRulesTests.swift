@@ -141,6 +141,26 @@ import Testing
     #expect(kept.isDenied(byHead: another) && !kept.isConfirmed(by: another))
   }
 
+  /// Who has a key is answered with what came for that, as the names in the key of what is stored tell.
+  @Test(
+    arguments: [
+      ("f", false), ("f\n7\nx-api-key: a", true), ("f\n7\naccept: b\nx-api-key: a", true), ("f\n7\nx-api-key", false),
+      ("f\n7\nx-api-key-2: a", false), ("f\n7\naccept: x-api-key: a", false), ("f\nx-api-key: a", false),
+    ] as [(String, Bool)]) func whatCameForNobodyAnswersNoKey(_ key: String, _ isAnswer: Bool) throws
+  {
+    func kept(_ directives: String) throws -> StoredResponse {
+      let head = try ResponseHead(status: 200, fields: [("Cache-Control", directives)])
+      return try #require(
+        StoredResponse(key: key, head: head, body: [], requestTime: 5, responseTime: 6, authorization: nil))
+    }
+    let request = CacheRequest(method: "GET", hasBody: false, fields: [("X-Api-Key", "a")])
+    let (own, open) = (try kept("max-age=10"), try kept("public, max-age=10"))
+    #expect(own.answers(request) == isAnswer && open.answers(request))
+    #expect(own.answers(CacheRequest(method: "GET")))
+    let marked = CacheRequest(method: "GET", hasBody: false, fields: [("X-Own", "a")]) { $0 == "x-own" }
+    #expect(!own.answers(marked))
+  }
+
   /// So are credentials, and keys.
   @Test func credentialsAndKeysAreBytes() throws {
     let head = try ResponseHead(status: 200, fields: [("Cache-Control", "max-age=10")])

@@ -107,13 +107,18 @@ import Testing
         }
         try await session.expect("/page of nobody", from: server.url("/page"))
         #expect(server.requestCount == 3)
+        // What came for nobody is not for a key either.
+        var request = try Request(server.url("/page"))
+        request.fields[name] = "alice"
+        try await session.expect("/page of alice", from: request)
+        #expect(server.requestCount == 4)
         for user in ["alice", "bob"] {
           var request = try Request(server.url("/open"))
           request.fields[name] = user
           try await session.expect("/open of alice", from: request)
         }
       })
-    #expect(server.requestCount == 4)
+    #expect(server.requestCount == 5)
     await cache.flush()
     var kept = ""
     for file in try CacheFolder.files(path) {
