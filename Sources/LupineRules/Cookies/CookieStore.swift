@@ -36,6 +36,12 @@ package struct CookieStore: Sendable {
     self.suffixes = suffixes
   }
 
+  /// The same cookies by another list, less those that it forbids.
+  package init(_ other: CookieStore, by suffixes: PublicSuffixList, now: HTTPDate) {
+    self.init(suffixes: suffixes)
+    for record in other.records(now) { try? insert(record, now: now) }
+  }
+
   package var isEmpty: Bool { count == 0 }
 
   /// Every cookie that has not expired, in order of creation.

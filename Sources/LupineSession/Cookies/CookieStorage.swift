@@ -20,14 +20,30 @@ public enum CookieAcceptPolicy: Sendable, Hashable {
 /// days. Ports do not matter to cookies; schemes matter only through `Secure`, which http never satisfies, on the loopback interface neither.
 ///
 /// No cookie is accepted for a public suffix such as `co.uk`. The list of those is Debian's (`/usr/share/publicsuffix/public_suffix_list.dat`,
-/// package `publicsuffix`), read when the first cookie comes, or a file that is named. Without a list, a rule does: names of one label, the usual
-/// second labels under a country's (`co.uk`, `com.au`) and a few well-known hosts of strangers (`github.io`) are public.
+/// package `publicsuffix`), read when the first cookie comes, or later where the process has no descriptor or memory for it then, or a file that is named. Without a
+/// list, a rule does: names of one label, the usual second labels under a country's (`co.uk`, `com.au`) and a few well-known hosts of strangers (`github.io`) are
+/// public.
 public final class CookieStorage: Sendable {
   private struct State {
     /// Made when it is first needed: the list of public suffixes takes a moment to read.
     var store: CookieStore?
+    /// It was made by the rule that does without a list, as the list could not be had.
+    var isProvisional = false
     var acceptPolicy: CookieAcceptPolicy
     var responseLimit = CookieStore.responseLimit
+
+    /// Takes the store out, to be changed in place.
+    ///
+    /// - Parameter suffixes: nil: the list cannot be had, and the rule that does without holds until it can.
+    mutating func takeStore(by suffixes: PublicSuffixList?) -> CookieStore {
+      guard let known = store.take() else {
+        isProvisional = suffixes == nil
+        return CookieStore(suffixes: suffixes ?? .builtIn)
+      }
+      guard isProvisional, let suffixes else { return known }
+      isProvisional = false
+      return CookieStore(known, by: suffixes, now: .current)
+    }
   }
 
   private let suffixes: SuffixSource
@@ -60,9 +76,9 @@ public final class CookieStorage: Sendable {
     state = LockedStorage(State(acceptPolicy: acceptPolicy))
   }
 
-  /// An empty storage with a list that `read` makes, once, when it is first needed.
+  /// An empty storage with a list that `read` makes, once, when it is first needed; again while that is nil.
   package init(
-    reading read: @escaping @Sendable () -> PublicSuffixList,
+    reading read: @escaping @Sendable () -> PublicSuffixList?,
     acceptPolicy: CookieAcceptPolicy = .onlyFromMainDocumentDomain
   ) {
     suffixes = SuffixSource(read)
@@ -205,7 +221,7 @@ public final class CookieStorage: Sendable {
     // Read before the lock is taken.
     let suffixes = suffixes.list
     return try state.withLock { state throws(Failure) -> Result in
-      var store = state.store.take() ?? CookieStore(suffixes: suffixes)
+      var store = state.takeStore(by: suffixes)
       defer {
         counter.store(store.count, ordering: .releasing)
         state.store = store

@@ -5,11 +5,12 @@ internal import Synchronization
 
 /// A list of public suffixes that is read once, when it is first needed.
 final class SuffixSource: Sendable {
-  private let read: @Sendable () -> PublicSuffixList
+  private let read: @Sendable () -> PublicSuffixList?
   private let known: Locked<PublicSuffixList?>
   private let isKnown: Atomic<Bool>
 
-  init(_ read: @escaping @Sendable () -> PublicSuffixList) {
+  /// - Parameter read: gives nil while the list cannot be had, for want of descriptors or memory: it is asked again then.
+  init(_ read: @escaping @Sendable () -> PublicSuffixList?) {
     self.read = read
     known = Locked(nil)
     isKnown = Atomic(false)
@@ -23,7 +24,21 @@ final class SuffixSource: Sendable {
   }
 
   /// The list of this system; the rule that does without if there is none.
-  static let system = SuffixSource { (try? read(path)) ?? .builtIn }
+  static let system = SuffixSource {
+    do throws(SessionError) {
+      return try read(path)
+    } catch {
+      return isPassing(error.underlying as? IOError) ? nil : .builtIn
+    }
+  }
+
+  /// A shortage that passes says nothing of the file: cookies for its suffixes would be taken and sent for as long as the process runs.
+  static func isPassing(_ error: IOError?) -> Bool {
+    switch error {
+    case .descriptorLimit, .outOfMemory: true
+    default: false
+    }
+  }
 
   static let path = "/usr/share/publicsuffix/public_suffix_list.dat"
 
@@ -39,10 +54,11 @@ final class SuffixSource: Sendable {
   /// Whether `list` is at hand, and does not wait for a disk.
   var isRead: Bool { isKnown.load(ordering: .acquiring) }
 
-  var list: PublicSuffixList {
-    known.withLock { known in
+  /// Nil while it cannot be had.
+  var list: PublicSuffixList? {
+    known.withLock { known -> PublicSuffixList? in
       if let known { return known }
-      let list = read()
+      guard let list = read() else { return nil }
       known = list
       isKnown.store(true, ordering: .releasing)
       return list

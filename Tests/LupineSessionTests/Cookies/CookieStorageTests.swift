@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import LupineBase
 import LupineRules
 import LupineSession
 import LupineTesting
@@ -32,6 +33,22 @@ import Testing
     #expect(cookies.map(\.isSessionOnly) == [true, false, true, true])
     let expires = try #require(cookies[1].expires)
     #expect(abs(expires.timeIntervalSinceNow - 86_400) < 60)
+  }
+
+  /// A list that cannot be had for a while, for want of descriptors, is asked for again: what it forbids does not stay, and nothing of the kind is taken.
+  @Test func aListThatCannotBeHadYet() throws {
+    let list = Locked<PublicSuffixList?>(nil)
+    let storage = CookieStorage(reading: { list.withLock { $0 } })
+    let own = "https://a.shop.example/"
+    try storage.setCookies(["all=1; Domain=shop.example", "own=2", "www=3; Domain=a.shop.example"], from: own)
+    #expect(try storage.cookies(for: "https://b.shop.example/").map(\.name) == ["all"])
+    let text = Array("example\nshop.example\n".utf8)
+    let known = PublicSuffixList(reading: text.span)
+    list.withLock { $0 = known }
+    #expect(try storage.cookies(for: "https://b.shop.example/").isEmpty)
+    #expect(try storage.cookies(for: own).map(\.name) == ["own", "www"])
+    #expect(try storage.setCookies(["all=1; Domain=shop.example"], from: own) == 0)
+    #expect(storage.count == 2)
   }
 
   private static let hasList = unsafe access("/usr/share/publicsuffix/public_suffix_list.dat", R_OK) == 0
