@@ -61,6 +61,19 @@ import Testing
     guard case .bytes([1, 2]) = request.body else { return #expect(Bool(false), "the body is gone") }
   }
 
+  /// Another origin hears of the page that led to the former one what it hears behind a redirect (RFC 9110 section 10.1.3).
+  @Test(
+    arguments: [
+      ("https://a.example/y", "https://a.example/p?q"), ("https://b.example/x", "https://a.example/"),
+      ("https://a.example:8443/x", "https://a.example/"), ("http://a.example/x", nil),
+    ] as [(String, String?)]) func theRefererOfAMovedRequest(_ url: String, _ expected: String?) throws
+  {
+    var request = try Request("https://a.example/x")
+    request.fields[.referer] = "https://a.example/p?q"
+    try request.setURL(url)
+    #expect(request.fields[.referer] == expected)
+  }
+
   /// What a request says of its URL puts it where it is.
   @Test func theURLThatItShows() throws {
     var request = try Request("https://u:p@a.example/x?y=%20")

@@ -9,7 +9,8 @@ extension Request {
   /// To the same origin (scheme, host and port) the request stays as it is otherwise; a user in the former URL stays too unless the new one names its own, as
   /// `urlString` and `url` never show it. To another origin nothing goes that was meant for the former one: gone are a user in the former URL,
   /// `credential`, the fields `Authorization`, `Cookie`, `Origin`, `Proxy-*`, `X-Api-Key` and the like and those of `sensitiveFields`, which has the list, and a
-  /// `Host` of the caller's; set again afterwards what the other origin is to have. It is the rule for redirects (curl CVE-2022-27774), but for `SessionConfiguration.sensitiveFields`, which no request
+  /// `Host` of the caller's; of a `Referer` no more stays than the origin, unless it is of the other origin itself, and nothing over http of a page that came over
+  /// https. Set again afterwards what the other origin is to have. It is the rule for redirects (curl CVE-2022-27774), but for `SessionConfiguration.sensitiveFields`, which no request
   /// knows. The document that the request is made for stays (`setMainDocument(_:)`).
   ///
   /// - Parameter url: an absolute URL.
@@ -36,6 +37,9 @@ extension Request {
         field.name.rawName, [.sensitive, .target], isMarkedSensitive: secrets.contains(field.name))
     }
     if kept.count != fields.count { fields = HTTPFields(kept) }
+    if let referrer = fields[.referer] {
+      fields[.referer] = OriginRule.referrer(given: referrer, entering: url, crossed: true)
+    }
   }
 
   /// Adds parameters to the query of the URL, behind what is in it, in their order: `name=value`, with every byte escaped except letters, digits and
