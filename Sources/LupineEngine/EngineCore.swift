@@ -179,6 +179,7 @@ final class EngineCore {
     _ context: TLSContext, _ identity: ConnectionIdentity, resumes: Bool, stops: (trust: Bool, identity: Bool)?
   ) throws(TLSError) -> TLSConnection {
     var options = TLSClientOptions(serverName: try ServerName(identity.serverName), port: identity.port)
+    options.zone = identity.zone
     options.sessions = resumes ? sessions : nil
     options.trustDomain = TLSTrustDomain(identifier: identity.trustDomain)
     if let stops {
@@ -190,9 +191,10 @@ final class EngineCore {
 
   /// A client for a proxy, which the policy alone trusts.
   func proxyTLSConnection(
-    _ context: TLSContext, serverName: String, port: UInt16, trustDomain: UInt64, resumes: Bool
+    _ context: TLSContext, serverName: String, port: UInt16, zone: String?, trustDomain: UInt64, resumes: Bool
   ) throws(TLSError) -> TLSConnection {
     var options = TLSClientOptions(serverName: try ServerName(serverName), port: port)
+    options.zone = zone
     options.sessions = resumes ? proxySessions : nil
     options.trustDomain = TLSTrustDomain(identifier: trustDomain)
     return try TLSConnection(client: context, options: options, scratch: scratch)

@@ -16,6 +16,8 @@ package struct TLSClientOptions: Sendable {
   package var serverName: ServerName
   /// Part of a session's key only.
   package var port: UInt16
+  /// That of a link-local address, which no certificate and no `serverName` has. Part of a session's key only.
+  package var zone: String?
   package var applicationProtocols: [String] = ["http/1.1"]
   /// nil: nothing is resumed or kept.
   package var sessions: TLSSessionCache?
@@ -136,7 +138,7 @@ package final class TLSConnection {
     self.scratch = scratch
     sessionKey = TLSSessionKey(
       context: context.identifier, host: options.serverName.host, port: options.port, trustDomain: options.trustDomain,
-      isDeferred: options.trustEvaluation == .deferred)
+      isDeferred: options.trustEvaluation == .deferred, zone: options.zone)
     unsafe ssl = try Self.makeSSL(context)
     try attach()
     try configure(options)

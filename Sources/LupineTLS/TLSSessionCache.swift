@@ -28,6 +28,8 @@ struct TLSSessionKey: Hashable, Sendable {
   var port: UInt16
   var trustDomain: TLSTrustDomain
   var isDeferred: Bool
+  /// One address in two zones is two hosts (curl CVE-2022-27775).
+  var zone: String?
 }
 
 /// Sessions to resume, shared by connections of any thread; locked inside.

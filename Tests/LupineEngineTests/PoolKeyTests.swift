@@ -120,6 +120,15 @@ import Testing
     #expect(Set([PoolKey(Self.identity()), PoolKey(Self.identity())]).count == 1)
   }
 
+  /// No server name has it: what is kept by that name needs it besides.
+  @Test(
+    arguments: [
+      ("fe80::1%lo", "lo"), ("fe80::1", nil), ("192.0.2.1", nil), ("a.example", nil), ("a.example.", nil),
+    ] as [(String, String?)]) func theZoneOfAHost(_ host: String, _ zone: String?)
+  {
+    #expect(ConnectionIdentity(host: host, serverName: "", port: 443, tls: nil).zone == zone)
+  }
+
   @Test(arguments: identities) func identitiesDiffer(_ difference: Difference<ConnectionIdentity>) {
     var identity = Self.identity()
     difference.change(&identity)

@@ -344,6 +344,30 @@ import Testing
     #expect(server.problems == [])
   }
 
+  /// Nor is it offered a TLS session of the other, though no certificate and no server name tells the two apart.
+  @Test func anotherZoneMeansAnotherTLSSession() async throws {
+    let server = try LoopbackServer(tls: try TestIdentity.server()) { _, connection in
+      connection.closeAfterResponse()
+      try connection.respond(text: "x")
+    }
+    defer { server.shutdown() }
+    let port = server.port
+    try await withSession(
+      ports: [port],
+      configure: {
+        $0.tls.verifiesServer = false
+        $0.nameOverrides = ["[fe80::1]:\(port)": "127.0.0.1:\(port)"]
+      }
+    ) { session in
+      for isKnown in [false, true] {
+        for zone in ["one", "two"] {
+          let response = try await session.expect("x", from: "https://[fe80::1%25\(zone)]:\(port)/")
+          #expect(response.metrics.transactions.first?.isTLSResumed == isKnown, "\(zone)")
+        }
+      }
+    }
+  }
+
   /// curl CVE-2022-32221, CVE-2023-28322: what an upload had set was taken for that of the next request. The same value asks four times, over one connection.
   @Test func nothingIsLeftOfTheRequestBefore() async throws {
     try await withServer { session, server in

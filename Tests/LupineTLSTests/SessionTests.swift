@@ -112,6 +112,7 @@ struct SessionTests {
       policy: { if $0.minimumVersion == .tls13 { $0.minimumVersion = .tls12 } else { $0.maximumVersion = .tls13 } }),
     Change(testDescription: "cipher list", policy: { $0.cipherList = "ECDHE+AESGCM" }),
     Change(testDescription: "port", options: { $0.port = 8443 }),
+    Change(testDescription: "zone of an address (curl CVE-2022-27775)", options: { $0.zone = "eth1" }),
     Change(testDescription: "trust domain", options: { $0.trustDomain = TLSTrustDomain(identifier: 7) }),
     Change(testDescription: "who decides", options: { $0.trustEvaluation = .deferred }),
   ]

@@ -63,6 +63,11 @@ package struct ConnectionIdentity: Hashable, Sendable {
     self.tls = tls
   }
 
+  /// The zone of `host`, which says whose a link-local address is; nil of every other host.
+  package var zone: String? {
+    host.utf8.firstIndex(of: UInt8(ascii: "%")).map { String(host[host.utf8.index(after: $0)...]) }
+  }
+
   /// Whether many origins share its connections: those to a proxy that forwards.
   var isShared: Bool {
     if case .proxy(let route) = route { !route.tunnels } else { false }

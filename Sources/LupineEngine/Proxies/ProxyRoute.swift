@@ -37,6 +37,11 @@ package struct ProxyRoute: Hashable, Sendable {
     self.tunnels = tunnels || kind.isSOCKS
   }
 
+  /// The zone of its address, as `ConnectionIdentity.zone`.
+  var zone: String? {
+    if case .host(let host, _) = endpoint { host.zone } else { nil }
+  }
+
   /// What its credentials belong to, whatever they are used for.
   var party: ProxyRoute {
     var party = self
