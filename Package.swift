@@ -192,7 +192,7 @@ let package = Package(
       "LupineEngineTests",
       [
         "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting",
-        "LupineFuzzBodies", "LupineSimulation", "LupineTestSupport",
+        "LupineFuzzBodies", "LupineSimulation", "LupineTestSupport", "CLupineOpenSSL",
       ]),
     tests(
       "CommandLineTests",

@@ -35,11 +35,12 @@ extension TLSConnection {
       }
       let result = try pump(sink)
       if result == .trustPending || result == .identityPending { try holdRest() }
+      if unsent != nil { try sendUnsent() }
       return result
     }
   }
 
-  /// Encrypts everything; then there is output to send.
+  /// Encrypts everything; then there is output to send, unless `isSendHeld`.
   ///
   /// - Throws: `.notNow` before the handshake has ended, `.closed` after `close()`, or the reason of an earlier failure.
   package func send(_ plaintext: Span<UInt8>) throws(TLSError) {
@@ -49,6 +50,14 @@ extension TLSConnection {
     case .open: break
     }
     guard !saidClose else { throw .closed }
+    guard unsent == nil else {
+      unsent?.append(plaintext)
+      return
+    }
+    try write(plaintext)
+  }
+
+  private func write(_ plaintext: Span<UInt8>) throws(TLSError) {
     try unsafe plaintext.withUnsafeBytes { (bytes) throws(TLSError) in
       var offset = 0
       while offset < bytes.count {
@@ -56,12 +65,33 @@ extension TLSConnection {
         var written = 0
         let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset...])
         guard unsafe SSL_write_ex(ssl, rest.baseAddress, rest.count, &written) == 1 else {
-          throw fail(OpenSSLError.drainLast())
+          try unsafe keepUnsent(Span<UInt8>(_unsafeBytes: rest))
+          return
         }
         offset += written
       }
     }
   }
+
+  /// OpenSSL has not written this. Of a message of the handshake over several records, a ticket with a certificate in it, it wants the rest first: a
+  /// server may send one at any time, and it comes in pieces like all else.
+  @inline(never)
+  private func keepUnsent(_ plaintext: Span<UInt8>) throws(TLSError) {
+    guard unsafe SSL_in_init(ssl) == 1 && SSL_want(ssl) == SSL_READING else { throw fail(OpenSSLError.drainLast()) }
+    unsent = [UInt8](plaintext)
+  }
+
+  /// The rest of the message may have come.
+  @inline(never)
+  private func sendUnsent() throws(TLSError) {
+    guard let plaintext = unsent, !saidClose, unsafe SSL_in_init(ssl) == 0 else { return }
+    unsent = nil
+    try write(plaintext.span)
+  }
+
+  /// Whether what is sent is kept as it is, until more has been received: the peer is in the middle of a message of the handshake. Whoever has much to send
+  /// waits meanwhile.
+  package var isSendHeld: Bool { unsent != nil }
 
   /// The transport ended, or its silence is waited for no longer. Nothing is wrong if the peer had sent `close_notify`. If it was offered a
   /// session and had not answered, none is offered to it for an hour.

@@ -120,6 +120,8 @@ package final class TLSConnection {
   var input: UnsafeRawPointer?
   var inputLeft = 0
   var grant = RecordGrant()
+  /// What OpenSSL does not encrypt yet; nil: it does. See `isSendHeld`.
+  var unsent: [UInt8]?
   var isReceiving = false
   var sawFirstByte = false
   var postHandshakeMessages = 0

@@ -14,7 +14,8 @@ final class RawServer {
 
   struct Unavailable: Error {}
 
-  init(_ minted: MintedCertificate, version: TLSVersion) throws {
+  /// - Parameter hasLongTickets: each of its tickets goes over several records.
+  init(_ minted: MintedCertificate, version: TLSVersion, hasLongTickets: Bool = false) throws {
     guard let context = unsafe SSL_CTX_new(TLS_server_method()),
       let ssl = unsafe RawServer.make(context, minted, version),
       let input = unsafe BIO_new(BIO_s_mem()), let output = unsafe BIO_new(BIO_s_mem())
@@ -25,6 +26,14 @@ final class RawServer {
     unsafe self.output = output
     unsafe SSL_set_bio(ssl, input, output)
     unsafe SSL_set_accept_state(ssl)
+    guard hasLongTickets else { return }
+    unsafe SSL_ctrl(ssl, SSL_CTRL_SET_MAX_SEND_FRAGMENT, 512, nil)
+    unsafe SSL_CTX_set_session_ticket_cb(
+      context,
+      { ssl, _ in
+        let data = [UInt8](repeating: 7, count: 2_000)
+        return unsafe SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), data, data.count)
+      }, nil, nil)
   }
 
   deinit {

@@ -105,7 +105,10 @@ extension Connection {
       return
     }
     lastCiphertextAt = context.now
+    let wasSendHeld = tls.isSendHeld || outerTLS?.isSendHeld ?? false
     if outerTLS == nil { receive(ciphertext: bytes, tls) } else { receiveNested(bytes) }
+    // The rest of the body goes on, which the socket had room for all the time.
+    if wasSendHeld, let registration { context.requeue(registration, .writable) }
   }
 
   /// Ciphertext of the origin.

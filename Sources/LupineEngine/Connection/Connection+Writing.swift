@@ -206,9 +206,10 @@ extension Connection {
     return sendCiphertext(of: tls)
   }
 
-  /// Sends what one layer of TLS, the outermost, has for the socket. False: the socket takes no more for now, or has failed.
+  /// Sends what one layer of TLS, the outermost, has for the socket. False: the socket takes no more for now, or TLS does not, or the socket has failed.
   func sendCiphertext(of layer: TLSConnection?) -> Bool {
-    guard let tls = layer, tls.hasOutput, let socket else { return true }
+    guard let tls = layer, let socket else { return true }
+    guard tls.hasOutput else { return !tls.isSendHeld }
     while canWrite {
       do throws(IOError) {
         switch try Self.send(outputOf: tls, to: socket) {
@@ -217,7 +218,7 @@ extension Connection {
             wroteAnything = true
             transfer.clock.lastActivityAt = context.now
           }
-          if !tls.hasOutput { return true }
+          if !tls.hasOutput { return !tls.isSendHeld }
         case .wouldBlock:
           canWrite = false
         }

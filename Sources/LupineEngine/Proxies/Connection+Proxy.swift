@@ -66,7 +66,7 @@ extension Connection {
       outerFailed(error)
       return false
     }
-    return sendCiphertext(of: outer)
+    return sendCiphertext(of: outer) && !inner.isSendHeld
   }
 
   static func wrap(_ inner: TLSConnection, in outer: TLSConnection) -> TLSError? {
