@@ -73,7 +73,8 @@ package final class Directory: Sendable {
   /// Removes a file; a link itself, not what it leads to.
   package func remove(_ name: String) throws(IOError) { try SystemCalls.unlink(name, in: descriptor) }
 
-  /// Moves a file to a path, in one step: nobody sees it half there.
+  /// Moves a file to a path, in one step: nobody sees it half there. Without `overwriting` an empty file may be seen there before, on file systems that
+  /// know no other way (`SystemCalls.WayToNewPath`).
   ///
   /// - Throws: `.alreadyExists` unless `overwriting`, and then for a device, a FIFO or a socket; `.crossDevice`.
   package func rename(_ name: String, to path: String, overwriting: Bool) throws(IOError) {

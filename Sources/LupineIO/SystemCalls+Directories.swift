@@ -35,12 +35,52 @@ extension SystemCalls {
       _ = try value(.rename, invalidArgumentTraps: false) { Int(unsafe renameat(number, name, AT_FDCWD, path)) }
       return
     }
-    do throws(IOError) {
+    for way in WayToNewPath.allCases {
+      do throws(IOError) {
+        return try rename(name, in: directory, to: path, by: way)
+      } catch  where way.isUnknown(error) {}
+    }
+  }
+
+  /// How a file is given a path that nothing has. The file system may not know the first ones: NFS renames over whatever is there, and folders that are
+  /// shared with the host of a virtual machine have no links either.
+  enum WayToNewPath: CaseIterable, Sendable {
+    /// In one step, which is refused where something is.
+    case rename
+    /// A second name, which is refused likewise, and then the first no more.
+    case link
+    /// An empty file, which is refused likewise, and then the file in its place: others may see it, but it takes nothing from anybody.
+    case reservation
+
+    /// Whether the error of this way says that there is none, and not that something is wrong with the file or the path.
+    func isUnknown(_ error: IOError) -> Bool {
+      switch self {
+      case .rename: [EINVAL, ENOSYS].contains(error.code)
+      case .link: [EPERM, EOPNOTSUPP, ENOSYS, EINVAL, EMLINK].contains(error.code)
+      case .reservation: false
+      }
+    }
+  }
+
+  static func rename(
+    _ name: String, in directory: borrowing Descriptor, to path: String, by way: WayToNewPath
+  ) throws(IOError) {
+    let number = directory.number
+    switch way {
+    case .rename:
       _ = try value(.rename, invalidArgumentTraps: false) { Int(unsafe clupine_rename_new(number, name, path)) }
-    } catch  where [EINVAL, ENOSYS].contains(error.code) {
-      // A file system that cannot refuse to overwrite can refuse to link.
+    case .link:
       _ = try value(.link, invalidArgumentTraps: false) { Int(unsafe linkat(number, name, AT_FDCWD, path, 0)) }
       try unlink(name, in: directory)
+    case .reservation:
+      let reserved = try open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)
+      do throws(IOError) {
+        try reserved.close()
+        _ = try value(.rename, invalidArgumentTraps: false) { Int(unsafe renameat(number, name, AT_FDCWD, path)) }
+      } catch {
+        try? unlink(path)
+        throw error
+      }
     }
   }
 

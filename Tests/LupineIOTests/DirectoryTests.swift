@@ -82,6 +82,54 @@ import Testing
     }
   }
 
+  /// File systems differ in what they know; whichever way it is, nothing that has the path loses it, and nothing is left behind.
+  @Test(arguments: SystemCalls.WayToNewPath.allCases)
+  func givesAPathThatNothingHas(_ way: SystemCalls.WayToNewPath) throws {
+    try withDirectory { (parent, directory) throws in
+      let target = parent + "/target"
+      defer { unsafe unlink(target) }
+      try directory.create("a").write([1], at: 0)
+      try SystemCalls.rename("a", in: directory.descriptor, to: target, by: way)
+      #expect(try File.open(target).read(at: 0, count: 9) == [1])
+      #expect(throws: IOError.notFound(code: ENOENT)) { try directory.reopen("a") }
+      try directory.create("b").write([2], at: 0)
+      #expect(throws: IOError.alreadyExists) {
+        try SystemCalls.rename("b", in: directory.descriptor, to: target, by: way)
+      }
+      #expect(try File.open(target).read(at: 0, count: 9) == [1])
+      try directory.remove("b")
+      // A link that leads nowhere has the path, too.
+      let link = parent + "/link"
+      unsafe symlink(parent + "/nowhere", link)
+      defer { unsafe unlink(link) }
+      try directory.create("c").write([3], at: 0)
+      #expect(throws: IOError.alreadyExists) {
+        try SystemCalls.rename("c", in: directory.descriptor, to: link, by: way)
+      }
+      try directory.remove("c")
+      // What is not there takes no path.
+      let other = parent + "/other"
+      #expect(throws: IOError.notFound(code: ENOENT)) {
+        try SystemCalls.rename("d", in: directory.descriptor, to: other, by: way)
+      }
+      #expect(throws: IOError.notFound(code: ENOENT)) { try File.open(other) }
+    }
+  }
+
+  /// What folders that are shared with a virtual machine's host say (EINVAL to a rename with flags, EPERM to a link) leads on to the next way.
+  @Test func goesOnWhereAFileSystemKnowsNoWay() {
+    let unknown: [(SystemCalls.WayToNewPath, Int32, Bool)] = [
+      (.rename, EINVAL, true), (.rename, ENOSYS, true), (.rename, EEXIST, false), (.rename, EPERM, false),
+      (.rename, EXDEV, false), (.rename, ENOSPC, false), (.link, EPERM, true), (.link, EOPNOTSUPP, true),
+      (.link, ENOSYS, true), (.link, EINVAL, true), (.link, EMLINK, true), (.link, EEXIST, false),
+      (.link, EACCES, false), (.link, ENOENT, false), (.reservation, EPERM, false), (.reservation, EINVAL, false),
+    ]
+    for (way, code, isUnknown) in unknown {
+      #expect(way.isUnknown(IOError(.rename, code: code)) == isUnknown, "\(way), errno \(code)")
+    }
+    #expect(SystemCalls.WayToNewPath.allCases == [.rename, .link, .reservation])
+  }
+
   /// Whether this system and this file system can tell what needs no waiting.
   private func canReadAtOnce(_ directory: Directory, _ name: String) -> Bool {
     let file = unsafe clupine_open_cached(directory.descriptor.number, name, O_RDONLY | O_CLOEXEC)
