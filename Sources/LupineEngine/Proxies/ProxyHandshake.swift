@@ -337,8 +337,9 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
 
   /// Looks at what the proxy says. Whatever follows from it that changes the connection is left to `receive`.
   private func take(_ bytes: Span<UInt8>) {
-    guard !isEnded, bytes.count > 0 else { return }
-    guard !isSecuring, !isEstablished, reconnect == nil else { return fail(.unsolicitedBytes) }
+    // TLS hands a long answer out in pieces: of one that is given up with its connection the rest is nobody's.
+    guard !isEnded, reconnect == nil, bytes.count > 0 else { return }
+    guard !isSecuring, !isEstablished else { return fail(.unsolicitedBytes) }
     var offset = 0
     if socks != nil {
       takeSOCKS(bytes, &offset)
