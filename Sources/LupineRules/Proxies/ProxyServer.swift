@@ -53,7 +53,7 @@ package struct ProxyServer: Hashable, Sendable {
   /// For people, errors and logs: without credentials.
   package var text: String {
     switch endpoint {
-    case .host(let host, let port): "\(kind.rawValue)://\(host.bracketed):\(port)"
+    case .host(let host, let port): "\(kind.rawValue)://\(host.bracketedWithZone):\(port)"
     case .unixSocket(let path): "\(kind.rawValue)+unix://\(path)"
     }
   }

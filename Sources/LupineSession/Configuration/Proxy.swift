@@ -41,7 +41,7 @@ public struct Proxy: Hashable, Sendable {
     self.server.secret = nil
   }
 
-  /// Scheme, host and port; never credentials.
+  /// Scheme, host (a link-local address with its zone) and port; never credentials.
   public var urlString: String { server.text }
 }
 

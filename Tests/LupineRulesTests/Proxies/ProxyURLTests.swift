@@ -19,6 +19,7 @@ import Testing
     Case(text: "HTTPS://proxy.example/", reads: "https://proxy.example:443"),
     Case(text: "https://proxy.example:80", reads: "https://proxy.example:80"),
     Case(text: "socks5://[2001:db8::1]", reads: "socks5://[2001:db8::1]:1080"),
+    Case(text: "http://u:p@[fe80::1%25eth0]", reads: "http://[fe80::1%25eth0]:80", user: "u", password: "p"),
     Case(text: "socks5h://127.0.0.1:9050", reads: "socks5h://127.0.0.1:9050"),
     Case(text: "http://u:p@h", reads: "http://h:80", user: "u", password: "p"),
     Case(text: "http://us%65r%3A:p%40w:x@h:1", reads: "http://h:1", user: "user:", password: "p@w:x"),
@@ -46,6 +47,11 @@ import Testing
     let secret = one.user.map { CredentialSecret.password(user: $0, password: one.password ?? "") }
     #expect(server.secret == secret)
     #expect(!"\(server)".contains("p@w"))
+    // A socket's path is written as it is, and would be decoded.
+    if case .host = server.endpoint {
+      let again = try ProxyURLReader.read(server.text)
+      #expect(again.kind == server.kind && again.endpoint == server.endpoint)
+    }
   }
 
   @Test func theEnvironmentNamesProxies() throws {

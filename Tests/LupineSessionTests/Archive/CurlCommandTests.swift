@@ -121,6 +121,7 @@ import Testing
     ("https://p.example", "--proxy https://p.example:443 --noproxy '' --proxy-cacert /ca.pem"),
     ("socks5://p.example", "--proxy socks5://p.example:1080 --noproxy '' "),
     ("socks5h://u:s3cret@[::1]:9", "--proxy 'socks5h://[::1]:9' --noproxy '' --proxy-user '[redacted]'"),
+    ("http://[fe80::1%25eth0]:9", "--proxy 'http://[fe80::1%25eth0]:9' --noproxy '' "),
     ("socks5h+unix:///run/s", "--proxy socks5h://localhost/run/s --noproxy '' "),
     ("http+unix:///run/s", "--noproxy '*' "),
   ]) func proxies(_ url: String, _ options: String) throws {
