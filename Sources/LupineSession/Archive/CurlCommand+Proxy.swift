@@ -18,9 +18,10 @@ extension CurlCommand {
     }
   }
 
-  /// curl has no `*.name`, and takes `name` for all below it too.
+  /// curl has no `*.name`, takes `name` for all below it too, and knows no line ends between them.
   private static func exceptions(_ list: String) -> String {
-    list.split { $0 == "," || $0 == " " }.map { $0.hasPrefix("*.") ? $0.dropFirst(2) : $0 }.joined(separator: ",")
+    let words = list.utf8.split { ", \t\n\r".utf8.contains($0) }.map { Substring($0) }
+    return words.map { $0.hasPrefix("*.") ? $0.dropFirst(2) : $0 }.joined(separator: ",")
   }
 
   private mutating func add(_ proxy: Proxy, except list: String) {
