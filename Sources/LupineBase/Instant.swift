@@ -38,10 +38,13 @@ public struct Instant: Comparable, Hashable, Sendable {
 extension Duration {
   /// The duration in whole nanoseconds; saturates at the limits of `Int64`.
   package var saturatedNanoseconds: Int64 {
+    // Before it is taken apart: of more seconds than `Int64` holds the standard library has no components, and traps.
+    guard self < Duration.nanoseconds(Int64.max) else { return .max }
+    guard Duration.nanoseconds(Int64.min) < self else { return .min }
     let (seconds, attoseconds) = components
-    let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    guard !overflow else { return seconds < 0 ? .min : .max }
-    let (sum, carry) = product.addingReportingOverflow(attoseconds / 1_000_000_000)
-    return carry ? (seconds < 0 ? .min : .max) : sum
+    return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
   }
+
+  /// The same duration, or what `saturatedNanoseconds` makes of it, 292 years at most: for who sleeps, since clocks trap where they cannot count so far.
+  package var saturated: Duration { .nanoseconds(saturatedNanoseconds) }
 }

@@ -205,7 +205,7 @@ public final class Session: Sendable {
     finishTasksAndInvalidate()
     let deadline: Task<Void, Never>? = grace.map { grace in
       Task.detached { [self] in
-        do { try await Task.sleep(for: grace) } catch { return }
+        do { try await Task.sleep(for: grace.saturated) } catch { return }
         invalidateAndCancel()
       }
     }

@@ -102,6 +102,20 @@ import Testing
     #expect(Duration.seconds(Int64.max).saturatedNanoseconds == .max)
     #expect(Duration.milliseconds(1500).saturatedNanoseconds == 1_500_000_000)
   }
+
+  /// Also of more seconds than `Int64` holds, of which there are no components.
+  @Test func durationsSaturate() {
+    let cases: [(duration: Duration, nanoseconds: Int64)] = [
+      (Duration(attoseconds: .max), .max), (Duration(attoseconds: .min), .min), (.seconds(UInt64.max), .max),
+      (.seconds(-1e19), .min), (.nanoseconds(Int64.max), .max), (.nanoseconds(Int64.max - 1), .max - 1),
+      (.nanoseconds(Int64.min), .min), (.nanoseconds(Int64.min + 1), .min + 1), (.nanoseconds(-1), -1),
+      (Duration(attoseconds: -999_999_999), 0), (Duration(attoseconds: 1_999_999_999), 1), (.zero, 0),
+    ]
+    for (duration, nanoseconds) in cases {
+      #expect(duration.saturatedNanoseconds == nanoseconds)
+      #expect(duration.saturated == .nanoseconds(nanoseconds))
+    }
+  }
 }
 
 @Suite struct LockedTests {

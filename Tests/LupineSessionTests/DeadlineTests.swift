@@ -28,6 +28,31 @@ import Testing
     #expect(elapsed >= Self.short && elapsed < .seconds(50), "\(elapsed)", sourceLocation: sourceLocation)
   }
 
+  /// What no clock counts up to is no limit, wherever it is set.
+  @Test func timesWithoutEnd() async throws {
+    let endless = Duration(attoseconds: .max)
+    try await withServer(configure: {
+      $0.connectionIdleTimeout = endless
+      $0.connectionLifetime = endless
+      $0.timeoutIntervalForRequest = endless
+      $0.timeoutIntervalForResource = endless
+      $0.poolWaitTimeout = endless
+      $0.dnsCacheTimeout = endless
+      $0.connectTimeout = endless
+      $0.sendTimeout = endless
+      $0.firstByteTimeout = endless
+      $0.drainTimeout = endless
+      $0.tcpKeepAlive = TCPKeepAlive(idleTime: endless, interval: endless)
+    }) { session, server in
+      var request = try Request(server.url("/hello"))
+      request.timeoutInterval = endless
+      request.totalTimeout = endless
+      let (_, response) = try await session.data(for: request)
+      #expect(response.statusCode == 200)
+      await session.shutDown(within: endless)
+    }
+  }
+
   @Test func poolWait() async throws {
     try await withScript(
       [[.readHead, .stall(nil)]],

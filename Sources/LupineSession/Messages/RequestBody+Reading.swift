@@ -57,7 +57,7 @@ extension BodyStream {
             guard await write(Array(rest.prefix(size))) else { return false }
             rest = rest.dropFirst(size)
             do {
-              if delay > .zero { try await Task.sleep(for: delay) }
+              if delay > .zero { try await Task.sleep(for: delay.saturated) }
             } catch {
               failure.withLock { $0 = error }
               return false

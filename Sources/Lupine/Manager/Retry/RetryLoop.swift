@@ -1,5 +1,6 @@
 internal import Foundation
 internal import HTTPTypes
+internal import LupineBase
 internal import LupineRules
 internal import LupineSession
 internal import LupineWire
@@ -10,7 +11,7 @@ struct RetryLoop: Sendable {
   var interceptors: [any RequestInterceptor] = []
   var policy: RetryPolicy?
   /// Time and chance, for tests to take the place of.
-  var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
+  var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0.saturated) }
   var now: @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
   var random: @Sendable () -> Double = { .random(in: 0...1) }
 
