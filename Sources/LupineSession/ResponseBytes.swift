@@ -5,7 +5,8 @@ internal import LupineRules
 /// A response body as it arrives. Iterating it yields bytes; `chunks` and `lines` are faster for most work.
 ///
 /// Back-pressure: when the reader is 256 KiB behind (`SessionConfiguration.bodyWatermarks`), the socket is not read. Letting go of the body, or cancelling the task that
-/// reads it, cancels the request. One reader at a time.
+/// reads it, cancels the request. One reader at a time: where one waits for more, another one that would have to wait as well throws `SessionError` with
+/// `.unknown`, and the first goes on.
 public struct ResponseBytes: AsyncSequence, Sendable {
   /// A byte.
   public typealias Element = UInt8

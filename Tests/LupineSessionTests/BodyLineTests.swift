@@ -49,6 +49,29 @@ import Testing
     }
   }
 
+  /// Of two readers that both have to wait one is refused, and the other one gets what comes.
+  @Test func aSecondReaderIsRefused() async throws {
+    let goOn = try Latch()
+    defer { goOn.release() }
+    try await withScript([[.readHead, .send(Self.head), .stall(goOn), .sendAndFinish("end")]]) { session, server in
+      let (bytes, _) = try await session.bytes(for: Request(server.url("/x")))
+      let (refused, read) = await withTaskGroup(of: Result<[UInt8], any Error>.self) { group in
+        for _ in 0..<2 {
+          group.addTask {
+            do { return .success(try await bytes.collect(upTo: 9)) } catch { return .failure(error) }
+          }
+        }
+        let refused = await group.next()
+        goOn.release()
+        return (refused, await group.next())
+      }
+      let error = try await failure { try refused?.get() }
+      #expect(error.code == .unknown && error.message.contains("one reader"))
+      let body = try read?.get()
+      #expect(body == Array("end".utf8))
+    }
+  }
+
   /// Unasked, a line has at most 1 MiB.
   @Test(arguments: [0, 1]) func theLimitThatNobodyAskedFor(_ excess: Int) async throws {
     let line = [UInt8](repeating: 0x61, count: 1 << 20)

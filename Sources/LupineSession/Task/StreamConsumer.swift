@@ -88,7 +88,13 @@ final class StreamConsumer: ResponseConsumer {
     state.withLock { try? $0.result?.get() }
   }
 
-  /// The next chunk, nil at the end; the error once. One reader at a time.
+  private static var isRead: SessionError {
+    SessionError(
+      .unknown, phase: .receive, message: "a response body has one reader at a time, and another one waits for more",
+      requestBytesSent: true)
+  }
+
+  /// The next chunk, nil at the end; the error once. One reader at a time: another one that would have to wait as well is refused.
   func next() async throws -> [UInt8]? {
     let priority = Task.currentPriority
     return try await withCheckedThrowingContinuation { continuation in
@@ -108,7 +114,7 @@ final class StreamConsumer: ResponseConsumer {
           state.isFinished = true
           return (.failure(error), nil, nil)
         case nil:
-          precondition(state.reader == nil, "a response body has one reader at a time")
+          guard state.reader == nil else { return (.failure(Self.isRead), nil, nil) }
           state.reader = continuation
           state.readerPriority = priority
           return (nil, nil, nil)
