@@ -284,7 +284,7 @@ struct CurlCommand {
     if let idle = request.timeoutInterval ?? changed(\.timeoutIntervalForRequest, defaults) {
       add("--speed-limit", "1")
       // curl counts whole seconds here.
-      add("--speed-time", "\(max(1, (idle.saturatedNanoseconds - 1) / 1_000_000_000 + 1))")
+      add("--speed-time", "\((max(1, idle.saturatedNanoseconds) - 1) / 1_000_000_000 + 1)")
     }
     if let connect = changed(\.connectTimeout, defaults) { add("--connect-timeout", seconds(connect)) }
   }

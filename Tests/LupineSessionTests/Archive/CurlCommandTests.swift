@@ -68,6 +68,19 @@ import Testing
     #expect(other.contains("--abstract-unix-socket name") && other.contains("trusts 2 certificates in memory as well"))
   }
 
+  /// What was due long ago is the shortest time that curl has.
+  @Test func timesThatAreLongOver() throws {
+    var request = try Request("http://a.example/")
+    for time in [Date.distantPast.timeIntervalSinceNow, -1, 0, 1e-9] {
+      request.timeoutInterval = .seconds(time)
+      request.totalTimeout = .seconds(time)
+      let command = request.curlCommand(configuration: .ephemeral)
+      #expect(command.contains("--max-time 0.001 ") && command.contains("--speed-time 1 "), "\(command)")
+    }
+    request.timeoutInterval = .seconds(1.5)
+    #expect(request.curlCommand(configuration: .ephemeral).contains("--speed-time 2 "))
+  }
+
   /// With a mark behind it a sign is another character, and the same byte.
   @Test func signsBeforeMarksAreSigns() throws {
     var configuration = SessionConfiguration()
