@@ -83,6 +83,28 @@ import Testing
     #expect(delays == [0.5, 1, 2, 30, 30, 30].map { .seconds($0) })
     policy.multiplier = .infinity
     #expect(policy.delay(after: failure, attempt: 900, now: 0, random: 0) == .seconds(30))
+    policy.jitter = .nan
+    policy.maximumDelay = Duration(attoseconds: .max)
+    let longest = policy.delay(after: failure, attempt: 2, now: 0, random: 0) ?? .zero
+    #expect(longest > .seconds(9_000_000_000))
+  }
+
+  /// However often nothing is multiplied, and by what.
+  @Test func noWaitStaysNone() {
+    var failure = FailedAttempt(method: .get, isReplayable: true, status: 503)
+    for base in [Duration.zero, .seconds(-1)] {
+      for multiplier in [2, 1e300, Double.infinity, .nan] {
+        var policy = RetryPolicy()
+        policy.maximumAttempts = 1000
+        policy.baseDelay = base
+        policy.multiplier = multiplier
+        failure.retryAfter = nil
+        #expect(policy.delay(after: failure, attempt: 1, now: 0, random: 0) == .zero)
+        #expect(policy.delay(after: failure, attempt: 900, now: 0, random: 0) == .zero)
+        failure.retryAfter = "7"
+        #expect(policy.delay(after: failure, attempt: 900, now: 0, random: 0) == .seconds(7))
+      }
+    }
   }
 
   // MARK: Calls

@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import LupineBase
 internal import LupineRules
 public import LupineSession
 internal import LupineWire
@@ -11,7 +12,7 @@ internal import LupineWire
 public struct RetryPolicy: Sendable, Hashable {
   /// How often a request is sent, the first time included. Default 3; below 2 nothing is repeated.
   public var maximumAttempts = 3
-  /// The longest wait before the first repetition. Default 0.5 s.
+  /// The longest wait before the first repetition. Default 0.5 s. With zero, or less, nothing is waited for but what a server asks for.
   public var baseDelay: Duration = .milliseconds(500)
   /// By how much the wait grows each time. Default 2.
   public var multiplier = 2.0
@@ -92,8 +93,10 @@ extension RetryPolicy {
 
   /// `baseDelay * multiplier ^ (attempt - 1)`, capped, less what chance takes off.
   private func backoff(_ attempt: Int, _ random: Double) -> Duration {
-    // In floating point, which overflows to infinity, and does not trap.
-    let maximum = maximumDelay / .seconds(1)
+    // Nothing times infinity is no number, and less than nothing no wait.
+    guard baseDelay > .zero else { return .zero }
+    // In floating point, which overflows to infinity, and does not trap. What is made of it is no more than a duration holds.
+    let maximum = maximumDelay.saturated / .seconds(1)
     var seconds = baseDelay / .seconds(1)
     for _ in 1..<max(1, attempt) where seconds < maximum { seconds *= max(1, multiplier) }
     let kept = 1 - min(1, max(0, jitter)) * min(1, max(0, random))
