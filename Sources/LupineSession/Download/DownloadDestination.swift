@@ -21,6 +21,7 @@ public struct DownloadDestination: Sendable, Hashable {
   /// Finds what can be known to go wrong before anything is sent. Blocks.
   func check() throws(SessionError) {
     guard let path else { return }
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw SessionError(.badPath, "write", path: path) }
     if !overwrites, FileManager.default.fileExists(atPath: path) {
       throw SessionError(.alreadyExists, "write (set DownloadDestination.overwrites to replace it)", path: path)
     }

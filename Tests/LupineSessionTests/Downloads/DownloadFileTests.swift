@@ -14,6 +14,21 @@ import Testing
     return try #require(error.underlying as? FileFailure, sourceLocation: sourceLocation)
   }
 
+  /// What is the path of no file is told before anything is sent.
+  @Test func pathsOfNoFile() async throws {
+    let folder = try DownloadFolder()
+    try await withServer(configure: { $0.temporaryDirectory = folder.parentPath }) { session, server in
+      for path in ["", "a\0b"] {
+        let error = try await failure {
+          try await session.download(
+            for: Request(server.url("/hello")), to: DownloadDestination(path: path, overwrites: true))
+        }
+        #expect(try fileFailure(error).reason == .other)
+      }
+      #expect(server.requestCount == 0 && folder.partials == [])
+    }
+  }
+
   /// The partial file lies on one file system, the destination on another.
   @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)"), arguments: [false, true])
   func movesToAnotherFileSystem(_ overwrites: Bool) async throws {
