@@ -162,6 +162,14 @@ import Testing
     }
   }
 
+  /// A request waits for the connection that is opened for it, too.
+  @Test(arguments: [0, Int.min]) func nobodyMayWaitForAnOpening(_ limit: Int) async throws {
+    try await withServer(configure: { $0.maximumWaitingRequests = limit }) { session, server in
+      try await expectFailure(.tooManyWaiters) { try await session.data(from: server.url("/hello")) }
+      #expect(server.requestCount == 0)
+    }
+  }
+
   /// What was being opened for a request that gave up keeps nobody from the last place, whether that one came before or after.
   @Test(arguments: [false, true]) func openingOfARequestThatGaveUpYields(_ isWaiting: Bool) async throws {
     let full = try FullListener()

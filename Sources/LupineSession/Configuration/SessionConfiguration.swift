@@ -33,7 +33,8 @@ public struct SessionConfiguration: Sendable {
   /// has none, so that a busy one keeps nobody waiting for ever. Idle ones make room at once, and so do those that are being opened for requests
   /// that gave up. Of several engines each has an even part of them: see `EngineChoice.several`.
   public var maximumConnections = 256
-  /// Requests that may wait for a connection; one more fails with `.tooManyWaiters`. Default 10,000. Of several engines each has an even part of them.
+  /// Requests that may wait for a connection, those for which one is being opened among them; one more fails with `.tooManyWaiters`. Default 10,000. So with 0, or
+  /// less, no connection is ever opened, and every request fails: how long they wait is for `poolWaitTimeout` to say. Of several engines each has an even part of them.
   public var maximumWaitingRequests = 10_000
   /// How long an unused connection is kept. Default 60 s. One whose server says in `Keep-Alive: timeout=` that it keeps it for less goes a second before
   /// that, but not before it has been unused for a second.
