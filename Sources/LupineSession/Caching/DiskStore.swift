@@ -22,7 +22,7 @@ final class DiskStore: Sendable {
   /// Where uses are written down.
   private let writer: FileThreads
   /// Names of files whose use is to be written down. A job of the writer's is under way while there are any.
-  private let uses = LockedStorage<[String]>([])
+  private let uses = LockedStorage<Set<String>>([])
 
   private static let temporaryPrefix = "part-"
   /// A file that is being written is younger.
@@ -94,16 +94,24 @@ final class DiskStore: Sendable {
 
   /// Writes it down behind the answer, before what the writer is given next makes room.
   private func noteUse(_ name: String) {
-    let isFirst = uses.withLock { uses in
-      uses.append(name)
-      return uses.count == 1
+    let isFirst = uses.withLock { uses -> Bool in
+      let isFirst = uses.isEmpty
+      uses.insert(name)
+      return isFirst
     }
     guard isFirst else { return }
     writer.run { [self] () throws(IOError) in
-      for name in Set(uses.withLock { uses in exchange(&uses, with: []) }) { directory.noteUse(name) }
-    } completion: { _ in
+      for name in takeUses() { directory.noteUse(name) }
+    } completion: { [self] result in
+      // Without a thread for the job nobody comes for them: they go, and the next use asks for a thread again.
+      if case .failure = result { _ = takeUses() }
     }
   }
+
+  private func takeUses() -> Set<String> { uses.withLock { uses in exchange(&uses, with: []) } }
+
+  /// Files whose use is to be written down; for tests.
+  var usesDue: Int { uses.withLock { $0.count } }
 
   /// Whether the record is there now.
   func write(_ record: CacheRecord) -> Bool {
