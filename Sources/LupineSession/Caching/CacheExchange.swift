@@ -148,7 +148,7 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     switch owner.cache.find(query) {
     case .missing: miss()
     case .found(let stored):
-      if isAtOnce, !request.composition.run.takesAnswersAtOnce {
+      if isAtOnce, !mayAnswerAtOnce {
         later { $0.use(stored) }
       } else {
         use(stored)
@@ -167,6 +167,17 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
         }
       }
     }
+  }
+
+  /// Redirects that are followed at once, one within the other.
+  private static let redirectsAtOnce = 16
+
+  /// Whether what is stored may be handed over before `start` has returned. Each of some redirects has to wait for its turn: where a whole chain is stored,
+  /// its next exchange begins within the end of the one before, and a chain may be as long as the caller lets it.
+  private var mayAnswerAtOnce: Bool {
+    guard request.composition.run.takesAnswersAtOnce else { return false }
+    let count = request.composition.hop?.chain.history.count ?? 0
+    return count == 0 || count % Self.redirectsAtOnce != 0
   }
 
   private func schedule(_ work: @escaping @Sendable () -> Void) { owner.schedule(on: lane, work) }
