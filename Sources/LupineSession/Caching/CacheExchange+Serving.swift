@@ -77,9 +77,15 @@ extension CacheExchange {
       case .body(let bytes, let range): receiver.receive(body: bytes.span.extracting(range), of: self)
       case .end(let failure, let metrics):
         land()
+        leave()
         receiver.end(failure, metrics: metrics, of: self)
       }
     }
+  }
+
+  /// Whoever has given up is not kept by what others wait for, which may take days.
+  private func leave() {
+    if state.withLock({ $0.isMerged }) { owner.leave(self, query.first) }
   }
 
   private func next() -> Step? {

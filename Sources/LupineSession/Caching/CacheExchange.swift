@@ -250,7 +250,9 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
     let (waits, isPaused, resumedAt) = state.withLock { state in
       (state.isWaiting && !state.isOver, state.pause.isPaused, state.resumedAt)
     }
-    guard waits, let moved = owner.lastMovement(of: query.first) else { return }
+    // It may have ended before it was among those who wait.
+    guard waits else { return owner.leave(self, query.first) }
+    guard let moved = owner.lastMovement(of: query.first) else { return }
     let now = EventLoop.monotonicNow()
     let end = startedAt.advanced(byNanoseconds: request.totalNanoseconds)
     // Nothing has to move while the task is suspended; the time for the whole of it goes on.
@@ -261,7 +263,6 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
       return owner.schedule(after: .nanoseconds(Int(clamping: left))) { [weak self] in self?.watch() }
     }
     guard stopWaiting() else { return }
-    owner.leave(self, query.first)
     let phase = end <= now ? SessionError.Phase.total : .poolWait
     let error = SessionError(
       .timedOut, phase: phase, message: "the deadline passed while another request was fetching the same",

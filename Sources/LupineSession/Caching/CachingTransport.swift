@@ -24,10 +24,21 @@ final class CachingTransport: Transport {
   private let state = LockedStorage(State())
 
   private struct Flight {
-    /// Who waits for it.
-    var waiters: [CacheExchange] = []
+    /// Who waits for it, and as which of them.
+    private var waiters: [ObjectIdentifier: (number: Int, exchange: CacheExchange)] = [:]
+    private var joined = 0
     /// When something of it came last.
     var movedAt = EventLoop.monotonicNow()
+
+    mutating func join(_ exchange: CacheExchange) {
+      joined += 1
+      waiters[ObjectIdentifier(exchange)] = (joined, exchange)
+    }
+
+    mutating func leave(_ exchange: CacheExchange) { waiters[ObjectIdentifier(exchange)] = nil }
+
+    /// In the order in which they came.
+    var inOrder: [CacheExchange] { waiters.values.sorted { $0.number < $1.number }.map { $0.exchange } }
   }
 
   private struct State {
@@ -201,7 +212,7 @@ final class CachingTransport: Transport {
         state.flights[first] = Flight()
         return false
       }
-      state.flights[first]?.waiters.append(exchange)
+      state.flights[first]?.join(exchange)
       return true
     }
   }
@@ -215,15 +226,15 @@ final class CachingTransport: Transport {
   /// When something of it came last; nil if nobody fetches it any more.
   func lastMovement(of first: String) -> Instant? { state.withLock { $0.flights[first]?.movedAt } }
 
-  /// It waits no longer.
+  /// It waits no longer, if it does.
   func leave(_ exchange: CacheExchange, _ first: String) {
-    state.withLock { $0.flights[first]?.waiters.removeAll { $0 === exchange } }
+    state.withLock { $0.flights[first]?.leave(exchange) }
   }
 
   /// What was being fetched is stored, or will not be.
   func land(_ first: String) {
-    let waiters = state.withLock { $0.flights.removeValue(forKey: first) }?.waiters ?? []
-    for waiter in waiters { waiter.landed() }
+    let flight = state.withLock { $0.flights.removeValue(forKey: first) }
+    for waiter in flight?.inOrder ?? [] { waiter.landed() }
   }
 
   // MARK: Asking behind an answer
