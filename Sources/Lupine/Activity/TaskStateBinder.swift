@@ -90,8 +90,8 @@ public final class TaskStateBinder: Sendable {
   private func observe(
     _ name: Notification.Name, _ binding: Binding, _ callback: @escaping @Sendable (Callbacks) -> @Sendable () -> Void
   ) {
-    binding.observers.observe(name) { [weak self, weak binding] object in
-      guard let self, let binding, let task = object as? SessionTask, task == binding.task else { return }
+    binding.observers.observe(name, of: binding.task.taskIdentifier) { [weak self, weak binding] _ in
+      guard let self, let binding else { return }
       call(binding, callback)
     }
   }
