@@ -215,6 +215,8 @@ package enum PoolWalk {
     case 6:
       guard !world.waiting.isEmpty else { return }
       let waiter = world.waiting.remove(at: operand % world.waiting.count)
+      // A key that comes back has not waited yet.
+      if !world.waiting.contains(where: { $0.key == waiter.key }) { world.passedOver[waiter.key] = nil }
       let given = world.machine.cancel(waiter.token, now: world.now)
       precondition(given?.waiter == waiter.waiter)
       precondition(world.machine.cancel(waiter.token, now: world.now) == nil)

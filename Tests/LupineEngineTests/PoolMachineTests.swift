@@ -332,6 +332,22 @@ private let start = TestPool.start
     #expect(machine.machine.connections.count == 1)
   }
 
+  /// Also those that have waited for a place in vain, as long as none becomes free: behind one who waits on, and in the order of those who stay.
+  @Test func keysThatGaveUpAreForgottenWhileNoPlaceIsFree() throws {
+    let machine = TestPool(limits: poolLimits(perHost: 1, total: 1))
+    let only = try #require(machine.openOne("a", 1))
+    _ = machine.ask("b", 2)
+    for number in 0..<100 {
+      let token = try #require(machine.ask("gone \(number)", 3).2)
+      #expect(machine.cancel(token) == 3)
+    }
+    _ = machine.ask("c", 4)
+    #expect(machine.machine.hosts.count <= 4)
+    let first = try #require(machine.closed(only, .failed, now: start).open)
+    #expect(first.key == "b")
+    #expect(machine.closed(first.connection, .failed, now: start).open?.key == "c")
+  }
+
   /// Bytes choose verbs; after each, the invariants of the machine's header must hold.
   @Test(arguments: 0..<200) func randomWalkKeepsTheInvariants(seed: UInt64) {
     PoolWalk.run(bytes: PoolWalk.randomBytes(seed: seed, count: 600))

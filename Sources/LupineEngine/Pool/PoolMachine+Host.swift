@@ -5,7 +5,8 @@ extension PoolMachine {
     var key: Key?
     var live = 0
     var opening = 0
-    var isStarved = false
+    /// In the line of those whom only the total limit holds back; nil: not there.
+    var starvedPlace: SlotList<Int>.Token?
     var idle = SlotList<Int>.List()
     var waiters = SlotList<Queued>.List()
     /// Waiters with another priority than the default; nearly always there are none.
@@ -20,6 +21,7 @@ extension PoolMachine {
     /// Of an opening without a live connection: the arrivals before it began, and when it failed. Nil since one succeeded.
     var failure: (arrivals: UInt64, at: Instant)?
 
+    var isStarved: Bool { starvedPlace != nil }
     var waiting: Int { waiters.count + high.count + low.count }
 
     subscript(priority: TransferPriority) -> SlotList<Queued>.List {

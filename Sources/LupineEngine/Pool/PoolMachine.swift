@@ -92,6 +92,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   private var hostOfKey: [Key: Int] = [:]
   /// Where the last request went: mostly the next one goes there too. Its key stands here as well, as a look into `hosts` copies a whole host.
   private var last: (key: Key, host: Int)?
+  /// Threads the idle connections of each key, and `starved`.
   private var hostIdle = SlotList<Int>()
   private var allIdle = SlotList<Int>()
   private var allIdleList = SlotList<Int>.List()
@@ -99,7 +100,7 @@ package struct PoolMachine<Key: Hashable, Waiter> {
   /// Requests that have had to wait, ever.
   private var arrivals: UInt64 = 0
   /// Keys with waiters that only the total limit holds back, in the order in which they ran into it.
-  private var starved = RingBuffer<Int>()
+  private var starved = SlotList<Int>.List()
   /// Answers of used connections since a starved key was last served.
   private var answersWhileStarved: Int32 = 0
   /// Requests that were promised an idle connection and have not come yet. Half a word, as a machine is copied now and then, and with another word it would be
@@ -159,6 +160,8 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     waiting -= 1
     var steps = Steps()
     yieldSurplus(of: token.host, now: now, &steps)
+    // Where no place becomes free for days, keys would be kept by this line alone.
+    if hosts[token.host].waiting == 0 { leaveStarved(token.host) }
     releaseHostIfEmpty(token.host)
     return (queued.waiter, steps)
   }
@@ -401,12 +404,11 @@ package struct PoolMachine<Key: Hashable, Waiter> {
 
   /// The total limit has room again, or an idle connection can make some: serve the key that has waited for that longest.
   mutating func openForStarved(now: Instant, _ steps: inout Steps) {
-    while steps.open == nil, let host = starved.first {
+    while steps.open == nil, let host = hostIdle.first(of: starved) {
       guard live < limits.total || (steps.close == nil && (!allIdleList.isEmpty || surplusOpening != nil)) else {
         return
       }
-      _ = starved.popFirst()
-      hosts[host].isStarved = false
+      leaveStarved(host)
       openIfUseful(host, now: now, &steps)
       if wantsOpening(host) { starve(host) }
       releaseHostIfEmpty(host)
@@ -436,8 +438,13 @@ package struct PoolMachine<Key: Hashable, Waiter> {
 
   mutating func starve(_ host: Int) {
     guard !hosts[host].isStarved else { return }
-    hosts[host].isStarved = true
-    starved.append(host)
+    hosts[host].starvedPlace = hostIdle.append(host, to: &starved)
+  }
+
+  private mutating func leaveStarved(_ host: Int) {
+    guard let place = hosts[host].starvedPlace else { return }
+    _ = hostIdle.remove(place, from: &starved)
+    hosts[host].starvedPlace = nil
   }
 
   /// Whether a used connection of this key, for which others wait, must go so that a starved key has its turn; that one is the first then.
@@ -446,16 +453,11 @@ package struct PoolMachine<Key: Hashable, Waiter> {
     answersWhileStarved += 1
     guard answersWhileStarved >= Self.starvedTurn else { return false }
     for _ in 0..<starved.count {
-      guard let first = starved.first else { break }
+      guard let first = hostIdle.first(of: starved) else { break }
       // At least two fewer, but for none at all: else the two would take the place from each other for ever.
       if wantsOpening(first), hosts[first].live == 0 || hosts[first].live + 1 < hosts[host].live { return true }
-      _ = starved.popFirst()
-      if wantsOpening(first) {
-        starved.append(first)
-      } else {
-        hosts[first].isStarved = false
-        releaseHostIfEmpty(first)
-      }
+      leaveStarved(first)
+      if wantsOpening(first) { starve(first) } else { releaseHostIfEmpty(first) }
     }
     answersWhileStarved = 0
     return false
