@@ -391,6 +391,36 @@ import Testing
     #expect(try folder.bytes("f") == PatternBody.bytes(300_000))
   }
 
+  /// The group is a part of that: who shares the user's own could read the file of another one.
+  @Test func keepsTheGroupOfWhatItReplaces() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let path = try folder.write("mine", to: "f")
+    // Of another group, where the user may give a file to one.
+    var groups = [gid_t](repeating: 0, count: 1024)
+    let count = unsafe getgroups(1024, &groups)
+    let others = (Array(groups.prefix(Int(max(0, count)))) + [1]).filter { $0 != getegid() }
+    guard let group = others.first(where: { unsafe chown(path, uid_t.max, $0) == 0 }) else { return }
+    #expect(unsafe chmod(path, 0o640) == 0)
+    let broken = try await Tool.run(["-d", "-o", "f", server.url("/bytes?n=300000&cut=100000")], in: folder)
+    #expect(broken.status == 5 && permissions(folder.path("f.part")) == 0o600, "\(broken.error)")
+    let whole = try await Tool.run(["-dc", "-o", "f", server.url("/bytes?n=300000")], in: folder)
+    var status = stat()
+    #expect(unsafe stat(path, &status) == 0 && status.st_gid == group)
+    #expect(whole.status == 0 && permissions(path) == 0o640, "\(whole.error)")
+  }
+
+  /// Where the group cannot be had, who is in one of both may do what everybody may, and no more.
+  @Test(
+    arguments: [
+      (0o640, 0o600), (0o644, 0o644), (0o664, 0o644), (0o604, 0o600), (0o4755, 0o755), (0o770, 0o700), (0o465, 0o444),
+    ] as [(mode_t, mode_t)]) func permissionsWithoutTheGroup(_ mode: mode_t, _ expected: mode_t)
+  {
+    #expect(OutputFile.permissions(replacing: mode, hasItsGroup: false) == expected)
+    #expect(OutputFile.permissions(replacing: mode, hasItsGroup: true) == mode & 0o777)
+  }
+
   /// It would replace a file by an empty one.
   @Test(arguments: [["-d"], []]) func thereIsNothingToSaveOfAHead(_ options: [String]) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
