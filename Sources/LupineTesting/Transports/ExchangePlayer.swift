@@ -159,11 +159,13 @@ final class ExchangePlayer: TransportExchange {
   }
 
   /// From now on something has to move; or, if not, another transport sees to it.
-  func limitIdleTime(_ limitsIdleTime: Bool) {
-    let now = thread.now
+  ///
+  /// - Parameter instant: not from now, but from this one; see `append`.
+  func limitIdleTime(_ limitsIdleTime: Bool, since instant: Int64? = nil) {
+    let now = instant ?? thread.now
     state.withLock { state in
       state.limitsIdleTime = limitsIdleTime
-      state.lastActivity = now
+      state.lastActivity = max(state.lastActivity, now)
     }
     // By the player's thread alone: of two that arm at a time the later deadline might take the place of the sooner.
     thread.submit { [weak self] in self?.armDeadline() }

@@ -153,21 +153,23 @@ public final class ReplayTransport: Transport {
   }
 
   private func changeTurns(_ change: (inout ReplayTurns<Arrival>) -> Void) {
-    let found = state.withLock { state in
+    let (found, now) = state.withLock { state -> ([(ExchangePlayer, Result<Int, NoAnswer>)], Int64) in
       change(&state.turns)
       var found: [(ExchangePlayer, Result<Int, NoAnswer>)] = []
       while let arrival = state.turns.next() {
         found.append((arrival.player, find(arrival.asked, &state.index)))
       }
-      return found
+      // Before anybody can see in `remaining` what is played.
+      return (found, thread.now)
     }
     for (player, found) in found {
-      player.limitIdleTime(true)
-      play(found, player)
+      player.limitIdleTime(true, since: now)
+      play(found, player, since: now)
     }
   }
 
-  private func play(_ found: Result<Int, NoAnswer>, _ player: ExchangePlayer) {
+  /// - Parameter instant: from when the recorded times count, where a body was read first; nil: now.
+  private func play(_ found: Result<Int, NoAnswer>, _ player: ExchangePlayer, since instant: Int64? = nil) {
     let request = player.request
     let answer: [ExchangeStep] =
       switch found {
@@ -177,7 +179,7 @@ public final class ReplayTransport: Transport {
     // Without a body to be read first, the recorded times count from the start of the exchange.
     var isImmediate = false
     if case .none = request.body { isImmediate = true }
-    player.append([.requestSent] + answer, isImmediate: isImmediate)
+    player.append([.requestSent] + answer, isImmediate: isImmediate, since: instant)
   }
 
   // MARK: Matching

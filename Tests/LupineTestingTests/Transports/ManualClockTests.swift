@@ -44,26 +44,55 @@ import Testing
       let clock = ManualClock()
       let canned = CannedTransport([.init(nil, "*", reply)], clock: .manual(clock))
       let faulty = FaultTransport(canned, clock: .manual(clock)) { _, _ in [.delay(.seconds(10))] }
-      let transport: any Transport = hasBody ? canned : faulty
-      let session = try Session(over: transport)
-      let mover = try ServerThread {
-        let deadline = MonotonicClock.now + 30_000_000_000
-        // Without a pause: the very next moment is the one that matters.
-        while MonotonicClock.now < deadline {
-          let isSeen = hasBody ? canned.requests.first?.bodyIsComplete ?? false : !faulty.injections.isEmpty
-          if isSeen { break }
+      let isOver =
+        if hasBody {
+          try await isAnswered(request, over: canned, clock) { canned.requests.first?.bodyIsComplete ?? false }
+        } else {
+          try await isAnswered(request, over: faulty, clock) { !faulty.injections.isEmpty }
         }
-        clock.advance(by: .seconds(10))
-      }
-      let arrived = Total()
-      let answer = Task {
-        _ = try await session.data(for: request)
-        arrived.set(1)
-      }
-      let isAnswered = await eventually(seconds: 20) { arrived.value == 1 }
-      answer.cancel()
-      mover.join()
-      try #require(isAnswered)
+      try #require(isOver)
     }
+  }
+
+  /// What is played again after its body was compared counts from before `remaining` tells of it.
+  @Test func timeCountsBeforeAnybodySeesWhatIsPlayed() async throws {
+    let request = try Request("http://a.example/", method: .post, body: .bytes([1, 2, 3]))
+    let recording = RecordingTransport(CannedTransport([.init(nil, "*", .text("late"))]))
+    _ = try await Session(over: recording).data(for: request)
+    var archive = await recording.archive()
+    try #require(archive.entries.count == 1)
+    archive.entries[0].timings = HTTPArchive.Timings()
+    archive.entries[0].timings.wait = .seconds(10)
+    for _ in 0..<20 {
+      let clock = ManualClock()
+      let replay = ReplayTransport(archive, matching: .strict, playsTimings: true, clock: .manual(clock))
+      let isOver = try await isAnswered(request, over: replay, clock) { replay.remaining.isEmpty }
+      try #require(isOver)
+    }
+  }
+
+  /// Whether a request is answered though the clock is moved, once, in the very moment in which a test sees something of it.
+  private func isAnswered(
+    _ request: Request, over transport: any Transport, _ clock: ManualClock,
+    whenSeen isSeen: @escaping @Sendable () -> Bool
+  ) async throws -> Bool {
+    let session = try Session(over: transport)
+    let mover = try ServerThread {
+      let deadline = MonotonicClock.now + 30_000_000_000
+      // Without a pause: the very next moment is the one that matters.
+      while MonotonicClock.now < deadline {
+        if isSeen() { break }
+      }
+      clock.advance(by: .seconds(10))
+    }
+    let arrived = Total()
+    let answer = Task {
+      _ = try await session.data(for: request)
+      arrived.set(1)
+    }
+    let isOver = await eventually(seconds: 20) { arrived.value == 1 }
+    answer.cancel()
+    mover.join()
+    return isOver
   }
 }
