@@ -1,11 +1,11 @@
 /// Of two runs that write into one file neither could tell what is in it: each locks what it writes, and what it is to replace.
 extension OutputFile {
-  /// The file of `--output`: made, or emptied once it is locked. What is no regular file has neither content nor a lock, and where standard output is one
-  /// and has that name, it is gone on with.
+  /// The file of `--output`: made, or emptied once it is locked. What is no regular file has neither content nor a lock, and where standard output or
+  /// error is one and has that name, it is gone on with.
   ///
   /// - Throws: `CommandFailure` if another run is writing it.
   static func emptied(_ path: String) throws -> OutputFile {
-    if FileSystem.size(path) != nil, FileSystem.isOfTheSystem(path), let output = OutputFile(standardOutputAt: path) {
+    if FileSystem.size(path) != nil, FileSystem.isOfTheSystem(path), let output = OutputFile(standardStreamAt: path) {
       return output
     }
     let file = try OutputFile(keeping: path)

@@ -287,13 +287,13 @@ final class OutputFile: Sendable {
     }
   }
 
-  /// Standard output, if the path leads there: the file goes on where others have written.
-  init?(standardOutputAt path: String) {
-    guard let named = FileSystem.identity(path), let output = status(of: STDOUT_FILENO), output.st_dev == named.st_dev,
-      output.st_ino == named.st_ino
+  /// Standard output or error, if the path leads there: the file goes on where others have written.
+  init?(standardStreamAt path: String) {
+    guard let named = FileSystem.identity(path),
+      let stream = [STDOUT_FILENO, STDERR_FILENO].first(where: { status(of: $0)?.isOfSameFile(as: named) == true })
     else { return nil }
     self.path = path
-    descriptor = dup(STDOUT_FILENO)
+    descriptor = dup(stream)
     if descriptor < 0 { return nil }
   }
 

@@ -14,7 +14,7 @@ struct WholeFile: Sendable {
     self.path = target
     let isRegular = FileSystem.size(path) != nil
     if isRegular ? FileSystem.isOfTheSystem(path) : isThere {
-      if let output = OutputFile(standardOutputAt: path) {
+      if let output = OutputFile(standardStreamAt: path) {
         stream = output
       } else {
         stream = try OutputFile(path, mode: 0o600)
@@ -93,4 +93,9 @@ extension FileSystem {
   static func isWrittenInPlace(_ path: String) -> Bool {
     exists(path) && (size(path) == nil || isOfTheSystem(path))
   }
+}
+
+extension stat {
+  /// Whether both are of one file, whatever its names are.
+  func isOfSameFile(as other: stat) -> Bool { st_dev == other.st_dev && st_ino == other.st_ino }
 }

@@ -50,6 +50,15 @@ import Testing
     #expect(server.requestCount == 1)
   }
 
+  /// Nor is anything lost of what is told on standard error before the body.
+  @Test(arguments: ["/dev/stderr", "/proc/self/fd/2"]) func standardErrorByAName(_ name: String) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url("/hello"), "-v", "-o", name])
+    #expect(outcome.status == 0 && outcome.text.isEmpty)
+    #expect(outcome.error.contains("HTTP/1.1 200 OK") && outcome.error.contains("Hello, world!"), "\(outcome.error)")
+  }
+
   @Test func interface() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
