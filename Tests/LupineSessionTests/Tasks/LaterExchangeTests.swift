@@ -37,7 +37,7 @@ import Testing
       answers.delayed = { [marked] _ in .useNewRequest(marked) }
       try await withDelegate(.all, answers) { session, delegate in
         let task = session.dataTask(with: try Request(home.url("/json")))
-        task.earliestBeginDate = Date.now.addingTimeInterval(0.2)
+        task.earliestBeginDate = Date.now.addingTimeInterval(1)
         task.resume()
         #expect(await delegate.hasEnded())
         #expect(keys(home) == ["s"])

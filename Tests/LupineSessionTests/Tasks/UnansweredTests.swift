@@ -220,9 +220,9 @@ import Testing
     defer { server.shutdown() }
     try await withDelegate([.completed]) { session, delegate in
       var request = try Request(server.url("/hello"))
-      request.totalTimeout = .milliseconds(300)
+      request.totalTimeout = .seconds(1)
       let task = session.dataTask(with: request)
-      task.earliestBeginDate = Date(timeIntervalSinceNow: 0.4)
+      task.earliestBeginDate = Date(timeIntervalSinceNow: 1)
       await expectTimeout(task, "delayed", SilentDelegate(.willBeginDelayed), delegate)
       #expect(server.requestCount == 0)
     }
