@@ -157,25 +157,41 @@ final class LaunchedProcess: Sendable {
   }
 }
 
-/// Ports of the loopback interface.
-enum FreePort {
-  /// Ports that were free a moment ago, all different. For programs that cannot bind to port 0 themselves.
-  static func find(_ count: Int) throws(LoopbackError) -> [UInt16] {
-    var ports: [UInt16] = []
+/// Ports of 127.0.0.1, for a program that cannot bind to port 0 itself: nobody else is given them while this is held, also when the program has ended.
+///
+/// Sockets are bound to them that listen to nothing, so that connections are refused until the program listens. It may bind to them all the same, as it
+/// sets SO_REUSEADDR. Of a port that was merely free a moment ago somebody else may be the listener, and be taken for the program.
+final class ReservedPorts: Sendable {
+  let numbers: [UInt16]
+  private let descriptors: [Int32]
+
+  init(_ count: Int) throws(LoopbackError) {
+    var numbers: [UInt16] = []
     var descriptors: [Int32] = []
-    defer { for descriptor in descriptors { close(descriptor) } }
-    for _ in 0..<count {
-      let bound = try BoundSocket.open(.ipv4)
-      descriptors.append(bound.descriptor)
-      ports.append(bound.port)
+    do throws(LoopbackError) {
+      for _ in 0..<count {
+        let bound = try BoundSocket.open(.ipv4, listens: false)
+        descriptors.append(bound.descriptor)
+        numbers.append(bound.port)
+      }
+    } catch {
+      for descriptor in descriptors { close(descriptor) }
+      throw error
     }
-    return ports
+    self.numbers = numbers
+    self.descriptors = descriptors
   }
 
-  /// Whether somebody accepts connections there.
-  static func accepts(_ port: UInt16) -> Bool {
-    guard let descriptor = try? OutgoingSocket.connect(.ipv4, port: port) else { return false }
-    close(descriptor)
-    return true
+  deinit {
+    for descriptor in descriptors { close(descriptor) }
+  }
+
+  /// Whether connections are accepted at all of them.
+  var areAccepting: Bool {
+    numbers.allSatisfy { number in
+      guard let descriptor = try? OutgoingSocket.connect(.ipv4, port: number) else { return false }
+      close(descriptor)
+      return true
+    }
   }
 }

@@ -169,13 +169,17 @@ final class Listener: Sendable {
   }
 }
 
-/// Opens a listening socket of each family.
+/// Opens a bound socket of each family.
 enum BoundSocket {
-  static func open(_ address: LoopbackAddress) throws(LoopbackError) -> (descriptor: Int32, port: UInt16) {
+  /// - Parameter listens: false: it only keeps its port, for somebody who binds to it with SO_REUSEADDR as well.
+  static func open(
+    _ address: LoopbackAddress, listens: Bool = true
+  ) throws(LoopbackError) -> (descriptor: Int32, port: UInt16) {
     let descriptor = try SocketName.socket(address)
     do throws(LoopbackError) {
+      if !listens { SystemCalls.setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
       try bind(descriptor, address)
-      guard listen(descriptor, 1024) == 0 else { throw .system(call: "listen", code: errno) }
+      guard !listens || listen(descriptor, 1024) == 0 else { throw .system(call: "listen", code: errno) }
       return (descriptor, port(of: descriptor, address))
     } catch {
       close(descriptor)

@@ -8,6 +8,7 @@ public final class NginxServer: Sendable {
   /// The TLS port on 127.0.0.1; nil without TLS.
   public let tlsPort: Int?
   private let process: LaunchedProcess
+  private let ports: ReservedPorts
 
   /// The command that installs it.
   public static let installCommand = "apt-get install -y nginx-light"
@@ -19,39 +20,27 @@ public final class NginxServer: Sendable {
   ///   - tls: identity and versions of a second, TLS listener; `allowsResumption` sets tickets and session cache.
   ///   - directives: more lines for its `server` block, for example `"chunked_transfer_encoding off;"`.
   /// - Throws: `LoopbackError.missingTool` with the command that installs it, `.toolFailed` with its output.
-  public convenience init(
+  public init(
     files: [String: [UInt8]] = [:], tls: ServerTLS? = nil, directives: String = ""
   ) throws(LoopbackError) {
-    // nginx cannot bind to port 0; between our look and its bind somebody may take the port, so it gets another chance.
-    for _ in 1...4 {
-      do throws(LoopbackError) {
-        try self.init(once: files, tls, directives)
-        return
-      } catch {
-        guard case .toolFailed(_, let output) = error, output.contains("Address already in use") else { throw error }
-      }
-    }
-    try self.init(once: files, tls, directives)
-  }
-
-  private init(once files: [String: [UInt8]], _ tls: ServerTLS?, _ directives: String) throws(LoopbackError) {
     let directory = try TemporaryDirectory()
     for (name, bytes) in files { try directory.write(bytes, to: "root/" + name) }
     try directory.write([], to: "root/.keep")
-    let ports = try FreePort.find(tls == nil ? 1 : 2)
+    let ports = try ReservedPorts(tls == nil ? 1 : 2)
+    self.ports = ports
     if let tls {
       try directory.write(Array(tls.certificateChain.utf8), to: "chain.pem")
       try directory.write(Array(tls.privateKey.utf8), to: "key.pem")
       if let authorities = tls.clientAuthorities { try directory.write(Array(authorities.utf8), to: "clients.pem") }
     }
-    let text = Self.configuration(directory.path, ports, tls, directives)
+    let text = Self.configuration(directory.path, ports.numbers, tls, directives)
     try directory.write(Array(text.utf8), to: "nginx.conf")
     process = try LaunchedProcess(
       "nginx", install: Self.installCommand,
       arguments: ["-e", "stderr", "-p", directory.path, "-c", directory.path + "/nginx.conf"], directory: directory)
-    port = Int(ports[0])
-    tlsPort = tls == nil ? nil : Int(ports[1])
-    try process.waitUntilReady { ports.allSatisfy { FreePort.accepts($0) } ? true : nil }
+    port = Int(ports.numbers[0])
+    tlsPort = tls == nil ? nil : Int(ports.numbers[1])
+    try process.waitUntilReady { ports.areAccepting ? true : nil }
   }
 
   /// The plaintext URL of a path.

@@ -17,6 +17,7 @@ public final class ProxyProgram: Sendable {
   /// The port on 127.0.0.1.
   public let port: Int
   private let process: LaunchedProcess
+  private let ports: ReservedPorts
   /// The name that squid's shared memory has.
   private let service: String?
 
@@ -28,7 +29,7 @@ public final class ProxyProgram: Sendable {
   public convenience init(
     _ kind: Kind, user: String? = nil, password: String = ""
   ) throws(LoopbackError) {
-    // None of them binds to port 0; between our look and its bind somebody may take the port, so it gets another chance.
+    // Where a machine is busy one may take longer to start than is waited for: it gets another chance.
     for _ in 1...3 {
       do throws(LoopbackError) {
         try self.init(once: kind, user.map { ($0, password) })
@@ -42,7 +43,9 @@ public final class ProxyProgram: Sendable {
 
   private init(once kind: Kind, _ credentials: (String, String)?) throws(LoopbackError) {
     let directory = try TemporaryDirectory()
-    let port = try FreePort.find(1)[0]
+    let ports = try ReservedPorts(1)
+    self.ports = ports
+    let port = ports.numbers[0]
     self.port = Int(port)
     let name: String
     let arguments: [String]
@@ -88,7 +91,7 @@ public final class ProxyProgram: Sendable {
     process = try LaunchedProcess(
       name, install: "apt-get install -y \(name == "stunnel" ? "stunnel4" : name)", arguments: arguments,
       directory: directory)
-    try process.waitUntilReady { FreePort.accepts(port) ? true : nil }
+    try process.waitUntilReady { ports.areAccepting ? true : nil }
   }
 
   deinit { stop() }

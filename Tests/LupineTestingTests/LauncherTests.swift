@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @testable import LupineTesting
@@ -37,6 +38,28 @@ import Testing
     let client = try RawClient(.ipv4, port: server.port)
     #expect(try client.get("/x.txt").text == "from Python")
     #expect(try client.get("/x.txt").text == "from Python")
+  }
+
+  /// A port is kept for its program: nobody else is given it, nobody is taken for the program before that listens, and then it listens there.
+  @Test func portsAreKeptForTheirPrograms() throws {
+    let ports = try ReservedPorts(2)
+    #expect(Set(ports.numbers).count == 2 && !ports.areAccepting)
+    for (isProgram, expected) in [(false, EADDRINUSE), (true, 0)] {
+      var sockets: [Int32] = []
+      defer { for socket in sockets { close(socket) } }
+      for number in ports.numbers {
+        let socket = try SocketName.socket(.ipv4)
+        sockets.append(socket)
+        if isProgram { SystemCalls.setOption(socket, SOL_SOCKET, SO_REUSEADDR, 1) }
+        let code = try unsafe SocketName.with(.ipv4, port: number) { pointer, length in
+          unsafe bind(socket, pointer, length) == 0 ? 0 : errno
+        }
+        #expect(code == expected)
+        if isProgram { #expect(listen(socket, 1) == 0) }
+      }
+      #expect(ports.areAccepting == isProgram)
+    }
+    #expect(!ports.areAccepting)
   }
 
   @Test func namesTheCommandThatInstallsWhatIsMissing() throws {
