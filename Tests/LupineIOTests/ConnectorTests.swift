@@ -43,9 +43,6 @@ private func race(
   return outcome.withLock { $0 }
 }
 
-/// An address of loopback at which nobody listens.
-private func refusing() throws -> SocketAddress { try Listener().address }
-
 /// What failures of all addresses say together.
 @Suite struct ConnectErrorTests {
   /// An IPv4 address to send from is there wherever there is a route: where the kernel finds none, all ports are in use.
@@ -89,7 +86,7 @@ private func refusing() throws -> SocketAddress { try Listener().address }
   }
 
   @Test func aRefusedOnlyAddressSurfacesWithItsAddress() throws {
-    let address = try refusing()
+    let address = try refusingAddress()
     let expected = ConnectError(
       reason: .exhausted, attempts: [HappyEyeballs.Failure(address: address, error: .refused)])
     #expect(try race([address]) == .failed(expected))
@@ -98,7 +95,7 @@ private func refusing() throws -> SocketAddress { try Listener().address }
 
   /// The kernel may take the very port that is to be connected to for the near end, and then connects the socket to itself.
   @Test func aSocketThatMeetsItselfWasRefused() throws {
-    let address = try refusing()
+    let address = try refusingAddress()
     let expected = ConnectError(
       reason: .exhausted, attempts: [HappyEyeballs.Failure(address: address, error: .refused)])
     #expect(try race([address], options: SocketOptions(localAddress: address)) == .failed(expected))
@@ -109,8 +106,9 @@ private func refusing() throws -> SocketAddress { try Listener().address }
     // Under the attempt delay: refusals do not wait for it. Once is enough, as a busy machine may take long over anything.
     var shortest = Int64.max
     for _ in 0..<5 where shortest >= 2_000_000_000 {
+      let closed = try refusingAddress()
       let started = EventLoop.monotonicNow()
-      #expect(try race([.v6(.loopback, port: 1), try refusing(), listener.address]) == .connected(listener.address))
+      #expect(try race([.v6(.loopback, port: 1), closed, listener.address]) == .connected(listener.address))
       shortest = min(shortest, EventLoop.monotonicNow().nanoseconds(since: started))
       _ = try listener.accept()
     }
@@ -118,7 +116,7 @@ private func refusing() throws -> SocketAddress { try Listener().address }
   }
 
   @Test func everyErrorIsReportedWhenAllFail() throws {
-    let first = try refusing()
+    let first = try refusingAddress()
     let missing = SocketAddress.unix(path: "/nonexistent/lupine.sock")
     let outcome = try race([first, missing])
     #expect(

@@ -150,11 +150,7 @@ private final class Connection: ReadinessHandler {
   }
 
   @Test func aRefusedConnectionIsReportedAtOnce() throws {
-    let address: SocketAddress
-    do {
-      let listener = try Listener()
-      address = listener.address
-    }
+    let address = try refusingAddress()
     let engine = try Engine()
     try engine.start()
     let done = Signal()

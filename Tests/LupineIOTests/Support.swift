@@ -26,6 +26,11 @@ final class Listener: Sendable {
   }
 }
 
+/// An address of this machine at which nobody listens. Not one that others listen at or connect from: they might be given the port by then.
+func refusingAddress() throws -> SocketAddress {
+  try Listener(.v4(IPv4Address(bits: 0x7F01_0000 | UInt32.random(in: 0...0xFFFF)), port: 0)).address
+}
+
 /// Counts what has happened, and lets one thread wait until it has happened often enough.
 final class Signal: Sendable {
   private let event: Descriptor
