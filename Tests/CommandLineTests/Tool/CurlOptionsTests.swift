@@ -117,12 +117,18 @@ import Testing
 
   @Test func connectTimeout() async throws {
     // A server that never answers the handshake.
-    let server = try ScriptedServer([[.waitForClose]])
+    let server = try ScriptedServer([[.waitForClose]], surplus: .repeatLast)
     defer { server.shutdown() }
-    let begun = ContinuousClock.now
-    let outcome = try await Tool.run(["https://127.0.0.1:\(server.port)/", "--connect-timeout", "0.3"])
-    // Without the option it would be ten.
-    #expect(outcome.status == 6 && ContinuousClock.now - begun < .seconds(9), "\(outcome.error)")
+    // Without the option it would be ten. Once is enough, as a busy machine may take long over anything.
+    let limit = Duration.seconds(10)
+    var time = limit
+    for _ in 0..<3 where time >= limit {
+      let begun = ContinuousClock.now
+      let outcome = try await Tool.run(["https://127.0.0.1:\(server.port)/", "--connect-timeout", "0.3"])
+      time = ContinuousClock.now - begun
+      #expect(outcome.status == 6, "\(outcome.error)")
+    }
+    #expect(time < limit)
     #expect(try await Tool.run(["http://127.0.0.1:1/", "--connect-timeout", "0"]).status == 2)
   }
 

@@ -111,7 +111,7 @@ import Testing
       #expect(await eventually { ends[0] != nil })
       #expect(ends[0] == 200)
     }
-    try await withQueue(totalTimeout: .milliseconds(300)) { session, tasks, server, go, ends in
+    try await withQueue(totalTimeout: .seconds(1)) { session, tasks, server, go, ends in
       #expect(await eventually { ends[0] != nil })
       #expect(ends[0] == 0)
       #expect(server.requestCount == 1)

@@ -63,7 +63,7 @@ import Testing
     let latch = try Latch()
     let route = ServerRoute(nil, "/late") { request, connection in
       _ = try connection.readBody()
-      _ = latch.wait()
+      _ = latch.wait(seconds: 60)
       try connection.respond(fields: ["Content-Type": "application/json"], body: Array("{}".utf8))
     }
     try await withManager([route]) { manager, _ in

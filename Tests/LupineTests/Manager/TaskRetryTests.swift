@@ -57,7 +57,7 @@ import Testing
     let route = ServerRoute(nil, "/empty") { _, connection in
       count.add(1)
       if count.values.count > 1 {
-        _ = latch.wait()
+        _ = latch.wait(seconds: 60)
         return try connection.respond(204)
       }
       try connection.begin(503, framing: .chunked)
