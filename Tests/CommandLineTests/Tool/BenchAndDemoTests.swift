@@ -7,7 +7,11 @@ import Testing
 
 @Suite(.timeLimit(.minutes(3))) struct BenchAndDemoTests {
   @Test func demoIsGreen() async throws {
-    let outcome = try await Tool.run(["demo", "--seconds", "0.3"])
+    var outcome = try await Tool.run(["demo", "--seconds", "0.3"])
+    // On a busy machine the time may be over before anybody is answered: then there is more of it.
+    for seconds in ["3", "30"] where outcome.text.contains("0 of 0 requests failed") {
+      outcome = try await Tool.run(["demo", "--seconds", seconds])
+    }
     #expect(outcome.status == 0, "\(outcome.text) \(outcome.error)")
     #expect(outcome.lines.count { $0.hasPrefix("✓") } == 13 && !outcome.text.contains("✗"))
   }
