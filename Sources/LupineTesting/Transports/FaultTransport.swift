@@ -169,7 +169,8 @@ struct FaultScript: Sendable {
   init(_ faults: [TransportFault]) {
     for fault in faults {
       switch fault {
-      case .delay(let delay): self.delay += delay
+      // Two of the longest would be more than a duration holds.
+      case .delay(let delay): self.delay += delay.saturated
       // The first that ends the exchange decides how.
       case .refused: isRefused = isRefused || cut == nil
       case .lostBeforeHead: cut = cut ?? .beforeHead(.connectionLost, .firstByte)

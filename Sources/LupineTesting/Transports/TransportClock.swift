@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// Time that passes when a test says so: delays and deadlines of transports are over at once, and never too early.
 public final class ManualClock: Sendable {
   private struct State {
@@ -55,9 +57,5 @@ public enum TransportClock: Sendable {
 
 extension Duration {
   /// In whole nanoseconds; saturates.
-  var nanoseconds: Int64 {
-    let (seconds, attoseconds) = components
-    guard seconds.magnitude < 9_000_000_000 else { return seconds < 0 ? .min : .max }
-    return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
-  }
+  var nanoseconds: Int64 { saturatedNanoseconds }
 }

@@ -71,6 +71,28 @@ import Testing
     }
   }
 
+  /// What no clock counts up to is as far as it counts.
+  @Test func timesWithoutEnd() async throws {
+    let endless = Duration(attoseconds: .max)
+    let clock = ManualClock()
+    var reply = CannedReply.text("late")
+    reply.delay = endless
+    let canned = CannedTransport([.init(nil, "*", reply)], clock: .manual(clock))
+    var request = try Request("http://a.example/")
+    request.timeoutInterval = endless
+    request.totalTimeout = endless
+    let session = try Session(over: canned)
+    let asked = request
+    let answer = Task { try await session.data(for: asked).1.statusCode }
+    let isAsked = await eventually { !canned.requests.isEmpty }
+    #expect(isAsked)
+    clock.advance(by: endless)
+    let status = try await answer.value
+    #expect(status == 200 && clock.elapsed > .seconds(5_000_000_000))
+    let script = FaultScript([.delay(endless), .delay(endless)])
+    #expect(script.delay > .seconds(9_000_000_000) && script.delay.nanoseconds == .max)
+  }
+
   /// Whether a request is answered though the clock is moved, once, in the very moment in which a test sees something of it.
   private func isAnswered(
     _ request: Request, over transport: any Transport, _ clock: ManualClock,
