@@ -222,7 +222,8 @@ import Testing
       var request = try Request(server.url("/hello"))
       request.totalTimeout = .seconds(1)
       let task = session.dataTask(with: request)
-      task.earliestBeginDate = Date(timeIntervalSinceNow: 1)
+      // Longer than that: counted from the beginning, it would be over before the date.
+      task.earliestBeginDate = Date(timeIntervalSinceNow: 1.5)
       await expectTimeout(task, "delayed", SilentDelegate(.willBeginDelayed), delegate)
       #expect(server.requestCount == 0)
     }
