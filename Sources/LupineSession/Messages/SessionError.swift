@@ -40,7 +40,8 @@ public struct SessionError: Error, Sendable {
     /// The proxy wants to know who is asking, and there are no credentials, or they are wrong. Of requests in absolute form the proxy's 407 is the
     /// answer instead.
     public static let proxyAuthenticationRequired = Code(rawValue: "proxyAuthenticationRequired")
-    /// The TLS handshake failed for a reason other than trust. A server that hangs up during it is `connectionLost`, which time may heal.
+    /// TLS failed for a reason other than trust: its handshake or, in a later phase, what came encrypted behind it. A server that hangs up during the
+    /// handshake is `connectionLost`, which time may heal.
     public static let secureConnectionFailed = Code(rawValue: "secureConnectionFailed")
     /// The server's certificate is not trusted: expired, unknown issuer, wrong host, revoked, pinned otherwise.
     public static let serverCertificateUntrusted = Code(rawValue: "serverCertificateUntrusted")

@@ -194,7 +194,7 @@ extension SessionError {
     case .identityUnreadable(let reason): (.secureConnectionFailed, "the client identity cannot be read: \(reason)")
     case .identityRefused(let rejection):
       (.secureConnectionFailed, "no client certificate was chosen: \(rejection.reason)")
-    default: (.secureConnectionFailed, "the TLS handshake failed: \(error)")
+    default: (.secureConnectionFailed, "TLS failed: \(error)")
     }
   }
 

@@ -44,7 +44,7 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
       1   anything else: a file that cannot be written, for example
       2   misuse: the command line, URL or an item makes no sense; nothing was sent
       3   cannot connect: the host has no address, nobody answers there, or a proxy is in the way
-      4   TLS: the handshake failed, or the certificate is not trusted
+      4   TLS failed, or the certificate is not trusted
       5   protocol: the server broke HTTP, broke off, or redirected too often
       6   timeout
       22  the status is 400 or above, with --fail
