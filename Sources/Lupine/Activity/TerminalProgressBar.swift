@@ -15,7 +15,7 @@ public struct TerminalProgressBar: Sendable, Hashable {
 
   /// Which way the bytes go.
   public var direction: Direction
-  /// Columns between the brackets, at least 1.
+  /// Columns between the brackets: at least 1, and drawn are 1,000 at most.
   public var width: Int
 
   /// A bar.
@@ -37,7 +37,7 @@ public struct TerminalProgressBar: Sendable, Hashable {
       case .upload: (progress.countOfBytesSent, progress.countOfBytesExpectedToSend, progress.fractionSent)
       }
     guard let fraction, let total else { return Self.bytes(done) }
-    let columns = max(1, width)
+    let columns = min(max(1, width), 1_000)
     let filled = Int((fraction * Double(columns)).rounded(.down))
     let head = filled < columns ? ">" : ""
     let bar = String(repeating: "=", count: filled) + head

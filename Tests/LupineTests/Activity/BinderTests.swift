@@ -223,6 +223,9 @@ import Testing
   @Test func terminalBarOfAnUpload() {
     let progress = TaskProgress(countOfBytesSent: 1, countOfBytesExpectedToSend: 2, countOfBytesReceived: 0)
     #expect(TerminalProgressBar(direction: .upload, width: 0).line(progress) == "[>]  50% 1 B of 2 B")
+    #expect(
+      TerminalProgressBar(direction: .upload, width: .max).line(progress).utf8.count == 1_000
+        + "[]  50% 1 B of 2 B".utf8.count)
   }
 }
 
