@@ -104,6 +104,26 @@ import Testing
     }
   }
 
+  /// The other request has lost its response, and this one has lost nothing: whoever repeats requests, or reads the error, goes by the code.
+  @Test(arguments: [nil, 100] as [Int64?], [SessionError.Code.truncatedResponse, .cancelled])
+  func producerThatPassesAnotherResponseOn(_ length: Int64?, _ code: SessionError.Code) async throws {
+    let other = SessionError(
+      code, phase: .receive, message: "cut", failingURL: "http://other.example/", underlying: ProducerFailure())
+    try await withScript([[.readHead, .waitForClose]]) { session, server in
+      let chunks = AsyncThrowingStream<[UInt8], any Error> { continuation in
+        continuation.yield([1, 2, 3])
+        continuation.finish(throwing: other)
+      }
+      let error = try await failure {
+        try await session.upload(for: Request(server.url(), method: .post), from: chunks, length: length)
+      }
+      #expect(error.code == .requestBodyFailed && error.phase == .send, "\(error)")
+      let cause = error.underlying as? SessionError
+      #expect(cause?.code == code && cause?.failingURL == "http://other.example/", "\(error)")
+      #expect(await server.hasPlayed(1))
+    }
+  }
+
   @Test(arguments: [(3, 2), (2, 3), (0, 1)]) func wrongLengthIsAnError(_ announced: Int, _ actual: Int) async throws {
     try await withScript([[.readHead, .waitForClose]]) { session, server in
       let error = try await failure {

@@ -295,6 +295,12 @@ extension Request.Body.Segment {
 }
 
 extension SessionError {
+  /// Whether a body that is read through a stream says it of itself: of its files, its length, what follows it. What another request ended with, whose body
+  /// is passed on, names the URL of that one: its code would say that it had happened to the request which sends the body.
+  var isOfBody: Bool {
+    failingURL == nil && [Code.fileFailed, .fileChanged, .requestBodyFailed, .badTrailers, .system].contains(code)
+  }
+
   static func fileChanged(_ path: String, from expected: Int64, to actual: Int64, phase: Phase) -> SessionError {
     SessionError(
       .fileChanged, phase: phase,

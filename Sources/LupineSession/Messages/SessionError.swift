@@ -63,7 +63,8 @@ public struct SessionError: Error, Sendable {
     public static let redirectRefused = Code(rawValue: "redirectRefused")
     /// The body is larger than `SessionConfiguration.maximumBufferedBodySize`, or than the limit that was given; or a line of it is.
     public static let bodyTooLarge = Code(rawValue: "bodyTooLarge")
-    /// The body of the request failed: its producer threw, or it did not have the length that was announced.
+    /// The body of the request failed: its producer threw, or it did not have the length that was announced. What it threw is `underlying`; of a body that
+    /// passes that of another response on, the `SessionError` of the other request.
     public static let requestBodyFailed = Code(rawValue: "requestBodyFailed")
     /// Fields behind the body of the request that cannot be sent there, or that `Request.trailerNames` does not have; in phase `prepare` nothing of this
     /// exchange was sent, which may be one behind a redirect or a challenge, in phase `send` the request was not sent in full.

@@ -18,7 +18,8 @@ extension SessionError {
   /// What the delegate gave as the reason why it does not trust a server, or the body's producer as the reason why there is no more.
   private static func reason(_ error: EngineError) -> (any Error)? {
     switch error {
-    case .bodyProducer(let error): (error as? SessionError)?.underlying ?? error
+    case .bodyProducer(let error as SessionError) where error.isOfBody: error.underlying ?? error
+    case .bodyProducer(let error): error
     case .tls(.untrusted(.rejected(let rejection))), .tls(.identityRefused(let rejection)): rejection.cause
     default: nil
     }
@@ -78,7 +79,7 @@ extension SessionError {
         "a file had \(expected) bytes when it was added to the body, and has \(actual) now, while it is sent"
       )
     // Of a body whose files are read through a stream.
-    case .bodyProducer(let error as SessionError): (error.code, error.message)
+    case .bodyProducer(let error as SessionError) where error.isOfBody: (error.code, error.message)
     case .bodyProducer(let error): (.requestBodyFailed, "the body sequence threw: \(error)")
     case .bodyLength(let expected, let actual):
       (.requestBodyFailed, "the body was announced with \(expected) bytes and has \(actual)")
