@@ -305,6 +305,19 @@ import Testing
     }
   }
 
+  /// Read through a stream, it says the same as it does without.
+  @Test func fileThatChanged() async throws {
+    let directory = try ScratchDirectory()
+    let path = try directory.write([1, 2, 3], to: "file")
+    let body = Request.Body.segments([.bytes([1]), .file(path: path, length: 3, fileSize: 4)])
+    try await withScript([[.readHead, .waitForClose]]) { session, server in
+      var request = try Request(server.url(), method: .post, body: body.withTrailers { [Self.sum: "1"] })
+      request.trailerNames = [Self.sum]
+      try await expectFailure(.fileChanged) { [request] in try await session.data(for: request) }
+      #expect(await server.hasPlayed(1))
+    }
+  }
+
   @Test func whatGivesThemMayThrow() async throws {
     try await withScript([[.readHead, .waitForClose]]) { session, server in
       var request = try Request(

@@ -214,6 +214,8 @@ extension Request.Body {
       }
     } catch {
       try checkCancellation(false)
+      // Of a form behind a stream, one that is throttled or has trailer fields.
+      if let own = error as? SessionError, own.isOfBody { throw own }
       throw SessionError(
         .requestBodyFailed, phase: .send, message: "the body sequence threw: \(error)", underlying: error)
     }

@@ -234,6 +234,15 @@ import Testing
     #expect(try await form.body.collect(upTo: 1 << 20) == whole)
   }
 
+  @Test(arguments: [0, 6, 8]) func throttledFormWhoseFileChanged(_ size: Int) async throws {
+    let folder = try MultipartFolder()
+    var form = MultipartFormData()
+    try form.append(fileURL: folder.write(Data(count: 7), to: "file"), name: "f")
+    form.throttleBandwidth(packetSize: 1000, delay: .zero)
+    try folder.write(Data(count: size), to: "file")
+    #expect(try await formFailure { try await form.body.collect(upTo: 1 << 20) }.code == .fileChanged)
+  }
+
   @Test func throttledTaskIsCancelledAtOnce() async throws {
     var form = MultipartFormData()
     form.append(Data(PatternBody.bytes(1000)), name: "a")
