@@ -156,6 +156,7 @@ import Testing
       var request = try Request(server.url("/echo"), method: .post)
       request.fields[.contentLength] = "1"
       request.fields[.contentEncoding] = "gzip"
+      request.fields[.transferEncoding] = "chunked"
       request.setForm([("user", "é"), ("password", "1+1 = 2&c"), ("empty", "")])
       let (body, _) = try await session.data(for: request)
       #expect(String(decoding: body, as: UTF8.self) == "user=%C3%A9&password=1%2B1%20%3D%202%26c&empty=")

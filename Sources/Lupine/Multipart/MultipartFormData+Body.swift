@@ -36,12 +36,13 @@ extension MultipartFormData {
     }
   }
 
-  /// Makes the form the body of a request, with its Content-Type; the length is announced when the request is sent. An empty form leaves the
-  /// request as it is, as in AFNetworking.
+  /// Makes the form the body of a request, with its Content-Type; the length is announced when the request is sent. `Content-Length`, `Content-Encoding`
+  /// and `Transfer-Encoding` of the body before go. An empty form leaves the request as it is, as in AFNetworking.
   public func apply(to request: inout Request) {
     guard !isEmpty else { return }
     request.fields[.contentType] = contentType
     request.fields[.contentLength] = nil
+    request.fields[.contentEncoding] = nil
     request.fields[.transferEncoding] = nil
     request.body = body
   }

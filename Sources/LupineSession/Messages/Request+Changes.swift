@@ -61,8 +61,8 @@ extension Request {
   }
 
   /// Makes names and values, as a form, the body, in their order and escaped as by `appendQuery(_:)`, and says so: `Content-Type:
-  /// application/x-www-form-urlencoded` unless the request has one; `Content-Length` and `Content-Encoding` of the body before go. What logins and the token
-  /// endpoints of OAuth 2.0 (RFC 6749 section 4) take. For files there is `MultipartFormData` of the managers. The method stays: it is GET unless another one
+  /// application/x-www-form-urlencoded` unless the request has one; `Content-Length`, `Content-Encoding` and `Transfer-Encoding` of the body before go. What
+  /// logins and the token endpoints of OAuth 2.0 (RFC 6749 section 4) take. For files there is `MultipartFormData` of the managers. The method stays: it is GET unless another one
   /// was set.
   public mutating func setForm(_ items: [(name: String, value: String)]) {
     setBody(.bytes(Array(Self.query(of: items).utf8)), type: "application/x-www-form-urlencoded")
@@ -70,12 +70,13 @@ extension Request {
 
   private mutating func setBody(_ new: Body, type: String) {
     body = new
-    for name in [HTTPField.Name.contentLength, .contentEncoding] where fields.contains(name) { fields[name] = nil }
+    let former: [HTTPField.Name] = [.contentLength, .contentEncoding, .transferEncoding]
+    for name in former where fields.contains(name) { fields[name] = nil }
     if !fields.contains(.contentType) { fields[.contentType] = type }
   }
 
-  /// Makes a value, as JSON, the body, and says so: `Content-Type: application/json` unless the request has one; `Content-Length` and
-  /// `Content-Encoding` of the body before go.
+  /// Makes a value, as JSON, the body, and says so: `Content-Type: application/json` unless the request has one; `Content-Length`,
+  /// `Content-Encoding` and `Transfer-Encoding` of the body before go.
   /// The method stays: it is GET unless another one was set.
   ///
   /// - Parameter encoder: writes the JSON. Default `JSONEncoder()`.

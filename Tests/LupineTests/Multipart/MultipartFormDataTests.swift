@@ -46,9 +46,12 @@ import Testing
       "http://a.example/", method: .post,
       fields: [.contentType: "application/x-www-form-urlencoded", .contentLength: "3", .accept: "a/b"],
       body: .bytes([1, 2, 3]))
+    // What was said of the bytes before would have a server unpack the form.
+    try request.compressBody()
+    request.fields[.contentLength] = "3"
     form.apply(to: &request)
     #expect(request.fields[values: .contentType] == [form.contentType])
-    #expect(request.fields[.contentLength] == nil)
+    #expect(request.fields[.contentLength] == nil && request.fields[.contentEncoding] == nil)
     #expect(request.fields[.accept] == "a/b")
     #expect(request.body.knownLength == form.contentLength)
   }
