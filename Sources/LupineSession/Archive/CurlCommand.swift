@@ -266,6 +266,7 @@ struct CurlCommand {
     add("--max-redirs", "\(redirects.limit)")
     let isSecure = request.parsedURL.scheme == .https
     add("--proto-redir", isSecure && !redirects.allowsDowngrade ? "=https" : "=http,https")
+    keepBody()
     if !keptFields.isEmpty, redirects.limit > 0 {
       let fields = keptFields.joined(separator: ", ")
       comments.append("curl repeats \(fields) after a redirect to another origin; the request itself does not")
@@ -274,6 +275,14 @@ struct CurlCommand {
     guard namesMethod, !becomesGet.isEmpty else { return }
     let statuses = becomesGet.map { "\($0)" }.joined(separator: ", ")
     comments.append("curl repeats \(method) after every redirect; the request itself becomes GET after \(statuses)")
+  }
+
+  /// To curl a request with data is a POST, whatever method is named: behind 301, 302 and 303 it would go on with that method and without the data.
+  private mutating func keepBody() {
+    guard namesMethod, hasBody || announcesEmptyBody else { return }
+    for status in [301, 302, 303] where RedirectRule.method(after: status, method) == method {
+      options.append("--post\(status)")
+    }
   }
 
   private mutating func addTimeouts() {

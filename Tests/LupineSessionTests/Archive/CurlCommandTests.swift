@@ -386,6 +386,31 @@ import Testing
     }
   }
 
+  /// Where the method stays the body goes along, whatever method it is; curl by itself would go on without it.
+  @Test(
+    .enabled(if: curl != nil, "curl is missing: apt-get install -y curl"),
+    arguments: [("PUT", 301), ("PATCH", 302), ("DELETE", 307), ("GET", 303), ("POST", 302)])
+  func curlTakesTheBodyWhereTheSessionTakesIt(_ method: String, _ status: Int) async throws {
+    let moved = ServerRoute(nil, "/moved") { _, connection in
+      _ = try connection.readBody()
+      try connection.respond(status, fields: ["Location": "/echo"], text: "")
+    }
+    try await withServer([moved] + ServerRoute.standard()) { session, server in
+      let request = try Self.request(
+        server.url("/moved"), try #require(HTTPRequest.Method(method)), .bytes(Array("text".utf8)),
+        [("Content-Type", "x/y")])
+      let (body, _) = try await session.data(for: request)
+      #expect(String(decoding: body, as: UTF8.self) == (method == "POST" ? "" : "text"))
+      let command = request.curlCommand(redactingSecrets: false, configuration: .ephemeral)
+      let output = try Self.run("/bin/sh", Self.silent(command))
+      #expect(output.status == 0 && output.bytes == Array(body), "\(command)")
+      let recorded = server.recordedRequests
+      try #require(recorded.count == 4, "\(command)")
+      #expect(recorded.prefix(2).map(\.method) == recorded.suffix(2).map(\.method))
+      #expect(recorded.prefix(2).map(\.body) == recorded.suffix(2).map(\.body))
+    }
+  }
+
   @Test(.enabled(if: curl != nil, "curl is missing: apt-get install -y curl")) func curlConnectsAndTrustsAsConfigured()
     async throws
   {
