@@ -149,13 +149,23 @@ struct CurlCommand {
     }
   }
 
-  /// What the storage has for the URL; what it has for the targets of redirects is no part of the command.
+  /// What the storage has for the URL; what it has for the targets of redirects is no part of the command. What redirects set curl keeps only where it is
+  /// told to, and would send in a second field beside one that is written.
   private mutating func addCookies() {
     guard !contains(.cookie), request.handlesCookies, configuration.setsCookies,
-      let cookies = configuration.cookieStorage?.field(
-        for: CookieContext(url: request.parsedURL, mainDocument: request.mainDocument))
+      let storage = configuration.cookieStorage
     else { return }
-    add("--header", "Cookie: " + (redacts ? SecretText.redacted(field: "Cookie", value: cookies) : cookies))
+    let redirects = request.redirects ?? configuration.redirects
+    let keepsMore =
+      redirects.isEnabled && redirects.limit > 0
+      && (configuration.cookieAcceptPolicy ?? storage.acceptPolicy) != .never
+    let cookies = storage.field(for: CookieContext(url: request.parsedURL, mainDocument: request.mainDocument))
+    if let cookies {
+      add("--header", "Cookie: " + (redacts ? SecretText.redacted(field: "Cookie", value: cookies) : cookies))
+      if keepsMore { comments.append("curl keeps no cookies that redirects set; the request itself does") }
+    } else if keepsMore {
+      add("--cookie", "")
+    }
   }
 
   /// The credential that the request names; what a storage would add is no part of the command.
