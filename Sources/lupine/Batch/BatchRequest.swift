@@ -49,10 +49,21 @@ struct BatchRequest: Sendable {
     switch settings.cookies {
     case .none: key.jar = .none
     case .shared: key.jar = .shared
-    case .file(let path): key.jar = .file(ByteExact(wrappedValue: FileSystem.resolved(path)))
+    case .file(let path): key.jar = .file(ByteExact(wrappedValue: try jarPath(path)))
     }
     key.cache = settings.cache
     return key
+  }
+
+  /// Where a file of cookies is, whatever links lead there. What cannot be looked at is refused: it would count as missing, and what a link of somebody
+  /// else's leads to, which the system does not follow, would be read and replaced.
+  private static func jarPath(_ path: String) throws(BatchRefusal) -> String {
+    do throws(System.Failure) {
+      _ = try FileSystem.isThere(path)
+    } catch {
+      throw BatchRefusal("\"cookieFile\": \(error.description)", code: "fileFailed")
+    }
+    return FileSystem.resolved(path)
   }
 
   private mutating func setBody(_ line: BatchLine) throws(BatchRefusal) {

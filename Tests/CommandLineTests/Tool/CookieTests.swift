@@ -215,6 +215,17 @@ import Testing
     }
   }
 
+  /// A link that the system does not follow is not followed by the batch either, nor taken for a missing file.
+  @Test func aFileOfCookiesThatCannotBeLookedAtIsRefused() async throws {
+    try await withServer { server, folder in
+      try FileManager.default.createSymbolicLink(atPath: folder.path("c.txt"), withDestinationPath: "c.txt")
+      let line = #"{"url":"\#(server.url("/cookies/set?a=1"))","cookieFile":"c.txt"}"#
+      #expect(try await bodies([line], in: folder) == ["fileFailed"])
+      #expect(try FileManager.default.destinationOfSymbolicLink(atPath: folder.path("c.txt")) == "c.txt")
+      #expect(server.requestCount == 0)
+    }
+  }
+
   /// At the end only cookies would be in it.
   @Test func aFileOfSomethingElseStaysAsItIs() async throws {
     try await withServer { server, folder in
