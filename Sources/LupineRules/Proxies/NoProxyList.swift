@@ -60,6 +60,31 @@ package struct NoProxyList: Hashable, Sendable {
     }
   }
 
+  /// A list as curl reads it: with commas alone, without `*.` and brackets, and without ports, so that it is right for one port only. What cannot be
+  /// read is left out, for curl not to read it in its own way.
+  ///
+  /// - Returns: also whether the list names ports.
+  package static func forCurl(_ text: String, port: UInt16) -> (text: String, hasPorts: Bool) {
+    var words: [String] = []
+    var hasPorts = false
+    for word in text.utf8.split(whereSeparator: Self.isSeparator) {
+      let word = Substring(word)
+      guard let entry = Self.entry(word) else { continue }
+      if entry.port != nil { hasPorts = true }
+      guard entry.port == nil || entry.port == port else { continue }
+      switch entry.pattern {
+      // Among others it is no sign to curl.
+      case .everything: return ("*", false)
+      case .name(let name): words.append(name)
+      case .network: words.append(String(word))
+      case .address:
+        let host = Self.splitPort(word)?.0 ?? word
+        words.append(host.filter { $0 != "[" && $0 != "]" })
+      }
+    }
+    return (words.joined(separator: ","), hasPorts)
+  }
+
   private static func entry(_ word: Substring) -> Entry? {
     if word == "*" { return Entry(pattern: .everything) }
     if word.contains("/") { return network(word) }

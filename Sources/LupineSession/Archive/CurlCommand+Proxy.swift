@@ -9,7 +9,7 @@ extension CurlCommand {
     switch request.proxy ?? configuration.proxy {
     // curl reads the same variables.
     case .environment: break
-    case .environmentExcept(let list): add("--noproxy", Self.exceptions(list))
+    case .environmentExcept(let list): addExceptions(list)
     case .none: add("--noproxy", "*")
     case .proxy(let proxy, let list): add(proxy, except: list)
     case .choose(let closure):
@@ -18,10 +18,11 @@ extension CurlCommand {
     }
   }
 
-  /// curl has no `*.name`, takes `name` for all below it too, and knows no line ends between them.
-  private static func exceptions(_ list: String) -> String {
-    let words = list.utf8.split { ", \t\n\r".utf8.contains($0) }.map { Substring($0) }
-    return words.map { $0.hasPrefix("*.") ? $0.dropFirst(2) : $0 }.joined(separator: ",")
+  private mutating func addExceptions(_ list: String) {
+    let port = request.parsedURL.port
+    let (text, hasPorts) = NoProxyList.forCurl(list, port: port)
+    add("--noproxy", text)
+    if hasPorts { comments.append("curl knows no ports in --noproxy: these are the exceptions for port \(port)") }
   }
 
   private mutating func add(_ proxy: Proxy, except list: String) {
@@ -36,7 +37,7 @@ extension CurlCommand {
       add("--proxy", "\(kind.rawValue)://localhost\(path)")
     }
     // An empty list too: else curl would read that of the environment.
-    add("--noproxy", Self.exceptions(list))
+    addExceptions(list)
     if let credential = proxy.credential { add(credential, to: kind) }
     guard !kind.isSOCKS else { return }
     let isTunnelled = proxy.tunnelsPlaintext || request.parsedURL.scheme == .https

@@ -134,4 +134,16 @@ import Testing
     let origin = try URLReader.read("http://[fe80::1%25x.example.com]/").origin
     #expect(!NoProxyList("example.com,.example.com,*.example.com").exempts(origin))
   }
+
+  @Test(arguments: [
+    ("", "", false), ("*", "*", false), ("a.example, *", "*", false), ("*:80", "", false), ("a b;c", "a", false),
+    ("*.a.example\r\n.B.example.", "a.example,b.example", false), ("bücher.de", "xn--bcher-kva.de", false),
+    ("10.0.0.0/8 2001:db8::/32", "10.0.0.0/8,2001:db8::/32", false),
+    ("a.example:80,b.example:81,*.c.example:80", "a.example,c.example", true), ("a.example:81", "", true),
+    ("127.0.0.1:80 [::1]:80 [::2] [::3]:81 ::4", "127.0.0.1,::1,::2,::4", true),
+    ("a.example:0 .127.0.0.1", "", false),
+  ]) func curlReads(_ list: String, _ text: String, _ hasPorts: Bool) {
+    let read = NoProxyList.forCurl(list, port: 80)
+    #expect(read.text == text && read.hasPorts == hasPorts)
+  }
 }

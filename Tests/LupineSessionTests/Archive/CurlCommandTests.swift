@@ -160,12 +160,12 @@ import Testing
     proxy.tls?.verifiesServer = false
     proxy.tls?.clientIdentity = .init(certificatePath: "c.pem", privateKeyPath: "k.pem", passphrase: "s3cret")
     var request = try Request("http://a.example/")
-    request.proxy = .proxy(proxy, except: "*.b.example 10.0.0.0/8,c.example\r\n*.d.example")
+    request.proxy = .proxy(proxy, except: "*.b.example 10.0.0.0/8,c.example\r\nd.example:80 e.example:81")
     let command = request.curlCommand(configuration: .ephemeral)
     for part in [
       "--noproxy b.example,10.0.0.0/8,c.example,d.example", "--proxy-basic", "--proxytunnel",
       "--proxy-header 'User-Agent: us'", "--proxy-insecure", "--proxy-cert c.pem",
-      "--proxy-key k.pem", "--proxy-pass '[redacted]'",
+      "--proxy-key k.pem", "--proxy-pass '[redacted]'", "\n# curl knows no ports in --noproxy",
     ] {
       #expect(command.contains(part), "\(part) is not in \(command)")
     }
