@@ -238,7 +238,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
   // MARK: What came of it
 
   /// The response, as soon as its head is there. Of a resumed operation that of the last part, unless an earlier one alone names the media type: a part need
-  /// not (RFC 9110 section 15.3.7).
+  /// not (RFC 9110 section 15.3.7). Of one that is sent again by interceptors or a retry policy no longer that of the attempt before, nor its body, unless
+  /// a later one may go on with it.
   public var response: Response? { state.withLock { $0.transfer.response } }
 
   /// The body as far as it came, decoded; nil if it goes to a file.

@@ -72,6 +72,13 @@ struct OperationTransfer {
     (body, version) = (former.body, former.version)
   }
 
+  /// The exchange is repeated: what it brought is the end of nothing any more, except for what may be gone on with.
+  mutating func startOver() {
+    takeBack()
+    response = version?.response
+    if version == nil, case .memory = body?.output { body?.reset(nil) }
+  }
+
   enum Step {
     case receive
     /// Receive into this body from its beginning, which is to be made.
@@ -281,6 +288,11 @@ extension HTTPRequestOperation {
     }
   }
 
+  /// The same exchange is made once more.
+  func startOver(_ attempt: UInt64) {
+    state.withLock { if $0.machine.isCurrent(attempt) { $0.transfer.startOver() } }
+  }
+
   func sent(_ bytes: Int64, _ total: Int64, _ expected: Int64?, _ attempt: UInt64) {
     let report = state.withLock { state -> Report? in
       state.transfer.hasLeft = true
@@ -388,8 +400,10 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
 
   var retrying: RetryLoop { settings?.values.withLock { $0.retrying } ?? RetryLoop() }
 
-  /// Not forgotten before the response of the next attempt is there: what came before a pause may still be of use.
+  /// With what came before a pause.
   var dataSoFar: Data { operation.responseData ?? Data() }
+
+  func forgetData() { operation.startOver(number) }
 
   /// The session's delegate, if it wants what the operation has no handler for.
   private func delegate(of session: Session, for callback: CallbackSet) -> (any SessionTaskDelegate)? {

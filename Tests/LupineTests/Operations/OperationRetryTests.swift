@@ -263,6 +263,31 @@ import Testing
     }
   }
 
+  /// One that is sent again and gets no response then has none, and no page of the attempt before: who looks at the status of a failure sees no 401 that
+  /// was dealt with. Nor is the page shown to interceptors as what the second attempt brought.
+  @Test func whatWasRepeatedIsForgotten() async throws {
+    let asked = Recorder<Int>()
+    let route = ServerRoute(nil, "/out") { _, connection in
+      asked.add(1)
+      guard asked.values.count > 1 else { return try connection.respond(401, text: "out") }
+      connection.abort()
+    }
+    try await withOperations([route]) { manager, server, _ in
+      let seen = Recorder<Data>()
+      manager.sessionManager.interceptors = [
+        ClosureInterceptor(decide: { failure in
+          seen.add(failure.data)
+          return failure.attempt == 1 ? .retry(after: .zero) : .doNotRetry
+        })
+      ]
+      let operation = manager.operation(with: try Request(server.url("/out")))
+      let end = try await outcome(operation)
+      #expect(end.error is SessionError)
+      #expect(operation.response == nil && operation.responseData == Data())
+      #expect(seen.values == [Data("out".utf8), Data()])
+    }
+  }
+
   /// What an interceptor throws is the error of the operation, and nothing is sent.
   @Test func interceptorsRefuse() async throws {
     struct NoToken: Error {}

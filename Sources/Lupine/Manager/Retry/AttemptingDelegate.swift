@@ -73,8 +73,10 @@ extension AttemptingDelegate {
   ) {
     let retrying = retrying
     let (request, attempt) = attempts.withLock { ($0.sent ?? task.originalRequest, $0.count) }
+    let response = error?.response ?? task.response
+    // Without a response there is no body: what there is came before.
     let failure = RequestFailure(
-      request: request, attempt: attempt, response: error?.response ?? task.response, data: dataSoFar, error: error)
+      request: request, attempt: attempt, response: response, data: response == nil ? Data() : dataSoFar, error: error)
     answer { [self] in
       let delay: Duration?
       do {
