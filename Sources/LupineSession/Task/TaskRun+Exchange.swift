@@ -324,7 +324,7 @@ extension TaskRun {
   private func goOn(_ next: AfterExchange, _ failure: SessionError?) {
     switch next {
     case .following(.again): beginAgain()
-    case .following(.failure(let error)): finish(error)
+    case .following(.failure(let error)): refused(error)
     case .end(let isCancelled, let hasLeft):
       // As cancelled, also where the response is complete after all: parts of it may have been dropped already.
       if isCancelled { return finish(failure) }
@@ -337,6 +337,14 @@ extension TaskRun {
       if mayRepeat(after: failure) { return }
       finish(failure)
     }
+  }
+
+  /// What the task itself makes of an answer is a failure of the attempt as any other.
+  @inline(never)
+  private func refused(_ error: SessionError) {
+    var error = error
+    if state.withLock({ $0.hasLeft }) { error.requestBytesSent = true }
+    if !mayRepeat(after: error) { finish(error) }
   }
 }
 

@@ -283,6 +283,31 @@ import Testing
     }
   }
 
+  /// What the session refuses of an answer is a failure that interceptors hear of, as those of calls do: here a redirect to nowhere.
+  @Test func refusedRedirectsAreFailures() async throws {
+    let count = Recorder<Int>()
+    let route = ServerRoute(nil, "/moved") { _, connection in
+      count.add(1)
+      if count.values.count % 2 == 1 {
+        return try connection.respond(302, fields: ["Location": "ftp://example.org/"])
+      }
+      try connection.respond(text: "done")
+    }
+    try await withRetries([route]) { manager, server, _ in
+      let seen = Recorder<SessionError.Code?>()
+      manager.interceptors = [
+        ClosureInterceptor(decide: { failure in
+          seen.add(failure.error?.code)
+          return .retry(after: .zero)
+        })
+      ]
+      let end = await ended { manager.get("moved", success: $0, failure: $1) }
+      #expect(end.value as? Data == Data("done".utf8) && seen.values == [.redirectRefused])
+      let data = try await manager.get("moved", as: Data.self)
+      #expect(data == Data("done".utf8) && seen.values.count == 2 && server.requestCount == 4)
+    }
+  }
+
   /// A download is adapted, and not sent again.
   @Test func downloadsAreAdapted() async throws {
     let folder = try ScratchFolder()
