@@ -1,7 +1,8 @@
 internal import LupineRules
 
 /// Oracle: whatever datagrams come, nothing traps; the table is there only once a dump was complete, and then for good; `changed` is said
-/// whenever it differs; requests are whole; a path goes over a link that works; a datagram cut short says the same as far as it goes.
+/// whenever it differs; requests are whole; a path goes over a link that works, and in the end over the one that a plain look-up finds; a datagram cut
+/// short says the same as far as it goes.
 ///
 /// The first byte chooses what is to be reached. Datagrams follow, each behind its length in two bytes, the lower first; the length 65535
 /// stands for lost messages.
@@ -34,6 +35,8 @@ package enum NetlinkFuzz {
       precondition(machine.phase != .idle)
       if let table = machine.table { check(table, targets) }
     }
+    // Once: it takes longer than all before.
+    if let table = machine.table { lookUp(targets, in: table) }
   }
 
   private static func targets(_ option: UInt8) -> [ReachabilityTarget] {
@@ -61,6 +64,65 @@ package enum NetlinkFuzz {
       precondition(link.flags & 0x41 == 0x41, "a path over a link that does not work")
       _ = link.medium(LinkFacts())
     }
+  }
+
+  // MARK: A plain look-up
+
+  private static func lookUp(_ targets: [ReachabilityTarget], in table: NetworkTable) {
+    for case .address(let address, let link) in targets {
+      // On a link that is named there is nothing to be looked up.
+      if link != nil, isLinkLocal(address.bytes) { continue }
+      precondition(
+        table.link(to: .address(address, link: link))?.index == plainLink(to: address, in: table),
+        "a path over another link than the kernel's")
+    }
+  }
+
+  /// As the kernel goes about it: one table after the other, and in each of them the best of the routes that match.
+  private static func plainLink(to target: InternetAddress, in table: NetworkTable) -> UInt32? {
+    let bytes = target.bytes
+    for place in [RoutePrefix.Table.local, .main, .default] {
+      var matching: [(route: NetworkRoute, link: UInt32?)] = []
+      for (prefix, routes) in table.routes where prefix.table == place && prefix.destination.family == target.family {
+        guard begins(bytes, with: prefix.destination.bytes, bits: Int(prefix.length)) else { continue }
+        for route in routes {
+          let link = (1...2).contains(route.type) ? workingLink(of: route, to: target, in: table) : nil
+          if link != nil || (6...9).contains(route.type) { matching.append((route: route, link: link)) }
+        }
+      }
+      guard let longest = matching.map({ $0.route.prefix.length }).max() else { continue }
+      matching.removeAll { $0.route.prefix.length < longest }
+      let lowest = matching.map { $0.route.metric }.min()
+      matching.removeAll { $0.route.metric != lowest }
+      if matching.contains(where: { (6...8).contains($0.route.type) }) { return nil }
+      if matching.contains(where: { $0.route.type == 9 }) { continue }
+      return matching.compactMap { $0.link }.min()
+    }
+    return nil
+  }
+
+  private static func begins(_ address: [UInt8], with prefix: [UInt8], bits: Int) -> Bool {
+    let (whole, rest) = (bits / 8, bits % 8)
+    guard address.prefix(whole) == prefix.prefix(whole) else { return false }
+    return rest == 0 || (address[whole] ^ prefix[whole]) >> UInt8(8 - rest) == 0
+  }
+
+  private static func isLinkLocal(_ bytes: [UInt8]) -> Bool {
+    bytes.count == 4 ? bytes.starts(with: [169, 254]) : bytes[0] == 0xFE && bytes[1] & 0xC0 == 0x80
+  }
+
+  private static func workingLink(
+    of route: NetworkRoute, to target: InternetAddress, in table: NetworkTable
+  ) -> UInt32? {
+    func works(_ link: UInt32) -> Bool { table.links[link].map { $0.flags & 0x41 == 0x41 } ?? false }
+    return route.hops.first { hop in
+      guard hop.flags & 1 == 0, works(hop.link) else { return false }
+      if route.type == 2 { return true }
+      return table.addresses.values.contains { own in
+        own.isUsable && own.address.family == target.family && works(own.link)
+          && (own.scope < 253 || own.scope == 253 && own.link == hop.link && isLinkLocal(target.bytes))
+      }
+    }?.link
   }
 
   private static func checkRequests(_ actions: [ReachabilityMachine.Action]) {

@@ -49,7 +49,7 @@ package struct InternetAddress: Hashable, Sendable {
   }
 
   /// 4 or 16 bytes.
-  var bytes: [UInt8] {
+  package var bytes: [UInt8] {
     var bytes: [UInt8] = []
     for index in 0..<family.width / 8 {
       let half = index < 8 ? high : low

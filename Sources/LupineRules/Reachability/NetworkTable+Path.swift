@@ -52,9 +52,9 @@ extension NetworkLink {
 extension NetworkTable {
   /// The interface over which a target is reached; nil: there is no way.
   ///
-  /// The longest prefix decides, then the lowest metric, as in the kernel, in the table `local`, then `main`, then `default`. Left out: routes
-  /// over interfaces that do not work, and those that no address of this machine could be used with. Rules of policy routing, other tables and
-  /// routes by source are not looked at. One pass over the routes.
+  /// The longest prefix decides, then the lowest metric, as in the kernel, in the table `local`, then `main`, then `default`; a throw route leads on to
+  /// the next table. Left out: routes over interfaces that do not work, and those that no address of this machine could be used with. Rules of policy
+  /// routing, other tables and routes by source are not looked at. One pass over the routes.
   package func link(to target: ReachabilityTarget) -> NetworkLink? {
     switch target {
     case .anywhere:
@@ -79,7 +79,7 @@ extension NetworkTable {
   private func best(
     in tables: [RoutePrefix.Table], where matches: (RoutePrefix) -> Bool, to address: InternetAddress?
   ) -> NetworkLink? {
-    var best: [RoutePrefix.Table: (length: UInt8, metric: UInt32, link: NetworkLink?)] = [:]
+    var best: [RoutePrefix.Table: (length: UInt8, metric: UInt32, link: NetworkLink?, isThrow: Bool)] = [:]
     for (prefix, routes) in routes where tables.contains(prefix.table) && matches(prefix) {
       for route in routes {
         if let known = best[prefix.table], (known.length, ~known.metric) > (prefix.length, ~route.metric) { continue }
@@ -92,14 +92,22 @@ extension NetworkTable {
           {
             continue
           }
-          best[prefix.table] = (prefix.length, route.metric, link)
+          best[prefix.table] = (prefix.length, route.metric, link, false)
         // Blackhole, unreachable, prohibit: whoever comes here goes no further.
-        case 6, 7, 8: best[prefix.table] = (prefix.length, route.metric, nil)
+        case 6, 7, 8: best[prefix.table] = (prefix.length, route.metric, nil, false)
+        // Throw: shorter prefixes of this table do not count, and the look-up goes on in the next one.
+        case 9:
+          if let known = best[prefix.table], known.length == prefix.length, known.metric == route.metric,
+            known.link == nil
+          {
+            continue
+          }
+          best[prefix.table] = (prefix.length, route.metric, nil, true)
         default: continue
         }
       }
     }
-    for table in tables { if let found = best[table] { return found.link } }
+    for table in tables { if let found = best[table], !found.isThrow { return found.link } }
     return nil
   }
 

@@ -60,6 +60,25 @@ import Testing
     Row(
       "unreachable", [Netlink.route(zero, 0, link: 2), Netlink.route(ten, 8, link: nil, type: 7)],
       to: .v4(10, 1, 2, 3), nil),
+    Row(
+      "a throw route before a shorter prefix",
+      [Netlink.route(zero, 0, link: 2), Netlink.route(ten, 8, link: nil, type: 9)], to: .v4(10, 1, 2, 3), nil),
+    Row(
+      "a throw route before another table",
+      [
+        Netlink.route(zero, 0, link: 2), Netlink.route(ten, 8, link: nil, type: 9),
+        Netlink.route(zero, 0, link: 3, table: 253),
+      ], to: .v4(10, 1, 2, 3), "wlan0"),
+    Row(
+      "a throw route behind a route",
+      [Netlink.route(ten, 8, link: nil, metric: 9, type: 9), Netlink.route(ten, 8, link: 2)], to: .v4(10, 1, 2, 3),
+      "eth0"),
+    Row(
+      "a throw route beside a black hole",
+      [
+        Netlink.route(ten, 8, link: nil, type: 9), Netlink.route(ten, 8, link: nil, type: 6),
+        Netlink.route(zero, 0, link: 3, table: 253),
+      ], to: .v4(10, 1, 2, 3), nil),
     Row("a black hole of last resort", [Netlink.route(zero, 0, link: nil, metric: 9, type: 6)], to: .anywhere, nil),
     Row(
       "a black hole behind a route",
