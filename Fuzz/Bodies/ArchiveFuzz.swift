@@ -1,7 +1,7 @@
 internal import LupineSession
 
 /// Oracle: whatever is read is written as an archive that reads back as itself, and is written the same again; a redacted one reads back too
-/// and holds no userinfo; no input traps, and none passes its limits.
+/// and holds neither userinfo nor the token of a URL, wherever the URL is; no input traps, and none passes its limits.
 package enum ArchiveFuzz {
   package static func run(bytes: [UInt8]) {
     var limits = HTTPArchive.ReadingLimits()
@@ -53,9 +53,33 @@ package enum ArchiveFuzz {
         precondition(pair.suffix(10).elementsEqual("[redacted]".utf8), "a cookie is left")
       }
     }
+    checkTokens(entry)
     guard let slashes = entry.request.url.range(of: "//") else { return }
     let authority = entry.request.url[slashes.upperBound...].prefix { !"/?#\\".contains($0) }
     precondition(!authority.utf8.contains(UInt8(ascii: "@")), "userinfo is left")
+  }
+
+  /// Fields that have one URL, or what of it is asked for.
+  private static let addresses: Set<String> = [":path", "location", "content-location", "referer", "refresh"]
+
+  private static func checkTokens(_ entry: HTTPArchive.Entry) {
+    var fields = entry.request.fields + entry.request.trailers
+    if let response = entry.response {
+      fields += response.fields + response.trailers + response.informational.flatMap(\.fields)
+    }
+    let values = fields.filter { addresses.contains($0.name.lowercased()) }.map(\.value)
+    for url in values + [entry.request.url] {
+      let marks = Array("?#".utf8)
+      let behind = url.utf8.drop { !marks.contains($0) }
+      let query = behind.prefix { $0 != UInt8(ascii: "#") }
+      for half in [query, behind.dropFirst(query.count)] {
+        for parameter in half.dropFirst().split(separator: UInt8(ascii: "&"))
+        where parameter.starts(with: "access_token=".utf8) {
+          let value = parameter.dropFirst(13)
+          precondition(value.isEmpty || value.elementsEqual("REDACTED".utf8), "a token is left")
+        }
+      }
+    }
   }
 }
 

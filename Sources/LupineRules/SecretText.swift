@@ -17,6 +17,8 @@ package enum SecretText {
     case _ where isSensitive || APIKeyField.isOne(lowercased: lower): mark
     case "link": redacted(links: value)
     case "location", "content-location", "referer", "refresh", "origin": redacted(url: value)
+    // Of HTTP/2, as browsers list it in their archives: the URL a second time, and no authority in it.
+    case ":path": redactedParameters(of: value)
     default: value
     }
   }
@@ -75,8 +77,9 @@ package enum SecretText {
 
   /// A URL or reference without userinfo, and without the values of parameters that carry credentials, in its query (RFC 6750 section 2.3,
   /// signed URLs of storage services) and in its fragment, by which answers of OAuth come (RFC 6749 section 4.2.2).
-  package static func redacted(url: String) -> String {
-    let text = withoutUserinfo(url)
+  package static func redacted(url: String) -> String { redactedParameters(of: withoutUserinfo(url)) }
+
+  private static func redactedParameters(of text: String) -> String {
     let bytes = text.utf8
     guard let start = bytes.firstIndex(where: { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }) else {
       return text

@@ -42,6 +42,8 @@ import Testing
     ),
     ("link", "</a?sig=S", false, "</a?sig=REDACTED"), ("Link", "<\">?sig=S\"", false, "<\">?sig=REDACTED\""),
     ("Link", "", false, ""), ("Link", "https://u:p@h/?sig=S", false, "https://h/?sig=REDACTED"),
+    (":path", "/cb//a@b?access_token=S&state=1", false, "/cb//a@b?access_token=REDACTED&state=1"),
+    (":authority", "h", false, "h"),
     ("Location", "https://h/cb#access_token=S&state=1", false, "https://h/cb#access_token=REDACTED&state=1"),
   ]) func fieldsLoseTheirSecrets(_ name: String, _ value: String, _ isSensitive: Bool, _ redacted: String) {
     #expect(SecretText.redacted(field: name, value: value, isSensitive: isSensitive) == redacted)
