@@ -50,7 +50,8 @@ extension HTTPArchive {
     public init() {}
   }
 
-  /// Reads HAR 1.2, or 1.1. Members that are not known are passed over; cookies and query strings are, because fields and URLs hold them.
+  /// Reads HAR 1.2, or 1.1. Members that are not known are passed over; cookies and query strings are, because fields and URLs hold them. A method, URL or
+  /// name of a field with more than 256 combining marks in a row is refused: it would take very long to look for.
   ///
   /// - Throws: `HTTPArchiveError`. No input traps, and none takes more than the limits say.
   public init(json: [UInt8], limits: ReadingLimits = ReadingLimits()) throws(HTTPArchiveError) {
@@ -107,6 +108,15 @@ private struct ArchiveNode {
     return text
   }
 
+  /// A text that is looked for and compared, by whoever plays or shows the archive; see `CombiningMarks`.
+  func key() throws(HTTPArchiveError) -> String {
+    let text = try string()
+    guard !CombiningMarks.areTooMany(in: text) else {
+      throw .invalidValue(path: path, reason: "has more than \(CombiningMarks.limit) combining marks in a row")
+    }
+    return text
+  }
+
   func boolean() throws(HTTPArchiveError) -> Bool {
     guard let flag = value.boolean else { throw .wrongType(path: path, expected: "a boolean") }
     return flag
@@ -154,12 +164,12 @@ private struct ArchiveReader {
 
   /// As Chrome has it; with other values other tools may mean anything.
   private func readCache(_ node: ArchiveNode, _ entry: inout HTTPArchive.Entry) throws(HTTPArchiveError) {
-    guard let storage = try node.optional("_fromCache")?.value.string, ["memory", "disk"].contains(storage) else {
-      return
-    }
+    guard let storage = try node.optional("_fromCache")?.value.string,
+      storage.isSame(as: "memory") || storage.isSame(as: "disk")
+    else { return }
     let isValidated = try node.optional("_cacheValidated")?.value.boolean ?? false
     entry.fetchType = isValidated ? .validatedCache : .localCache
-    entry.isFromDisk = storage == "disk"
+    entry.isFromDisk = storage.isSame(as: "disk")
   }
 
   /// Ours is an object; other tools use the name for a text.
@@ -169,15 +179,15 @@ private struct ArchiveReader {
       return HTTPArchive.Failure(code: SessionError.Code.unknown.rawValue, phase: "", message: text)
     }
     return HTTPArchive.Failure(
-      code: try error.required("code").string(), phase: try error.optional("phase")?.string() ?? "",
+      code: try error.required("code").key(), phase: try error.optional("phase")?.key() ?? "",
       message: try error.optional("message")?.string() ?? "",
       requestBytesSent: try error.optional("requestBytesSent")?.boolean())
   }
 
   private func request(_ node: ArchiveNode) throws(HTTPArchiveError) -> HTTPArchive.Request {
     var request = HTTPArchive.Request(
-      method: try node.required("method").string(), url: try node.required("url").string())
-    request.httpVersion = try node.optional("httpVersion")?.string() ?? ""
+      method: try node.required("method").key(), url: try node.required("url").key())
+    request.httpVersion = try node.optional("httpVersion")?.key() ?? ""
     request.fields = try fields(node, "headers")
     if let data = try node.optional("postData") {
       var encoding = try data.optional("_encoding")
@@ -196,7 +206,7 @@ private struct ArchiveReader {
     guard status != 0 else { return nil }
     var response = HTTPArchive.Response(status: status)
     response.reason = try node.optional("statusText")?.string() ?? ""
-    response.httpVersion = try node.optional("httpVersion")?.string() ?? ""
+    response.httpVersion = try node.optional("httpVersion")?.key() ?? ""
     response.fields = try fields(node, "headers")
     if let content = try node.optional("content") {
       response.body = try body(content, content.optional("encoding"))
@@ -229,7 +239,7 @@ private struct ArchiveReader {
     fields.reserveCapacity(elements.count)
     for element in elements {
       fields.append(
-        HTTPArchive.Field(try element.required("name").string(), try element.optional("value")?.string() ?? ""))
+        HTTPArchive.Field(try element.required("name").key(), try element.optional("value")?.string() ?? ""))
     }
     return fields
   }

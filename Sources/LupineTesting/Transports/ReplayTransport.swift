@@ -61,7 +61,7 @@ public final class ReplayTransport: Transport {
     playsTimings: Bool = false, clock: TransportClock = .real
   ) {
     // The session asked once for what the network tried twice.
-    entries = archive.entries.filter { $0.comment != HTTPArchive.Entry.repeatedAttemptComment }
+    entries = archive.entries.filter { !$0.comment.hasBytes(of: HTTPArchive.Entry.repeatedAttemptComment) }
     let matcher = ReplayMatcher(isStrict: matching == .strict)
     let recorded = entries.map { matcher.recorded($0.request) }
     self.matcher = matcher

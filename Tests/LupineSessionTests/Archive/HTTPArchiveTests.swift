@@ -225,6 +225,37 @@ import Testing
     #expect(throws: HTTPArchiveError.self) { try HTTPArchive(json: full, limits: limits) }
   }
 
+  /// What has many combining marks, and where that is refused.
+  static let marked: [(String, String?)] = [
+    ("method", "log.entries[0].request.method"), ("url", "log.entries[0].request.url"),
+    ("name", "log.entries[0].request.headers[0].name"), ("value", nil),
+  ]
+
+  /// Who plays an archive looks for methods and URLs, and who shows it for names: that takes the square of the number of marks. Values may have any.
+  @Test(arguments: marked) func combiningMarksAreLimited(_ place: String, _ path: String?) throws {
+    func text(_ own: String, _ count: Int) -> String {
+      "a" + (own == place ? String(repeating: "\u{301}", count: count) : "")
+    }
+    func archive(_ count: Int) -> [UInt8] {
+      let request = """
+        {"method":"\(text("method", count))","url":"\(text("url", count))",
+        "headers":[{"name":"\(text("name", count))","value":"\(text("value", count))"}]}
+        """
+      let entry = #"{"startedDateTime":"2026-11-21T12:00:00Z","request":\#(request)}"#
+      return Array(#"{"log":{"entries":[\#(entry)]}}"#.utf8)
+    }
+    let allowed = try HTTPArchive(json: archive(256))
+    #expect(allowed.entries.count == 1)
+    let many = archive(257)
+    guard let path else {
+      let read = try HTTPArchive(json: many)
+      #expect(read.entries.first?.request.fields.first?.value.utf8.count == 515)
+      return
+    }
+    let reason = "has more than 256 combining marks in a row"
+    #expect(throws: HTTPArchiveError.invalidValue(path: path, reason: reason)) { try HTTPArchive(json: many) }
+  }
+
   @Test func readsWhatABrowserWrites() throws {
     let text = """
       \u{feff}{"log":{"version":"1.2","creator":{"name":"WebInspector","version":"537.36"},"pages":[],"entries":[
