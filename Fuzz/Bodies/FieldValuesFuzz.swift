@@ -1,7 +1,7 @@
 internal import LupineRules
 
 /// Oracle: what is read of a field, written down again, reads as itself; a suggested file name is one visible component of at most 255 bytes
-/// and stays as it is; the two calendars agree; lengths and delays are never negative.
+/// and stays as it is; the two calendars agree, and with days that are counted one year after another; lengths and delays are never negative.
 ///
 /// The whole input is the value of `Content-Type`, `Content-Disposition`, `Content-Range`, `Retry-After`, `Content-Encoding`, `Link` and of a date.
 package enum FieldValuesFuzz {
@@ -82,12 +82,37 @@ package enum FieldValuesFuzz {
   }
 
   private static func check(_ date: HTTPDate) {
+    // A leap second may take the last day of year 9999 past what has a form.
+    guard date.seconds <= 253_402_300_799 else { return }
     precondition(HTTPDate(date.text, now: now) == date, "a date reads differently")
     let other = InternetDate.text(milliseconds: date.seconds * 1_000)
     precondition(InternetDate.milliseconds(other) == date.seconds * 1_000, "the two calendars disagree")
     // Sun, 06 Nov 1994 … beside 1994-11-06…
     let words = date.text.split(separator: " ")
     precondition(other.hasPrefix(words[3]) && other.dropFirst(8).hasPrefix(words[1]), "the two calendars disagree")
+    let clock = words[4].split(separator: ":").compactMap { Int($0) }
+    guard let year = Int(words[3]), let month = months.firstIndex(of: String(words[2])), let day = Int(words[1]),
+      clock.count == 3
+    else { preconditionFailure("a date without its form") }
+    let days = countedDays(year, month, day)
+    let seconds = days * 86_400 + clock[0] * 3_600 + clock[1] * 60 + clock[2]
+    precondition(Int64(seconds) == date.seconds, "another date than was counted")
+    // 1970-01-01 was a Thursday.
+    let weekday = weekdays[((days + 3) % 7 + 7) % 7]
+    precondition(words[0].dropLast() == weekday, "another day of the week than was counted")
+  }
+
+  private static let weekdays = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+  private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+  /// From 1970-01-01 on; the month from 0.
+  private static func countedDays(_ year: Int, _ month: Int, _ day: Int) -> Int {
+    func isLeap(_ year: Int) -> Bool { year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) }
+    var days = day - 1
+    if year > 1970 { for former in 1970..<year { days += isLeap(former) ? 366 : 365 } }
+    if year < 1970 { for later in year..<1970 { days -= isLeap(later) ? 366 : 365 } }
+    let lengths = [31, isLeap(year) ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+    return lengths[..<month].reduce(days, +)
   }
 
   private static func check(internetDate text: String) {
