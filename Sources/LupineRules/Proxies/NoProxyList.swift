@@ -76,9 +76,9 @@ package struct NoProxyList: Hashable, Sendable {
       // Among others it is no sign to curl.
       case .everything: return ("*", false)
       case .name(let name): words.append(name)
-      case .network: words.append(String(word))
-      case .address:
-        let host = Self.splitPort(word)?.0 ?? word
+      case .network, .address:
+        // A network has no port, and colons of its own.
+        let host = word.contains("/") ? word : Self.splitPort(word)?.0 ?? word
         words.append(host.filter { $0 != "[" && $0 != "]" })
       }
     }

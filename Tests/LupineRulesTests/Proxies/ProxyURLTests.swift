@@ -139,6 +139,7 @@ import Testing
     ("", "", false), ("*", "*", false), ("a.example, *", "*", false), ("*:80", "", false), ("a b;c", "a", false),
     ("*.a.example\r\n.B.example.", "a.example,b.example", false), ("bücher.de", "xn--bcher-kva.de", false),
     ("10.0.0.0/8 2001:db8::/32", "10.0.0.0/8,2001:db8::/32", false),
+    ("[2001:db8::]/32", "2001:db8::/32", false),
     ("a.example:80,b.example:81,*.c.example:80", "a.example,c.example", true), ("a.example:81", "", true),
     ("127.0.0.1:80 [::1]:80 [::2] [::3]:81 ::4", "127.0.0.1,::1,::2,::4", true),
     ("a.example:0 .127.0.0.1", "", false),
