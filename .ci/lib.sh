@@ -58,7 +58,8 @@ build() {
 test_parts=(
   '--filter ^LupineSessionTests\.[A-P]'
   '--filter ^LupineSessionTests\.[^A-P]'
-  '--filter ^(CommandLineTests|LupineTests)\.'
+  '--filter ^LupineTests\.'
+  '--filter ^CommandLineTests\.'
   '--skip ^(LupineSessionTests|CommandLineTests|LupineTests)\.'
 )
 
