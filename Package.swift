@@ -75,14 +75,19 @@ let documentation: [Package.Dependency] =
   Context.environment["LUPINE_DOCS"] == nil
   ? [] : [.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0")]
 
+extension Product {
+  /// What embedders name: a target, under its own name.
+  static func module(_ name: String) -> Product { library(name: name, targets: [name]) }
+}
+
 let package = Package(
   name: "Lupine",
   products: [
-    .library(name: "Lupine", targets: ["Lupine"]),
-    .library(name: "LupineXML", targets: ["LupineXML"]),
-    .library(name: "LupineSession", targets: ["LupineSession"]),
-    .library(name: "LupineWire", targets: ["LupineWire"]),
-    .library(name: "LupineTesting", targets: ["LupineTesting"]),
+    .module("Lupine"),
+    .module("LupineXML"),
+    .module("LupineSession"),
+    .module("LupineWire"),
+    .module("LupineTesting"),
     .executable(name: "lupine", targets: ["lupine"]),
   ],
   dependencies: [
