@@ -8,7 +8,7 @@ import Testing
   @Test func operationReturnsItsObject() async throws {
     try await withOperations { service in
       let operation = try service.operation("/hello")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       #expect(operation.isReady && !operation.isExecuting && operation.responseObject == nil)
       operation.start()
       #expect(try await outcomes.first(1)[0].data == Data("Hello, world!".utf8))
@@ -22,7 +22,7 @@ import Testing
   @Test func noContent() async throws {
     try await withOperations { service in
       let operation = try service.operation("/status?code=204")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect(try await outcomes.first(1)[0].data == Data())
     }
@@ -32,7 +32,7 @@ import Testing
   @Test(arguments: [404, 500]) func badStatus(_ code: Int) async throws {
     try await withOperations { service in
       let operation = try service.operation("/status?code=\(code)&body=why")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       let error = try await outcomes.first(1)[0].error as? SerializationError
       #expect(error?.code == .unacceptableStatusCode && operation.responseString == "why")
@@ -111,7 +111,7 @@ import Testing
   @Test func cancelRunning() async throws {
     try await withOperations { service in
       let operation = try service.operation("/slow")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       _ = try service.server.waitForRequests(1)
       #expect(operation.isExecuting)
@@ -129,7 +129,7 @@ import Testing
   @Test func cancelBeforeStart() async throws {
     try await withOperations { service in
       let operation = try service.operation("/hello")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.cancel()
       #expect(operation.isCancelled && !operation.isFinished && operation.error == nil)
       operation.start()
@@ -149,7 +149,7 @@ import Testing
         asked.note(response.statusCode)
         return request
       }
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect(try await outcomes.first(1)[0].data == Data("Hello, world!".utf8))
       #expect(asked.all == Array(repeating: 302, count: count))
@@ -160,7 +160,7 @@ import Testing
     try await withOperations { service in
       let operation = try service.operation("/redirect")
       operation.setRedirection { _, _ in nil }
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect((try await outcomes.first(1)[0].error as? SerializationError)?.code == .unacceptableStatusCode)
       #expect(operation.response?.statusCode == 302)
@@ -173,7 +173,7 @@ import Testing
   @Test func pausedOperationGoesOn() async throws {
     try await withOperations { service in
       let operation = try service.operation("/parts?n=100000&version=a")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect(await until { operation.responseData?.count == 50_000 })
       operation.pause()
@@ -194,7 +194,7 @@ import Testing
   @Test(arguments: ["", "&version=a&changes=1"]) func anotherVersionIsFetchedAsAWhole(_ query: String) async throws {
     try await withOperations { service in
       let operation = try service.operation("/parts?n=100000\(query)")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect(await until { operation.responseData?.count == 50_000 })
       operation.pause()
@@ -211,7 +211,7 @@ import Testing
     try await withOperations { service in
       for _ in 1...20 {
         let operation = try service.operation("/hello")
-        let outcomes = service.outcomes(of: operation)
+        let outcomes = operation.outcomes()
         operation.start()
         operation.pause()
         #expect(operation.isPaused || operation.isFinished)
@@ -224,7 +224,7 @@ import Testing
   @Test func cancelPaused() async throws {
     try await withOperations { service in
       let operation = try service.operation("/slow")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       operation.pause()
       operation.cancel()
@@ -254,7 +254,7 @@ import Testing
       let tags = service.server.recordedRequests.compactMap { $0.query("etag") }
       #expect(tags == ["c", "b", "a"])
       let cancelled = try service.operation("/hello")
-      let outcomes = service.outcomes(of: cancelled)
+      let outcomes = cancelled.outcomes()
       cancelled.cancel()
       queue.addOperation(cancelled)
       #expect(try await outcomes.first(1)[0].isCancelled)
@@ -311,7 +311,7 @@ import Testing
       let operation = try service.operation("/bytes?n=200000")
       let steps = Calls<[Int64?]>()
       operation.setDownloadProgress { steps.note([$0, $1, $2]) }
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       _ = try await outcomes.first(1)
       let all = service.queue.sync { steps.all }
@@ -329,7 +329,7 @@ import Testing
       operation.completionQueue = service.queue
       let steps = Calls<[Int64?]>()
       operation.setUploadProgress { steps.note([$0, $1, $2]) }
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect(try await outcomes.first(1)[0].data != nil)
       #expect(service.queue.sync { steps.all }.last == [steps.all.last?[0], 100_000, 100_000])
@@ -340,7 +340,7 @@ import Testing
     try await withOperations { service in
       let operation = try service.operation("/basic-auth?user=u&password=p")
       operation.credential = .password(user: "u", password: "p", persistence: .none)
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect(try await outcomes.first(1)[0].data != nil && operation.response?.statusCode == 200)
     }
@@ -355,7 +355,7 @@ import Testing
       for isResumed in [false, true] {
         let operation = try service.operation("/parts?n=60000&version=a")
         operation.output = .file(path: path, replacing: isResumed)
-        let outcomes = service.outcomes(of: operation)
+        let outcomes = operation.outcomes()
         let steps = Calls<Int64>()
         operation.setDownloadProgress { _, total, _ in steps.note(total) }
         operation.start()
@@ -375,7 +375,7 @@ import Testing
       for path in ["/dev/null", "/nowhere/at/all"] {
         let operation = try service.operation("/hello")
         operation.output = .file(path: path)
-        let outcomes = service.outcomes(of: operation)
+        let outcomes = operation.outcomes()
         operation.start()
         #expect((try await outcomes.first(1)[0].error as? SessionError)?.code == .fileFailed)
       }
@@ -389,7 +389,7 @@ import Testing
       request.maximumBufferedBodySize = limit
       let operation = HTTPRequestOperation(request: request, session: service.session)
       operation.completionQueue = service.queue
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect((try await outcomes.first(1)[0].error as? SessionError)?.code == .bodyTooLarge)
       #expect(operation.responseData?.count ?? 0 <= 64 << 10)
@@ -403,7 +403,7 @@ import Testing
         let operation = HTTPRequestOperation(
           request: try Request(service.server.url(path), method: .head), session: service.session)
         operation.responseSerializer = DecodableResponseSerializer<[String: Int]>()
-        let outcomes = service.outcomes(of: operation)
+        let outcomes = operation.outcomes()
         operation.start()
         let outcome = try await outcomes.first(1)[0]
         #expect((outcome.error == nil) == isGood, "\(outcome)")
@@ -442,7 +442,7 @@ extension HTTPRequestOperationTests {
     try await withOperations { service in
       var operation: HTTPRequestOperation? = try service.operation("/slow")
       weak let observed = operation
-      let outcomes = try service.outcomes(of: #require(operation))
+      let outcomes = try #require(operation).outcomes()
       operation?.start()
       operation = nil
       _ = try service.server.waitForRequests(1)

@@ -13,7 +13,7 @@ import Testing
   @Test func cancelledBehindItsLastByte() async throws {
     try await withOperations { service in
       let operation = try service.operation("/parts?n=1000")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect(await until { operation.responseData?.count == 500 })
       let task = try #require(operation.state.withLock { $0.transfer.task })
@@ -108,7 +108,7 @@ import Testing
       operation.completionQueue = service.queue
       let sent = Calls<Int64>()
       operation.setUploadProgress { _, total, _ in sent.note(total) }
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       _ = try await sent.first(1)
       operation.pause()

@@ -13,7 +13,7 @@ import Testing
       let path = folder.file("body").path
       let operation = try service.operation("/parts?n=60000&version=a&fails=\(status)")
       operation.output = .file(path: path)
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       let steps = Calls<Int64>()
       operation.setDownloadProgress { _, total, _ in steps.note(total) }
       operation.start()
@@ -31,7 +31,7 @@ import Testing
   @Test func aFailedResumptionShowsItsPage() async throws {
     try await withOperations { service in
       let operation = try service.operation("/parts?n=60000&version=a&fails=503")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       #expect(await until { operation.responseData?.count == 30_000 })
       operation.pause()
@@ -108,7 +108,7 @@ import Testing
     }
     try await withOperations { service in
       let operation = try service.operation("/hello")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       operation.start()
       _ = try await outcomes.first(1)
       operation.responseSerializer = Replacing(operation: operation)

@@ -54,11 +54,13 @@ struct OperationService {
     operation.completionQueue = queue
     return operation
   }
+}
 
-  /// What an operation tells at its end.
-  func outcomes(of operation: HTTPRequestOperation) -> Calls<OperationOutcome> {
+extension HTTPRequestOperation {
+  /// What it tells at its end, from now on.
+  func outcomes() -> Calls<OperationOutcome> {
     let calls = Calls<OperationOutcome>()
-    operation.setCompletion(
+    setCompletion(
       success: { _, value in calls.note(.success(value as? Data)) },
       failure: { _, error in calls.note(.failure(error)) })
     return calls

@@ -12,14 +12,14 @@ import Testing
       let queue = OperationQueue()
       queue.maxConcurrentOperationCount = 1
       let first = try service.operation("/parts?n=1000&version=a")
-      let outcomes = service.outcomes(of: first)
+      let outcomes = first.outcomes()
       first.pause()
       queue.addOperation(first)
       #expect(!first.isReady && first.isPaused)
       first.resume()
       #expect(await until { first.responseData?.count == 500 })
       let second = try service.operation("/hello")
-      let secondOutcomes = service.outcomes(of: second)
+      let secondOutcomes = second.outcomes()
       queue.addOperation(second)
       first.pause()
       #expect(first.isPaused && !second.isExecuting)
@@ -27,7 +27,7 @@ import Testing
       #expect(try await outcomes.first(1)[0].data?.count == 1000)
       #expect(try await secondOutcomes.first(1)[0].data?.count == 13)
       let paused = try service.operation("/hello")
-      let pausedOutcomes = service.outcomes(of: paused)
+      let pausedOutcomes = paused.outcomes()
       paused.pause()
       queue.addOperation(paused)
       paused.cancel()
@@ -44,7 +44,7 @@ import Testing
       unsafe queue.underlyingQueue = worker
       queue.maxConcurrentOperationCount = 1
       let operation = try service.operation("/hello")
-      let outcomes = service.outcomes(of: operation)
+      let outcomes = operation.outcomes()
       queue.addOperation(operation)
       let isTaken = DispatchSemaphore(value: 0)
       operation.pause()
@@ -56,7 +56,7 @@ import Testing
       #expect(isCancelled ? outcome.isCancelled : outcome.data?.count == 13)
       // Its place is free again.
       let next = try service.operation("/hello")
-      let nextOutcomes = service.outcomes(of: next)
+      let nextOutcomes = next.outcomes()
       queue.addOperation(next)
       #expect(try await nextOutcomes.first(1)[0].data?.count == 13)
     }

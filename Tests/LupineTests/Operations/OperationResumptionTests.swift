@@ -60,10 +60,7 @@ import Testing
     _ operation: HTTPRequestOperation, once isSo: @escaping @Sendable () -> Bool, _ meanwhile: () -> Void
   ) async throws -> OperationOutcome {
     operation.completionQueue = DispatchQueue(label: "resumption")
-    let outcomes = Calls<OperationOutcome>()
-    operation.setCompletion(
-      success: { _, value in outcomes.note(.success(value as? Data)) },
-      failure: { _, error in outcomes.note(.failure(error)) })
+    let outcomes = operation.outcomes()
     operation.start()
     #expect(await until { isSo() })
     operation.pause()

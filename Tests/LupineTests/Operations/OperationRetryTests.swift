@@ -23,10 +23,7 @@ import Testing
 
   /// Runs an operation, and says how it ended.
   private func outcome(_ operation: HTTPRequestOperation) async throws -> OperationOutcome {
-    let calls = Calls<OperationOutcome>()
-    operation.setCompletion(
-      success: { _, value in calls.note(.success(value as? Data)) },
-      failure: { _, error in calls.note(.failure(error)) })
+    let calls = operation.outcomes()
     operation.start()
     return try await calls.first(1)[0]
   }
@@ -39,6 +36,18 @@ import Testing
       let isBusy = count.values.count <= failures
       try connection.respond(isBusy ? 503 : 200, text: isBusy ? "busy" : "done")
     }
+  }
+
+  /// How an operation ends that is paused when so many bytes have come, and resumed at once.
+  private func outcome(_ operation: HTTPRequestOperation, pausedAt count: Int64) async throws -> OperationOutcome {
+    let received = Recorder<Int64>()
+    operation.setDownloadProgress { _, total, _ in received.add(total) }
+    let outcomes = operation.outcomes()
+    operation.start()
+    #expect(await until { received.values.last == count })
+    operation.pause()
+    operation.resume()
+    return try await outcomes.first(1)[0]
   }
 
   /// Until it succeeds, or has been tried often enough; of a file, too, only the last body stays.
@@ -101,17 +110,7 @@ import Testing
       manager.sessionManager.retryPolicy = RetryPolicy()
       let operation = manager.operation(with: try Request(server.url("/rest")))
       if toFile { operation.output = .file(path: folder.file("body").path) }
-      let received = Recorder<Int64>()
-      operation.setDownloadProgress { _, total, _ in received.add(total) }
-      let outcomes = Calls<OperationOutcome>()
-      operation.setCompletion(
-        success: { _, value in outcomes.note(.success(value as? Data)) },
-        failure: { _, error in outcomes.note(.failure(error)) })
-      operation.start()
-      #expect(await until { received.values.last == 100 })
-      operation.pause()
-      operation.resume()
-      let end = try await outcomes.first(1)[0]
+      let end = try await outcome(operation, pausedAt: 100)
       #expect(end.error == nil)
       #expect(asked.values == [nil, "bytes=100-", "bytes=100-"] && waits.values.count == 1)
       let body = toFile ? try Data(contentsOf: folder.file("body")) : operation.responseData
@@ -142,17 +141,7 @@ import Testing
       manager.sessionManager.retryPolicy = RetryPolicy()
       let operation = manager.operation(with: try Request(server.url("/all")))
       if toFile { operation.output = .file(path: folder.file("body").path) }
-      let received = Recorder<Int64>()
-      operation.setDownloadProgress { _, total, _ in received.add(total) }
-      let outcomes = Calls<OperationOutcome>()
-      operation.setCompletion(
-        success: { _, value in outcomes.note(.success(value as? Data)) },
-        failure: { _, error in outcomes.note(.failure(error)) })
-      operation.start()
-      #expect(await until { received.values.last == 1000 })
-      operation.pause()
-      operation.resume()
-      let end = try await outcomes.first(1)[0]
+      let end = try await outcome(operation, pausedAt: 1000)
       #expect(end.error == nil && operation.response?.statusCode == 200)
       #expect(asked.values == [nil, "bytes=1000-", "bytes=1000-"] && waits.values.count == 1)
       let body = toFile ? try Data(contentsOf: folder.file("body")) : operation.responseData
@@ -189,17 +178,7 @@ import Testing
       manager.sessionManager.retryPolicy = RetryPolicy()
       let operation = manager.operation(with: try Request(server.url("/versions")))
       if toFile { operation.output = .file(path: folder.file("body").path) }
-      let received = Recorder<Int64>()
-      operation.setDownloadProgress { _, total, _ in received.add(total) }
-      let outcomes = Calls<OperationOutcome>()
-      operation.setCompletion(
-        success: { _, value in outcomes.note(.success(value as? Data)) },
-        failure: { _, error in outcomes.note(.failure(error)) })
-      operation.start()
-      #expect(await until { received.values.last == 100 })
-      operation.pause()
-      operation.resume()
-      let end = try await outcomes.first(1)[0]
+      let end = try await outcome(operation, pausedAt: 100)
       #expect(end.error == nil)
       #expect(asked.values == [nil, "bytes=100-", "bytes=100-", nil] && waits.values.count == 1)
       let body = toFile ? try Data(contentsOf: folder.file("body")) : operation.responseData
@@ -309,10 +288,7 @@ import Testing
         }
       }
       let operation = manager.operation(with: try Request(server.url("/flaky")))
-      let calls = Calls<OperationOutcome>()
-      operation.setCompletion(
-        success: { _, value in calls.note(.success(value as? Data)) },
-        failure: { _, error in calls.note(.failure(error)) })
+      let calls = operation.outcomes()
       operation.start()
       #expect(await until { waits.values.count == 1 })
       operation.pause()
