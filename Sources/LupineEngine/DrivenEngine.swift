@@ -46,7 +46,7 @@ package final class DrivenEngine {
 
   /// Begins a transfer as `PoolHandle.start` does on the loop's thread: at once from within the end of another, else by the mailbox.
   package func start(_ transfer: Transfer, in pool: EnginePool) {
-    if core.startAtOnce(transfer, in: pool) { return }
+    if core.stages.start(transfer, in: pool) { return }
     core.later { pool.start(transfer) }
   }
 

@@ -125,11 +125,11 @@ package final class PoolHandle: Sendable {
 
   /// Begins a transfer that comes out of the mailbox; on the loop.
   package func startOnLoop(_ transfer: TransferHandle) {
-    pool.onLoop.startFromMailbox(transfer.confined.onLoop)
+    pool.onLoop.startInTurn(transfer.confined.onLoop)
   }
 
   private func startedAtOnce(_ transfer: TransferHandle) -> Bool {
-    loop.isCurrent && core.onLoop.startAtOnce(transfer.confined.onLoop, in: pool.onLoop)
+    loop.isCurrent && core.onLoop.stages.start(transfer.confined.onLoop, in: pool.onLoop)
   }
 
   private func refuse(_ transfer: TransferHandle) {

@@ -9,6 +9,7 @@ final class EngineCore {
   let files: FileThreads
   private var watch: LoopWatch?
   private var loopContext: LoopContext?
+  let stages = TurnStages()
   /// The engine is shutting down: pools that come now are closed at once.
   private var isClosed = false
   private var pools: [ObjectIdentifier: EnginePool] = [:]
@@ -45,30 +46,8 @@ final class EngineCore {
     guard let watch = watch.take() else { preconditionFailure("an engine has one context") }
     let context = LoopContext(of: loop, watch, world: world)
     loopContext = context
+    context.stagedWork = stages
     return context
-  }
-
-  // MARK: Starting at once
-
-  /// Whether no pool and no connection is in the middle of anything, so that a transfer may be started from within a callback.
-  private var isAtRest = false
-  /// Whether `startAtOnce` would start a transfer.
-  var startsAtOnce: Bool { isAtRest }
-
-  /// Runs `body`, which calls out and after which its caller does nothing more: what it starts need not wait for the mailbox.
-  func atRest(_ body: () -> Void) {
-    isAtRest = true
-    body()
-    isAtRest = false
-  }
-
-  /// Starts a transfer at once, if that is possible. What its failure starts goes through the mailbox: failures must not become a recursion.
-  func startAtOnce(_ transfer: Transfer, in pool: EnginePool) -> Bool {
-    guard isAtRest else { return false }
-    isAtRest = false
-    pool.start(transfer)
-    isAtRest = true
-    return true
   }
 
   // MARK: Pools

@@ -179,13 +179,11 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
   }
 
   @inline(__always)
-  func run(_ items: [Mailbox.Item]) {
-    for item in items {
-      switch item {
-      case .work(let work): work()
-      case .object(let work): work.runOnLoop()
-      case .job(let job): run(job)
-      }
+  func run(_ item: Mailbox.Item) {
+    switch item {
+    case .work(let work): work()
+    case .object(let work): work.runOnLoop()
+    case .job(let job): run(job)
     }
   }
 
@@ -194,7 +192,7 @@ package final class EventLoop: SerialExecutor, TaskExecutor {
     mailbox.requestStop()
     var batch: [Mailbox.Item] = []
     while mailbox.take(&batch) != .closed {
-      run(batch)
+      for item in batch { run(item) }
       batch.removeAll()
     }
   }

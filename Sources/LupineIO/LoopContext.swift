@@ -17,6 +17,7 @@ package struct LoopWatch: ~Copyable {
 ///
 /// A turn: wait for events → tell the handlers → run the mailbox → fire due timers → tell whoever was requeued. What work in the mailbox
 /// submits runs in the same turn, for a few rounds; whatever else is submitted or requeued runs in the next one, which then does not sleep.
+/// What all these stage is done when some of them have, and behind each of these steps (`StagedWork`).
 @safe
 package final class LoopContext {
   package let loop: EventLoop
@@ -48,6 +49,16 @@ package final class LoopContext {
   package var isTellingEvents: Bool { isTelling }
   // Not the same property: one that other modules see is checked for exclusive access at every use.
   private var isTelling = false
+  private let ahead = ReadsAhead()
+  /// Whether the last `read` gave less than it might have.
+  package var fellShort: Bool { isShort }
+  private var isShort = false
+  /// What handlers leave until some of them have been told: see `StagedWork`.
+  package var stagedWork: (any StagedWork)?
+  /// How much of it there is.
+  private var stagedCount = 0
+  /// Whether a turn is under way, which does it.
+  private var isStaging = false
   /// Bytes in the read buffer: what the last `read` gave.
   private var filled = 0
 
@@ -186,11 +197,19 @@ package final class LoopContext {
   package func read(_ socket: borrowing Descriptor, atMost limit: Int) throws(IOError) -> ReadResult {
     filled = 0
     if shown != nil { shown = nil }
+    if let count = ahead.take(socket.number) {
+      filled = count
+      isShort = count < ReadsAhead.roomSize
+      return .bytes(count)
+    }
     let size = min(limit, Self.largeReadSize)
     precondition(size > 0, "a read needs room")
     let memory = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.memory[..<size])
     let result = try unsafe SystemCalls.receive(socket, memory)
-    if case .bytes(let count) = result { filled = count }
+    if case .bytes(let count) = result {
+      filled = count
+      isShort = count < size
+    }
     return result
   }
 
@@ -198,7 +217,7 @@ package final class LoopContext {
   package var bytes: Span<UInt8> {
     @_lifetime(borrow self)
     get {
-      let readable = unsafe UnsafeRawBufferPointer(rebasing: buffer.memory[..<filled])
+      let readable = unsafe ahead.shownBytes(filled) ?? UnsafeRawBufferPointer(rebasing: buffer.memory[..<filled])
       let span = unsafe Span<UInt8>(_unsafeBytes: readable)
       return unsafe _overrideLifetime(span, borrowing: self)
     }
@@ -224,6 +243,7 @@ package final class LoopContext {
     precondition(loop.isCurrent, "a loop runs on its own thread")
     let turnEnd = loop.turnEnd.onLoop
     turnEnd.begin()
+    isStaging = stagedWork != nil
     while runMailbox() {
       fireTimers()
       runRequeued()
@@ -231,6 +251,7 @@ package final class LoopContext {
       poll()
       turnEnd.flush()
     }
+    isStaging = false
     turnEnd.end()
     timers.value.removeAll()
     nextTimer = nil
@@ -245,6 +266,8 @@ package final class LoopContext {
     precondition(world != nil && loop.isCurrent, "only a loop with a world of its own is driven, by its own thread")
     let turnEnd = loop.turnEnd.onLoop
     turnEnd.begin()
+    isStaging = stagedWork != nil
+    defer { isStaging = false }
     var happened = poll() > 0 || !requeued.value.isEmpty
     turnEnd.flush()
     for _ in 0..<Self.mailRounds {
@@ -271,15 +294,52 @@ package final class LoopContext {
     clock = nil
     pollCount &+= 1
     isTelling = true
-    for index in 0..<count {
+    var told = 0
+    while told < count {
+      let end = min(told + StageSize.works, count)
+      tell(told..<end)
+      if end == count { isTelling = count == eventCapacity }
+      runStages()
+      told = end
+    }
+    if count == 0 { isTelling = false }
+    return count
+  }
+
+  /// Tells handlers of some events, having read ahead for those who let it.
+  private func tell(_ range: Range<Int>) {
+    // One is read when it is told.
+    let readsAhead = range.count > 1
+    if readsAhead {
+      for index in range { readAhead(index, into: index - range.lowerBound) }
+    }
+    for index in range {
       let event = unsafe events[index]
       let registration = unsafe Registration(token: event.data.u64)
       // Nobody, if it was deregistered by a handler earlier in this turn, or if it is the mailbox's.
       guard let handler = registrations.value.handler(of: registration) else { continue }
+      if readsAhead { ahead.tell(index - range.lowerBound) }
       handler.ready(unsafe Readiness(epoll: event.events))
+      if ahead.isWaiting { unread(registration) }
     }
-    isTelling = count == eventCapacity
-    return count
+  }
+
+  private func readAhead(_ index: Int, into room: Int) {
+    ahead.empty(room)
+    let event = unsafe events[index]
+    // Behind anything else the result of a read says more than its bytes.
+    guard unsafe event.events & ~EPOLLOUT.rawValue == EPOLLIN.rawValue,
+      let handler = registrations.value.handler(of: unsafe Registration(token: event.data.u64))
+    else { return }
+    let number = handler.descriptorToReadAhead
+    if number >= 0 { ahead.read(number, into: room) }
+  }
+
+  /// What was read ahead has not been asked for: nobody wants it who has been deregistered, and anybody else would lose it.
+  @inline(never)
+  private func unread(_ registration: Registration) {
+    precondition(registrations.value.find(registration) == nil, "a handler did not read what it let be read ahead")
+    ahead.endTelling()
   }
 
   /// Runs what waits, and what that leaves in its turn, a bounded number of times; false if the loop has to end.
@@ -302,7 +362,11 @@ package final class LoopContext {
     case .items:
       // What others leave may have begun after the clock was read, and its deadlines be in the past already.
       clock = nil
-      loop.run(mail.value)
+      for item in mail.value {
+        loop.run(item)
+        runStagesIfFull()
+      }
+      runStages()
       // The memory of a burst is not kept for ever.
       mail.value.removeAll(keepingCapacity: mail.value.count <= Self.keptMail)
       return true
@@ -319,6 +383,7 @@ package final class LoopContext {
       nextTimer = timers.value.earliest
       handler.timerFired(identifier)
     }
+    runStages()
   }
 
   private func runRequeued() {
@@ -327,7 +392,33 @@ package final class LoopContext {
     swap(&requeued.value, &requeueBatch.value)
     for registration in requeueBatch.value {
       if let (handler, readiness) = registrations.value.takeRequeued(registration) { handler.ready(readiness) }
+      runStagesIfFull()
     }
+    runStages()
     requeueBatch.value.removeAll(keepingCapacity: true)
+  }
+
+  // MARK: Stages
+
+  /// Has `stagedWork` run soon, still in this turn.
+  ///
+  /// - Returns: false if no turn is under way: whoever asks does what there is to do himself.
+  package func stage() -> Bool {
+    guard isStaging else { return false }
+    stagedCount &+= 1
+    return true
+  }
+
+  @inline(__always)
+  private func runStagesIfFull() {
+    if stagedCount >= StageSize.works { runStages() }
+  }
+
+  @inline(__always)
+  private func runStages() {
+    while stagedCount > 0 {
+      stagedCount = 0
+      stagedWork?.run(in: self)
+    }
   }
 }

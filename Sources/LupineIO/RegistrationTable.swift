@@ -48,6 +48,14 @@ package struct Readiness: OptionSet, Sendable {
 package protocol ReadinessHandler: AnyObject {
   /// Edge-triggered: read and write until `wouldBlock`, or `requeue`.
   func ready(_ readiness: Readiness)
+
+  /// The socket that the loop may read from before it tells of bytes in it, -1: none. The first read behind that gives what it has read: whoever names a socket here reads
+  /// when he is told.
+  var descriptorToReadAhead: Int32 { get }
+}
+
+extension ReadinessHandler {
+  package var descriptorToReadAhead: Int32 { -1 }
 }
 
 /// Names one registration, never again used for another.

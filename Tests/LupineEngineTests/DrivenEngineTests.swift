@@ -48,27 +48,31 @@ import Testing
     drive.end()
   }
 
-  /// A request that starts from within the end of another, while word of what an idle connection received waits in the same batch of events,
-  /// does not take that connection.
+  /// A request that starts from within the end of another, while word of what an idle connection received is still to be told, does not take that connection. It waits behind
+  /// as many events as are told before what they ended is told.
   @Test func aConnectionWhoseEventsAreStillToBeToldIsLookedAt() throws {
-    let third = try request(host: "h", port: 80, target: "/3")
-    let second = try request(host: "h", port: 80, target: "/2")
-    let drive = try Drive()
-    drive.start(try request(host: "h", port: 80, target: "/1")) { drive.start(third) }
-    drive.start(second)
+    let busy = 8
+    let last = try request(host: "h", port: 80, target: "/last")
+    var configuration = PoolConfiguration()
+    configuration.limits.perHost = busy + 2
+    let drive = try Drive(configuration)
+    for index in 0..<busy {
+      drive.start(try request(host: "h", port: 80, target: "/\(index)")) { if index == 0 { drive.start(last) } }
+    }
+    drive.start(try request(host: "h", port: 80, target: "/idle"))
     drive.settle()
-    #expect(drive.servers.count == 2)
-    _ = (drive.received(0), drive.received(1))
-    drive.send(1, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    #expect(drive.servers.count == busy + 1)
+    for server in 0...busy { _ = drive.received(server) }
+    drive.send(busy, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     drive.settle()
     // In this order, so that the end of the first is told before what the idle one received.
-    drive.send(0, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-    drive.send(1, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nEVIL!")
+    for server in 0..<busy { drive.send(server, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n") }
+    drive.send(busy, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nEVIL!")
     drive.settle()
-    #expect(drive.received(1) == "")
-    #expect(drive.servers.count == 3)
-    #expect(drive.received(2).hasPrefix("GET /3"))
-    drive.send(2, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood")
+    #expect(drive.received(busy) == "")
+    #expect(drive.servers.count == busy + 2)
+    #expect(drive.received(busy + 1).hasPrefix("GET /last"))
+    drive.send(busy + 1, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood")
     drive.settle()
     #expect(drive.outcomes.last?.body == Array("good".utf8))
     drive.end()

@@ -7,6 +7,12 @@ extension Connection {
   /// Reads of one connection in a turn of the loop; then the others have theirs.
   static let readsPerTurn = 4
 
+  /// Small responses are read for several connections at once. A body may be large, and goes where its reader says.
+  var descriptorToReadAhead: Int32 {
+    guard state == .busy, tls == nil, exchange.receiving == .head, mayRead(behind: true), let socket else { return -1 }
+    return socket.descriptor.number
+  }
+
   func ready(_ readiness: Readiness) {
     if readiness.readsFallShort { note(readiness) }
     if readiness.isWritable {
@@ -40,8 +46,11 @@ extension Connection {
     if state == .busy, canRead || isParsingHeld, let registration { context.requeue(registration) }
   }
 
-  private var mayRead: Bool {
-    guard canRead else { return false }
+  private var mayRead: Bool { mayRead(behind: canRead) }
+
+  /// - Parameter readable: whether there may be anything to read.
+  private func mayRead(behind readable: Bool) -> Bool {
+    guard readable else { return false }
     switch state {
     case .opening, .closed: return false
     case .handshaking: return !isHandshakeHeld
@@ -71,7 +80,7 @@ extension Connection {
       do throws(IOError) {
         switch try context.read(socket.descriptor, atMost: limit) {
         case .bytes(let count):
-          if count < limit, shortReadDrains { canRead = false }
+          if context.fellShort, shortReadDrains { canRead = false }
           receive(context.bytes)
           if isGathering || count >= Self.largeRead { updateGathering() }
         case .wouldBlock: canRead = false

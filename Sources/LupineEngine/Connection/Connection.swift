@@ -284,6 +284,12 @@ final class Connection: ReadinessHandler, TimerHandler {
     transfer.connection = information
     transfer.clock.sendStartedAt = now
     transfer.clock.lastActivityAt = now
+    pool.core.stages.sendHead(self)
+  }
+
+  /// Sends the head of the exchange that has begun, unless that has been given up since.
+  func sendStagedHead() {
+    guard let transfer, state == .busy else { return }
     sendHead(transfer)
     armForTransfer()
   }
@@ -315,7 +321,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     if again {
       pool.resend(transfer)
     } else if failure == nil {
-      pool.core.atRest { transfer.end(nil, now: now) }
+      pool.core.stages.end(transfer, in: context)
     } else {
       transfer.end(failure, now: now)
     }

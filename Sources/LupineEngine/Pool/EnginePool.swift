@@ -76,16 +76,18 @@ package final class EnginePool {
 
   var context: LoopContext { core.context }
 
-  /// Whether a connection idles for a transfer with this key, which is begun next: it is promised to that until it comes out of the mailbox, lest all that
-  /// are begun before be told of the same one.
+  /// Whether a connection idles for a transfer with this key, which is begun next: it is promised to that until it is its turn in the mailbox or among those that ends of others
+  /// ask for, lest all that are begun before be told of the same one.
   func promisesIdle(_ key: PoolKey) -> Bool {
-    let (promises, startsAtOnce) = (machine.update { $0.canPromise(key) }, core.startsAtOnce)
-    if promises, !startsAtOnce { machine.update { $0.promise() } }
-    return promises
+    machine.update { machine in
+      let promises = machine.canPromise(key)
+      if promises { machine.promise() }
+      return promises
+    }
   }
 
-  /// Begins a transfer that comes out of the mailbox, where what was promised an idle connection comes from.
-  func startFromMailbox(_ transfer: Transfer) {
+  /// Begins a transfer that has waited for its turn, where what was promised an idle connection comes from.
+  func startInTurn(_ transfer: Transfer) {
     machine.update { $0.keepPromise() }
     start(transfer)
   }
@@ -161,6 +163,8 @@ package final class EnginePool {
       parked[ObjectIdentifier(transfer)] = nil
       end(transfer, error, .poolWait)
     case .attached(let connection):
+      // Its response may be complete, and the next exchange have begun there, while its end is still to be told.
+      guard connection.transfer === transfer else { return }
       connection.cancelExchange(
         TransferFailure(error: error, phase: .total, requestBytesSent: connection.wroteAnything))
     case .ended: break

@@ -1,0 +1,283 @@
+import CLupineLinux
+import LupineBase
+import Testing
+
+@testable import LupineIO
+
+/// Work that handlers leave is done for several of them at once, in the turn that they are told in, and never within one of them.
+@Suite struct StagedWorkTests {
+  /// Notes when it is called, and for how many who have staged something.
+  private final class Work: StagedWork {
+    var left = 0
+    var isTelling = false
+    var log: [String] = []
+    /// Called within `run`.
+    var onRun: () -> Void = {}
+
+    func leave(_ what: String, in context: LoopContext) {
+      isTelling = true
+      log.append(what)
+      #expect(context.stage())
+      left += 1
+      isTelling = false
+    }
+
+    func run(in context: LoopContext) {
+      #expect(!isTelling)
+      log.append("run \(left)")
+      left = 0
+      onRun()
+    }
+  }
+
+  /// What is logged when so many are told of the same, one after the other.
+  private func log(of count: Int, then: [String] = []) -> [String] {
+    var log: [String] = []
+    for index in 0..<count {
+      log.append("\(index)")
+      if index % 8 == 7 { log.append("run 8") }
+    }
+    return log + (count % 8 == 0 ? [] : ["run \(count % 8)"]) + then
+  }
+
+  @Test(arguments: [1, 7, 8, 9, 20]) func eventsStage(count: Int) throws {
+    let seen = Locked<[String]>([])
+    try onLoop { context in
+      do {
+        let work = Work()
+        context.stagedWork = work
+        #expect(!context.stage())
+        var left = count
+        for index in 0..<count {
+          let (near, far) = try socketPair()
+          let handler = Handler()
+          let registration = try register(context, near, handler)
+          handler.body = { _ in
+            work.leave("\(index)", in: context)
+            context.deregister(registration)
+            for number in [near, far] { _ = Descriptor(adopting: number) }
+            left -= 1
+            if left == 0 { context.loop.stop() }
+          }
+        }
+        work.onRun = { if left == 0 { seen.withLock { $0 = work.log } } }
+      } catch { Issue.record(error) }
+    }
+    #expect(seen.withLock { $0 } == log(of: count))
+  }
+
+  @Test(arguments: [1, 8, 20]) func mailStages(count: Int) throws {
+    let seen = Locked<[String]>([])
+    try onLoop { context in
+      let work = Work()
+      context.stagedWork = work
+      let (confinedWork, confinedContext) = (LoopConfined(work), LoopConfined(context))
+      for index in 0..<count {
+        context.loop.submit { confinedWork.onLoop.leave("\(index)", in: confinedContext.onLoop) }
+      }
+      work.onRun = {
+        seen.withLock { $0 = work.log }
+        context.loop.stop()
+      }
+    }
+    #expect(seen.withLock { $0 } == log(of: count))
+  }
+
+  /// Timers and requeued handlers do, and what is staged by the work itself is done before anything else.
+  @Test func timersAndRequeuedHandlersStage() throws {
+    let seen = Locked<[String]>([])
+    try onLoop { context in
+      do {
+        let work = Work()
+        context.stagedWork = work
+        let (near, far) = try socketPair()
+        let handler = Handler()
+        let registration = try register(context, near, handler)
+        var told = 0
+        handler.body = { readiness in
+          told += 1
+          work.leave(readiness == .urgent ? "requeued" : "event", in: context)
+          if told == 2 {
+            context.deregister(registration)
+            for number in [near, far] { _ = Descriptor(adopting: number) }
+            context.loop.stop()
+          }
+        }
+        context.requeue(registration, .urgent)
+        let alarm = Alarm { _ in work.leave("timer", in: context) }
+        _ = context.schedule(at: context.now, alarm)
+        var again = 1
+        work.onRun = {
+          seen.withLock { $0 = work.log }
+          guard again > 0 else { return }
+          again -= 1
+          work.leave("again", in: context)
+        }
+      } catch { Issue.record(error) }
+    }
+    #expect(
+      seen.withLock { $0 } == ["timer", "run 1", "again", "run 1", "requeued", "run 1", "event", "run 1"])
+  }
+}
+
+/// Reads that the loop makes before it tells anybody.
+@Suite struct ReadAheadTests {
+  /// One end of a pair, watched by somebody who lets it be read ahead.
+  private final class Reader: ReadinessHandler {
+    let context: LoopContext
+    let number: Int32
+    let far: Int32
+    private(set) var registration: Registration?
+    var body: (Reader) -> Void = { _ in }
+    var log: [String] = []
+    var isAhead = true
+
+    init(_ context: LoopContext) throws {
+      self.context = context
+      (number, far) = try socketPair()
+      registration = try register(context, number, self)
+    }
+
+    var descriptorToReadAhead: Int32 { isAhead ? number : -1 }
+
+    func ready(_ readiness: Readiness) {
+      if readiness.isReadable { body(self) }
+    }
+
+    func write(_ text: String) throws {
+      let bytes = Array(text.utf8)
+      _ = try withDescriptor(far) { (far) throws(IOError) in try SystemCalls.send(far, bytes.span) }
+    }
+
+    /// What one read gives, of this socket or of another.
+    func read(_ other: Int32? = nil) -> String {
+      let context = context
+      do throws(IOError) {
+        switch try withDescriptor(other ?? number, { (near) throws(IOError) in try context.read(near) }) {
+        case .bytes(let count):
+          let bytes = copy(context.bytes)
+          #expect(bytes.count == count && Set(bytes).count == 1)
+          return "\(count)\(context.fellShort ? "" : "+") \(bytes[0])"
+        case .wouldBlock: return "nothing"
+        case .end: return "end"
+        }
+      } catch { return "\(error)" }
+    }
+
+    func readAll() {
+      while true {
+        log.append(read())
+        if log.last == "nothing" || log.last == "end" { break }
+      }
+    }
+
+    func close() {
+      guard let ended = registration else { return }
+      registration = nil
+      context.deregister(ended)
+      for number in [number, far] { _ = Descriptor(adopting: number) }
+    }
+  }
+
+  /// Runs turns until all readers are closed.
+  private func run(
+    _ count: Int, _ prepare: @escaping @Sendable ([Reader]) throws -> Void
+  ) throws -> [[String]] {
+    let logs = Locked<[[String]]>([])
+    try onLoop { context in
+      do {
+        let readers = try (0..<count).map { _ in try Reader(context) }
+        try prepare(readers)
+        let alarm = Alarm { _ in
+          logs.withLock { $0 = readers.map(\.log) }
+          for reader in readers { reader.close() }
+          context.loop.stop()
+        }
+        // Behind the turn that tells what is there now.
+        let (near, far) = try socketPair()
+        let last = Handler()
+        let registration = try register(context, near, last)
+        last.body = { _ in
+          context.deregister(registration)
+          for number in [near, far] { _ = Descriptor(adopting: number) }
+          _ = context.schedule(at: context.now, alarm)
+        }
+      } catch { Issue.record(error) }
+    }
+    return logs.withLock { $0 }
+  }
+
+  /// Twenty in one turn, so that the rooms serve three times, and not for all the last time.
+  @Test func everybodyGetsWhatIsHis() throws {
+    let logs = try run(20) { readers in
+      for (index, reader) in readers.enumerated() {
+        reader.isAhead = index % 3 != 1
+        try reader.write(String(repeating: Character(Unicode.Scalar(UInt8(65 + index))), count: 1 + index))
+        reader.body = { $0.readAll() }
+      }
+    }
+    #expect(logs == (0..<20).map { ["\($0 + 1) \(65 + $0)", "nothing"] })
+  }
+
+  /// Those behind the first have been read by the time that it is told: their sockets are empty then.
+  @Test func whatOthersSentIsReadBeforeAnybodyIsTold() throws {
+    let logs = try run(3) { readers in
+      for reader in readers {
+        try reader.write("x")
+        let others = readers.filter { $0 !== reader && $0.isAhead }
+        reader.body = { reader in
+          if reader === readers[0] { reader.log += others.map { reader.read($0.number) } }
+          reader.readAll()
+        }
+      }
+    }
+    #expect(logs == [["nothing", "nothing", "1 120", "nothing"], ["1 120", "nothing"], ["1 120", "nothing"]])
+  }
+
+  /// A single one is read when it is told.
+  @Test func aFullRoomIsNoEnd() throws {
+    let logs = try run(2) { readers in
+      try readers[0].write(String(repeating: "a", count: 5000))
+      try readers[1].write(String(repeating: "b", count: 4096))
+      for reader in readers { reader.body = { $0.readAll() } }
+    }
+    #expect(logs == [["4096+ 97", "904 97", "nothing"], ["4096+ 98", "nothing"]])
+  }
+
+  @Test func theEndBehindBytesIsSeen() throws {
+    let logs = try run(2) { readers in
+      for reader in readers {
+        try reader.write("x")
+        _ = shutdown(reader.far, Int32(SHUT_WR))
+        reader.body = { $0.readAll() }
+      }
+    }
+    #expect(logs == [["1 120", "end"], ["1 120", "end"]])
+  }
+
+  /// Whoever is told first ends the second: what was read for it goes to nobody, not to the one that has its room later either.
+  @Test func whatWasReadForOneThatEndedIsLost() throws {
+    let logs = try run(12) { readers in
+      for reader in readers {
+        try reader.write("x")
+        reader.isAhead = reader === readers[1]
+        reader.body = { reader in
+          if reader === readers[0] { readers[1].close() }
+          reader.readAll()
+        }
+      }
+    }
+    #expect(logs == (0..<12).map { $0 == 1 ? [] : ["1 120", "nothing"] })
+  }
+
+  /// Bytes would be lost: that is a defect of the handler.
+  @Test func whoeverLetsItBeReadReads() async {
+    await #expect(processExitsWith: .failure) {
+      try onLoop { context in
+        guard let readers = try? [Reader(context), Reader(context)] else { return context.loop.stop() }
+        for reader in readers { try? reader.write("x") }
+        readers[1].body = { _ in context.loop.stop() }
+      }
+    }
+  }
+}
