@@ -66,6 +66,8 @@ package final class LoopContext {
   package static let readBufferSize = 256 * 1024
   /// The same for whoever asks for more. The rest of the buffer takes no memory until somebody has.
   package static let largeReadSize = 512 * 1024
+  /// What is read ahead of an event at most.
+  package static let readAheadSize = ReadsAhead.roomSize
   /// Events that one poll gives at most.
   package static let eventCapacity = 512
   private static let keptMail = 4096

@@ -121,4 +121,35 @@ import Testing
     #expect(failures.isEmpty)
     drive.end()
   }
+
+  /// A connection is read ahead while it waits for the head of a response that may be small.
+  @Test func whatMayBeLargeIsNotReadAhead() throws {
+    let drive = try drive(connections: 1)
+    func isReadAhead() -> Bool { (drive.pool.connections.value.first??.descriptorToReadAhead ?? -1) >= 0 }
+    let limit = LoopContext.readAheadSize
+    // The length has four digits where it matters.
+    let head = Self.answer("").utf8.count + 3
+    var wasSmall = true
+    #expect(!isReadAhead())
+    for (size, isSmall) in [(1, true), (limit - head, true), (limit, false), (100_000, false), (1, true)] {
+      let transfer = drive.start(try request(host: "h", port: 80))
+      drive.settle()
+      #expect(isReadAhead() == wasSmall)
+      wasSmall = isSmall
+      transfer.pause()
+      #expect(!isReadAhead())
+      transfer.resume()
+      _ = drive.received(0)
+      let answer = Self.answer(String(repeating: "x", count: size))
+      // Within its body it is read for its own reader.
+      drive.send(0, String(answer.dropLast()))
+      drive.settle()
+      #expect(!isReadAhead())
+      drive.send(0, "x")
+      drive.settle()
+      #expect(!isReadAhead())
+    }
+    #expect(drive.outcomes.count == 5)
+    drive.end()
+  }
 }

@@ -7,9 +7,9 @@ extension Connection {
   /// Reads of one connection in a turn of the loop; then the others have theirs.
   static let readsPerTurn = 4
 
-  /// Small responses are read for several connections at once. A body may be large, and goes where its reader says.
+  /// Small responses are read for several connections at once. A large one would take a read more, and its body goes where its reader says.
   var descriptorToReadAhead: Int32 {
-    guard state == .busy, tls == nil, exchange.receiving == .head, mayRead(behind: true), let socket else { return -1 }
+    guard state == .busy, isSmallLikely, tls == nil, exchange.receiving == .head, mayRead(behind: true), let socket else { return -1 }
     return socket.descriptor.number
   }
 

@@ -47,6 +47,8 @@ final class Connection: ReadinessHandler, TimerHandler {
   var hangUpSeen = false
   /// A read that gives less than it may has drained the socket; not behind a hang-up, nor where there was urgent data.
   var shortReadDrains = true
+  /// The last response was small, so that the next one may be: see `descriptorToReadAhead`.
+  var isSmallLikely = true
   /// The handshake waits for something of ours: nothing is read meanwhile.
   var isHandshakeHeld = false
   /// The handshake is over, and its secrets are being written: see `waits(for:)`.
@@ -300,6 +302,7 @@ final class Connection: ReadinessHandler, TimerHandler {
     self.transfer = nil
     stopBody()
     let now = context.now
+    isSmallLikely = transfer.record.responseBytes <= Int64(LoopContext.readAheadSize)
     var failure: TransferFailure?
     do throws(EngineError) {
       try transfer.finishBody()
