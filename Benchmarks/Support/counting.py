@@ -1,4 +1,4 @@
-"""Counts: instructions (callgrind), allocations (dhat) and system calls (perf, else strace). They do not depend on the load of the machine.
+"""Counts: instructions (callgrind), misses of the instruction cache (cachegrind), allocations (dhat) and system calls (perf, else strace). They do not depend on the load of the machine.
 
 Each is taken over N and 2N pieces of work; the difference divided by N leaves out the start of the process.
 """
@@ -75,6 +75,19 @@ def instructions(words, count, directory):
     path = os.path.join(directory, f"callgrind-{count}")
     valgrind("callgrind", words(count), f"--callgrind-out-file={path}", "--compress-pos=no")
     return read_callgrind(path)
+
+
+def instruction_misses(words, count, directory):
+    """How often a first-level cache of 32 KiB, as most processors have it, would have had no line of the code that is run next."""
+    path = os.path.join(directory, f"cachegrind-{count}")
+    # Of one size wherever this runs; the last level is not looked at.
+    caches = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"]
+    valgrind("cachegrind", words(count), f"--cachegrind-out-file={path}", *caches)
+    with open(path) as file:
+        lines = file.read().splitlines()
+    names = next(line for line in lines if line.startswith("events:")).split()[1:]
+    values = next(line for line in lines if line.startswith("summary:")).split()[1:]
+    return {"instruction cache misses": int(values[names.index("I1mr")])}
 
 
 def owner(frames):

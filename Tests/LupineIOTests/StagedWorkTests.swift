@@ -132,9 +132,9 @@ import Testing
     var log: [String] = []
     var isAhead = true
 
-    init(_ context: LoopContext) throws {
+    init(_ context: LoopContext, _ ends: (Int32, Int32)? = nil) throws {
       self.context = context
-      (number, far) = try socketPair()
+      (number, far) = try ends ?? socketPair()
       registration = try register(context, number, self)
     }
 
@@ -161,13 +161,13 @@ import Testing
         case .wouldBlock: return "nothing"
         case .end: return "end"
         }
-      } catch { return "\(error)" }
+      } catch { return error == .reset ? "reset" : "\(error)" }
     }
 
     func readAll() {
       while true {
         log.append(read())
-        if log.last == "nothing" || log.last == "end" { break }
+        if ["nothing", "end", "reset"].contains(log.last) { break }
       }
     }
 
@@ -175,7 +175,7 @@ import Testing
       guard let ended = registration else { return }
       registration = nil
       context.deregister(ended)
-      for number in [number, far] { _ = Descriptor(adopting: number) }
+      for number in [number, far] where number >= 0 { _ = Descriptor(adopting: number) }
     }
   }
 
@@ -253,6 +253,33 @@ import Testing
       }
     }
     #expect(logs == [["1 120", "end"], ["1 120", "end"]])
+  }
+
+  /// A read would take the error away, and the next one say that the peer has ended well.
+  @Test func anErrorIsLeftToWhoeverIsTold() throws {
+    let listener = try Listener()
+    let address = listener.address
+    let log = Locked<[String]>([])
+    try onLoop { context in
+      do {
+        let readers = try (0..<2).map { _ in
+          let socket = try SocketOptions().makeSocket(for: address)
+          _ = try SystemCalls.connect(socket, to: address)
+          let peer = try listener.accept()
+          reset(peer)
+          return try Reader(context, (socket.release(), -1))
+        }
+        for reader in readers {
+          reader.body = { reader in
+            reader.readAll()
+            log.withLock { $0 += reader.log }
+            reader.close()
+            if log.withLock({ $0.count }) == readers.count { context.loop.stop() }
+          }
+        }
+      } catch { Issue.record(error) }
+    }
+    #expect(log.withLock { $0 } == ["reset", "reset"])
   }
 
   /// Whoever is told first ends the second: what was read for it goes to nobody, not to the one that has its room later either.
