@@ -33,11 +33,12 @@ package final class FarEnd {
   /// - Parameters:
   ///   - clientBuffer: what the client may send before the server reads; nil for what the system has.
   ///   - serverBuffer: what the server may send before the client reads; nil for what the system has.
+  ///   - keepsMessages: each read gives what one call has sent, as no stream does.
   package static func connect(
     _ context: LoopContext, clientBuffer: Int? = nil, serverBuffer: Int? = nil, isDecided: Bool,
-    _ started: (consuming StartedSocket) -> Void
+    keepsMessages: Bool = false, _ started: (consuming StartedSocket) -> Void
   ) throws(IOError) -> FarEnd {
-    let (near, far) = try SystemCalls.makeSocketPair()
+    let (near, far) = try SystemCalls.makeSocketPair(keepsMessages: keepsMessages)
     let client = Descriptor(adopting: near)
     let server = Descriptor(adopting: far)
     if let serverBuffer { try SystemCalls.setSendBuffer(server, serverBuffer) }

@@ -22,7 +22,7 @@ final class TurnStages: StagedWork {
   /// Begins a transfer in this turn, if it is asked for from within the end of another one. What its failure asks for goes through the mailbox: failures must not become a
   /// recursion.
   func start(_ transfer: Transfer, in pool: EnginePool) -> Bool {
-    guard isAtRest else { return false }
+    guard isAtRest, case .new = transfer.state else { return false }
     transfer.pool = pool
     starts.append(transfer)
     return true
@@ -36,11 +36,13 @@ final class TurnStages: StagedWork {
 
   func run(in context: LoopContext) {
     let now = context.now
-    isAtRest = true
-    while let transfer = ends.next() { transfer.end(nil, now: now) }
-    isAtRest = false
-    while let transfer = starts.next() { transfer.pool?.startInTurn(transfer) }
-    while let connection = heads.next() { connection.sendStagedHead() }
+    repeat {
+      isAtRest = true
+      while let transfer = ends.next() { transfer.end(nil, now: now) }
+      isAtRest = false
+      while let transfer = starts.next() { transfer.pool?.startInTurn(transfer) }
+      while let connection = heads.next() { connection.sendStagedHead() }
+    } while !ends.isEmpty || !starts.isEmpty
   }
 }
 
@@ -68,6 +70,8 @@ private final class StageQueue<Element: AnyObject> {
     unsafe places.initializeElement(at: end, to: .passRetained(element))
     end += 1
   }
+
+  var isEmpty: Bool { first == end }
 
   @inline(__always)
   func next() -> Element? {

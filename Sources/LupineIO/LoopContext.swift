@@ -50,13 +50,16 @@ package final class LoopContext {
   // Not the same property: one that other modules see is checked for exclusive access at every use.
   private var isTelling = false
   private let ahead = ReadsAhead()
+  /// Whether what was read ahead for the handler that is being told has not been asked for.
+  package var hasReadAhead: Bool { ahead.isWaiting }
   /// Whether the last `read` gave less than it might have.
   package var fellShort: Bool { isShort }
   private var isShort = false
   /// What handlers leave until some of them have been told: see `StagedWork`.
   package var stagedWork: (any StagedWork)?
-  /// How much of it there is.
+  /// How much of it there is, and how many have been told since there was any.
   private var stagedCount = 0
+  private var toldSinceStaged = 0
   /// Whether a turn is under way, which does it.
   private var isStaging = false
   /// Bytes in the read buffer: what the last `read` gave.
@@ -323,6 +326,8 @@ package final class LoopContext {
       if readsAhead { ahead.tell(index - range.lowerBound) }
       handler.ready(unsafe Readiness(epoll: event.events))
       if ahead.isWaiting { unread(registration) }
+      // Who reads much takes long: what was staged before does not wait for others who may.
+      if stagedCount > 0, filled > Self.readAheadSize { runStages() }
     }
   }
 
@@ -384,6 +389,7 @@ package final class LoopContext {
       due -= 1
       nextTimer = timers.value.earliest
       handler.timerFired(identifier)
+      runStagesIfFull()
     }
     runStages()
   }
@@ -411,16 +417,19 @@ package final class LoopContext {
     return true
   }
 
+  /// One of many has been told. What others stage or do does not keep what waits for longer than so many of them.
   @inline(__always)
   private func runStagesIfFull() {
-    if stagedCount >= StageSize.works { runStages() }
+    guard stagedCount > 0 else { return }
+    toldSinceStaged += 1
+    if toldSinceStaged >= StageSize.works { runStages() }
   }
 
   @inline(__always)
   private func runStages() {
-    while stagedCount > 0 {
-      stagedCount = 0
-      stagedWork?.run(in: self)
-    }
+    guard stagedCount > 0 else { return }
+    stagedWork?.run(in: self)
+    stagedCount = 0
+    toldSinceStaged = 0
   }
 }

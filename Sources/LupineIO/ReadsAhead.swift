@@ -42,7 +42,7 @@ final class ReadsAhead {
     unsafe rooms[room] = Room()
   }
 
-  /// Reads from a socket. What is no bytes, the end or an error, it says again to whoever reads.
+  /// Reads from a socket of which bytes were reported, and nothing else: they come before an end or an error that has come meanwhile, and which the next read gives.
   @inline(__always)
   func read(_ number: Int32, into room: Int) {
     let target = unsafe bytes(of: room, Self.roomSize)

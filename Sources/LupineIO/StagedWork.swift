@@ -3,7 +3,8 @@
 /// A small request takes some 50 KB of instructions from `recv` to `send`, ours alone, where a processor keeps 32 KB at hand: done from end to end for one connection after the
 /// other, nearly all of them are fetched anew for each. What eight connections do together, one stage after the other, fetches them once.
 package protocol StagedWork: AnyObject {
-  /// Does what was staged. The loop calls it when `StageSize.works` have been, at the latest when all are told who are to be told of the same; never from within a handler.
+  /// Does what was staged, and what is staged meanwhile. The loop calls it when `StageSize.works` events have been told, or as many pieces of mail, timers or requeued handlers since something was staged;
+  /// behind a handler that has read much; and at the latest when all are told who are to be told of the same. Never from within a handler.
   func run(in context: LoopContext)
 }
 

@@ -2,13 +2,16 @@ internal import CLupineLinux
 
 /// Pairs of sockets inside the process, for loops that are driven by hand.
 extension SystemCalls {
-  /// Two connected Unix-domain stream sockets, both nonblocking.
-  package static func makeSocketPair() throws(IOError) -> (Int32, Int32) {
+  /// Two connected Unix-domain sockets, both nonblocking.
+  ///
+  /// - Parameter keepsMessages: each read gives what one call has sent; else they are streams.
+  package static func makeSocketPair(keepsMessages: Bool = false) throws(IOError) -> (Int32, Int32) {
     var ends: (Int32, Int32) = (-1, -1)
     _ = try value(.socket, invalidArgumentTraps: true) {
       unsafe withUnsafeMutablePointer(to: &ends) { pointer in
         unsafe pointer.withMemoryRebound(to: Int32.self, capacity: 2) { pair in
-          let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+          let type = keepsMessages ? SOCK_SEQPACKET : SOCK_STREAM
+          let kind = Int32(type.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
           return Int(unsafe socketpair(AF_UNIX, kind, 0, pair))
         }
       }

@@ -11,6 +11,8 @@ final class Drive {
   private(set) var outcomes: [Recorder.Outcome] = []
   /// Whether the next attempts to connect are decided at once.
   var isDecided = true
+  /// Whether servers receive what one call has sent, each time.
+  var keepsMessages = false
   /// How many sockets there may be at a time.
   var descriptorLimit = Int.max
   /// What the next servers may send before the client reads; nil for what the system has.
@@ -26,7 +28,10 @@ final class Drive {
       guard servers.count(where: { !$0.isHungUp }) < descriptorLimit else { throw .descriptorLimit(code: 24) }
       var socket: StartedSocket?
       servers.append(
-        try FarEnd.connect(self.engine.context, serverBuffer: self.serverBuffer, isDecided: self.isDecided) {
+        try FarEnd.connect(
+          self.engine.context, serverBuffer: self.serverBuffer, isDecided: self.isDecided,
+          keepsMessages: self.keepsMessages
+        ) {
           socket = consume $0
         })
       guard let socket = socket.take() else { throw .refused }

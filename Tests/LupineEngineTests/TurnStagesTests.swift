@@ -1,6 +1,7 @@
 import LupineBase
 import LupineIO
 import LupineSimulation
+import LupineTLS
 import LupineTesting
 import LupineWire
 import Testing
@@ -151,6 +152,81 @@ import Testing
       #expect(!isReadAhead())
     }
     #expect(drive.outcomes.count == 5)
+    drive.end()
+  }
+
+  /// A request that fails, as others are not told within a stage, has its completion pause one whose response has been read ahead: no byte of that is shown, and none is
+  /// lost.
+  @Test func aPauseHoldsForWhatWasReadAhead() throws {
+    let drive = try drive(connections: 2)
+    var second: Transfer?
+    drive.start(try request(host: "h", port: 80, target: "/1")) { second?.pause() }
+    second = drive.start(try request(host: "h", port: 80, target: "/2"))
+    drive.settle()
+    for server in 0..<2 {
+      let isFirst = drive.received(server).hasPrefix("GET /1 ")
+      drive.send(server, isFirst ? "no HTTP\r\n\r\n" : Self.answer("all of it"))
+    }
+    drive.settle()
+    #expect(drive.outcomes.count == 1 && drive.outcomes.first?.failure != nil)
+    #expect(second?.report.record.firstByteAt == nil)
+    second?.resume()
+    drive.settle()
+    #expect(drive.outcomes.count == 2)
+    #expect(drive.outcomes.last?.body == Array("all of it".utf8))
+    drive.end()
+  }
+
+  /// One call, one segment and one wake-up of the server: the end of the handshake, and the request that waited for it.
+  @Test func theFirstRequestGoesWithTheEndOfTheHandshake() throws {
+    let secure = try SecureDrive(isTrusted: true)
+    let drive = secure.drive
+    drive.keepsMessages = true
+    var messages = 0
+    var asked: [UInt8] = []
+    let deadline = ContinuousClock.now + .seconds(30)
+    // The policy is read on a file thread, which takes its time.
+    while asked.isEmpty, drive.outcomes.isEmpty, ContinuousClock.now < deadline {
+      drive.settle()
+      secure.deliver(secure.takeOutput()[...])
+      drive.settle()
+      guard let server = drive.servers.first else { continue }
+      server.receive { bytes in
+        messages += 1
+        do {
+          _ = try secure.server.receive(bytes) { plaintext in asked += [UInt8](plaintext) }
+        } catch { Issue.record(error) }
+      }
+    }
+    #expect(String(decoding: asked, as: UTF8.self).hasPrefix("GET / HTTP/1.1\r\n"))
+    // The first was the greeting.
+    #expect(messages == 2)
+    secure.transfer.map { drive.engine.cancel($0) }
+    drive.settle()
+    drive.end()
+  }
+
+  /// What is given up before it has begun keeps neither what it was promised nor its pool, and does not begin when it has ended.
+  @Test func whatIsGivenUpBeforeItBeginsLeavesNothing() throws {
+    let drive = try drive(connections: 1)
+    let again = try request(host: "h", port: 80, target: "/again")
+    var promises: [Bool] = []
+    var second: Transfer?
+    try ask(drive, 1) { _ in
+      promises.append(drive.pool.promisesIdle(again.key))
+      let transfer = drive.start(again)
+      transfer.cancel()
+      drive.engine.start(transfer, in: drive.pool)
+      second = transfer
+    }
+    _ = drive.received(0)
+    drive.send(0, Self.answer(""))
+    drive.settle()
+    promises.append(drive.pool.promisesIdle(again.key))
+    #expect(promises == [true, true])
+    let hasPool = second?.pool != nil
+    #expect(second?.hasEnded == true && !hasPool)
+    #expect(drive.outcomes.count == 2 && drive.received(0) == "")
     drive.end()
   }
 }

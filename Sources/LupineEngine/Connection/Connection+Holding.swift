@@ -11,6 +11,14 @@ extension Connection {
     unparsed.append(rest)
   }
 
+  /// Somebody who was told before has paused the reader: what was read ahead waits, as what follows a pause does.
+  @inline(never)
+  func holdReadAhead() {
+    let context = context
+    guard state == .busy, let socket, case .bytes? = try? context.read(socket.descriptor) else { return }
+    holdParsing(context.bytes)
+  }
+
   /// TLS has failed, of the origin or of the proxy: nothing more is sent, and what has arrived comes before it.
   func holdFailure(_ error: TLSError) {
     heldFailure = heldFailure ?? error

@@ -9,7 +9,9 @@ extension Connection {
 
   /// Small responses are read for several connections at once. A large one would take a read more, and its body goes where its reader says.
   var descriptorToReadAhead: Int32 {
-    guard state == .busy, isSmallLikely, tls == nil, exchange.receiving == .head, mayRead(behind: true), let socket else { return -1 }
+    guard state == .busy, isSmallLikely, tls == nil, !isParsingHeld, exchange.receiving == .head,
+      mayRead(behind: true), let socket
+    else { return -1 }
     return socket.descriptor.number
   }
 
@@ -22,6 +24,7 @@ extension Connection {
     if readiness.isReadable || hangUpSeen {
       canRead = true
       read()
+      if context.hasReadAhead { holdReadAhead() }
     }
     if readiness.isWritable, state != .closed { pumpWrites() }
   }

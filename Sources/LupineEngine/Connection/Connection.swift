@@ -212,6 +212,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     unlink()
     information = currentInformation
     pool.connectionOpened(self)
+    // Not in its stage: it goes in one piece with the end of the handshake, which waits for it.
+    sendStagedHead()
     // Nobody waited for it any more.
     if state == .idle { idled() }
   }
@@ -291,7 +293,7 @@ final class Connection: ReadinessHandler, TimerHandler {
 
   /// Sends the head of the exchange that has begun, unless that has been given up since.
   func sendStagedHead() {
-    guard let transfer, state == .busy else { return }
+    guard let transfer, state == .busy, exchange.sending == .head else { return }
     sendHead(transfer)
     armForTransfer()
   }

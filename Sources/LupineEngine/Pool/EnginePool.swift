@@ -154,6 +154,8 @@ package final class EnginePool {
   func cancel(_ transfer: Transfer, _ error: EngineError) {
     switch transfer.state {
     case .new:
+      // It was to begin in this turn, and needs no connection any more.
+      machine.update { $0.keepPromise() }
       end(transfer, error, .poolWait)
     case .waiting(let token):
       noteOpening(transfer, token)
