@@ -1,4 +1,4 @@
-"""Counts: instructions (callgrind), misses of the instruction cache (cachegrind), allocations (dhat) and system calls (perf, else strace). They do not depend on the load of the machine.
+"""Counts: instructions (callgrind), misses of the instruction cache (cachegrind), allocations (dhat) and system calls (perf, else strace). They hardly depend on the load of the machine.
 
 Each is taken over N and 2N pieces of work; the difference divided by N leaves out the start of the process.
 """

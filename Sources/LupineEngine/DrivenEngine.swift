@@ -44,10 +44,10 @@ package final class DrivenEngine {
     core.closePools()
   }
 
-  /// Begins a transfer as `PoolHandle.start` does on the loop's thread: at once from within the end of another, else by the mailbox.
+  /// Begins a transfer as `PoolHandle.start` does on the loop's thread: in this turn from within the end of another, else by the mailbox.
   package func start(_ transfer: Transfer, in pool: EnginePool) {
     if core.stages.start(transfer, in: pool) { return }
-    core.later { pool.start(transfer) }
+    core.later { pool.startInTurn(transfer) }
   }
 
   /// Cancels a transfer in the next turn; nothing happens if it has ended.

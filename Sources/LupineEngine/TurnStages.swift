@@ -4,8 +4,8 @@ internal import LupineIO
 /// The stages of what many connections of one loop do at the same time, beside that each is read: who asked is told of the end, and may ask for more; what was asked for
 /// takes its connection; the heads are sent. See `StagedWork` for why.
 ///
-/// Invariant: whatever was left here is done before the loop does anything else than tell those who are to be told of the same, so that no command for a transfer or a
-/// connection comes in between.
+/// Invariant: whatever was left here is done before the loop goes on to tell others than those who are told of the same: events, mail, timers or requeued handlers. These may bring commands, mail and what
+/// callbacks do on the loop: a transfer that waits here for its end has no connection any more (`Transfer.current`), and a connection whose head waits may have lost its transfer (`sendStagedHead`).
 final class TurnStages: StagedWork {
   private let ends = StageQueue<Transfer>()
   private let starts = StageQueue<Transfer>()
@@ -36,13 +36,19 @@ final class TurnStages: StagedWork {
 
   func run(in context: LoopContext) {
     let now = context.now
+    // Whoever waited for a connection does not wait for what others do with their responses.
+    sendHeads()
     repeat {
       isAtRest = true
       while let transfer = ends.next() { transfer.end(nil, now: now) }
       isAtRest = false
       while let transfer = starts.next() { transfer.pool?.startInTurn(transfer) }
-      while let connection = heads.next() { connection.sendStagedHead() }
+      sendHeads()
     } while !ends.isEmpty || !starts.isEmpty
+  }
+
+  private func sendHeads() {
+    while let connection = heads.next() { connection.sendStagedHead() }
   }
 }
 

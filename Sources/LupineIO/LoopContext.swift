@@ -62,6 +62,8 @@ package final class LoopContext {
   private var toldSinceStaged = 0
   /// Whether a turn is under way, which does it.
   private var isStaging = false
+  /// Whether more has been read at a time than is read ahead, since this was last asked.
+  private var hasReadMuch = false
   /// Bytes in the read buffer: what the last `read` gave.
   private var filled = 0
 
@@ -214,6 +216,7 @@ package final class LoopContext {
     if case .bytes(let count) = result {
       filled = count
       isShort = count < size
+      if count > Self.readAheadSize { hasReadMuch = true }
     }
     return result
   }
@@ -303,11 +306,11 @@ package final class LoopContext {
     while told < count {
       let end = min(told + StageSize.works, count)
       tell(told..<end)
-      if end == count { isTelling = count == eventCapacity }
       runStages()
       told = end
     }
-    if count == 0 { isTelling = false }
+    // Behind the stages: what is done in them takes its time, in which a connection that idles may have been closed.
+    isTelling = count == eventCapacity
     return count
   }
 
@@ -327,7 +330,10 @@ package final class LoopContext {
       handler.ready(unsafe Readiness(epoll: event.events))
       if ahead.isWaiting { unread(registration) }
       // Who reads much takes long: what was staged before does not wait for others who may.
-      if stagedCount > 0, filled > Self.readAheadSize { runStages() }
+      if hasReadMuch {
+        hasReadMuch = false
+        runStages()
+      }
     }
   }
 
@@ -370,6 +376,8 @@ package final class LoopContext {
       // What others leave may have begun after the clock was read, and its deadlines be in the past already.
       clock = nil
       for item in mail.value {
+        // Of somebody else, and may take any time.
+        if case .job = item { runStages() }
         loop.run(item)
         runStagesIfFull()
       }
@@ -420,9 +428,11 @@ package final class LoopContext {
   /// One of many has been told. What others stage or do does not keep what waits for longer than so many of them.
   @inline(__always)
   private func runStagesIfFull() {
+    let readMuch = hasReadMuch
+    hasReadMuch = false
     guard stagedCount > 0 else { return }
     toldSinceStaged += 1
-    if toldSinceStaged >= StageSize.works { runStages() }
+    if readMuch || toldSinceStaged >= StageSize.works { runStages() }
   }
 
   @inline(__always)

@@ -73,6 +73,8 @@ import Testing
       return
     }
     #expect(!failure.requestBytesSent)
+    // Nor has it begun to send.
+    #expect(transfer.report.record.sendStart == nil)
     drive.end()
   }
 
@@ -227,6 +229,49 @@ import Testing
     let hasPool = second?.pool != nil
     #expect(second?.hasEnded == true && !hasPool)
     #expect(drive.outcomes.count == 2 && drive.received(0) == "")
+    drive.end()
+  }
+
+  /// Whoever waited for a connection does not wait for what another one's completion does as well.
+  @Test func whoeverWaitedIsSentBeforeAnyEndIsTold() throws {
+    let drive = try drive(connections: 1)
+    var received = ""
+    drive.start(try request(host: "h", port: 80, target: "/1")) { received = drive.received(0) }
+    drive.start(try request(host: "h", port: 80, target: "/2"))
+    drive.settle()
+    _ = drive.received(0)
+    drive.send(0, Self.answer(""))
+    drive.settle()
+    #expect(received.hasPrefix("GET /2 "))
+    drive.send(0, Self.answer(""))
+    drive.settle()
+    #expect(drive.outcomes.count == 2)
+    drive.end()
+  }
+
+  /// A completion takes its time, and the server of an idle connection may close it meanwhile: it is looked at before it is used.
+  @Test func aConnectionThatIdledIsLookedAtBehindACompletion() throws {
+    let drive = try drive(connections: 3)
+    let next = try request(host: "h", port: 80, method: "POST", target: "/next")
+    var transfer: Transfer?
+    try ask(drive, 2) { index in
+      guard index == 0 else { return }
+      drive.servers[1].close()
+      transfer = drive.start(next)
+    }
+    let first = drive.received(0).hasPrefix("GET /0 ") ? 0 : 1
+    try #require(first == 0)
+    _ = drive.received(1)
+    drive.send(1, Self.answer(""))
+    drive.settle()
+    drive.send(0, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+    drive.settle()
+    #expect(drive.servers.count == 3)
+    #expect(drive.received(2).hasPrefix("POST /next "))
+    #expect(transfer?.attempts == 1)
+    drive.send(2, Self.answer(""))
+    drive.settle()
+    #expect(drive.outcomes.count == 3)
     drive.end()
   }
 }

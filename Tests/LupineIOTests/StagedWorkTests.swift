@@ -107,8 +107,8 @@ import Testing
     #expect(seen.withLock { $0 } == expected)
   }
 
-  /// Who reads much has what was left before done behind him, and not behind all of his turn.
-  @Test func whoReadsMuchIsTheLastOfHisTurn() throws {
+  /// Who reads much has what was left before done behind him, and not behind all of his turn: whatever he reads last, and whether he is told of an event or once more.
+  @Test(arguments: [false, true]) func whoReadsMuchIsTheLastOfHisTurn(isRequeued: Bool) throws {
     let seen = Locked<[String]>([])
     try onLoop { context in
       do {
@@ -117,14 +117,14 @@ import Testing
         var left = 4
         for index in 0..<4 {
           let (near, far) = try socketPair()
-          let bytes = [UInt8](
-            repeating: 1, count: index == 1 ? LoopContext.readAheadSize + 1 : LoopContext.readAheadSize)
-          try send(far, bytes)
+          try send(far, [UInt8](repeating: 1, count: LoopContext.readAheadSize + (index == 1 ? 1 : 0)))
           let handler = Handler()
           let registration = try register(context, near, handler)
           handler.body = { _ in
             do {
-              _ = try withDescriptor(near) { (near) throws(IOError) in try context.read(near) }
+              try withDescriptor(near) { (near) throws(IOError) in
+                while case .bytes = try context.read(near) {}
+              }
             } catch { Issue.record(error) }
             work.leave("\(index)", in: context)
             context.deregister(registration)
@@ -132,11 +132,29 @@ import Testing
             left -= 1
             if left == 0 { context.loop.stop() }
           }
+          if isRequeued { context.requeue(registration) }
         }
         work.onRun = { seen.withLock { $0 = work.log } }
       } catch { Issue.record(error) }
     }
     #expect(seen.withLock { $0 } == ["0", "1", "run 2", "2", "3", "run 2"])
+  }
+
+  /// Work of tasks is somebody else's, and may take any time.
+  @Test func jobsAreNotWaitedFor() throws {
+    let seen = Locked<[String]>([])
+    try onLoop { context in
+      let work = Work()
+      context.stagedWork = work
+      let (confinedWork, confinedContext) = (LoopConfined(work), LoopConfined(context))
+      context.loop.submit { confinedWork.onLoop.leave("left", in: confinedContext.onLoop) }
+      Task(executorPreference: context.loop) {
+        confinedWork.onLoop.log.append("job")
+        seen.withLock { $0 = confinedWork.onLoop.log }
+        confinedContext.onLoop.loop.stop()
+      }
+    }
+    #expect(seen.withLock { $0 } == ["left", "run 1", "job"])
   }
 
   @Test func timersAndRequeuedHandlersStage() throws {

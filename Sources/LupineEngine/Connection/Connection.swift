@@ -283,10 +283,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     exchange = ExchangeMachine(hasBody: transfer.hasBody, expectsContinue: transfer.expectsContinue)
     parser.value.begin(transfer.request.context)
     transfer.record.assignedAt = now
-    transfer.record.sendStart = now
     transfer.record.reusedConnection = wasReused
     transfer.connection = information
-    transfer.clock.sendStartedAt = now
     transfer.clock.lastActivityAt = now
     pool.core.stages.sendHead(self)
   }
@@ -294,6 +292,9 @@ final class Connection: ReadinessHandler, TimerHandler {
   /// Sends the head of the exchange that has begun, unless that has been given up since.
   func sendStagedHead() {
     guard let transfer, state == .busy, exchange.sending == .head else { return }
+    let now = context.now
+    transfer.record.sendStart = now
+    transfer.clock.sendStartedAt = now
     sendHead(transfer)
     armForTransfer()
   }
