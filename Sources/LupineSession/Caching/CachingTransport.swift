@@ -102,7 +102,7 @@ final class CachingTransport: Transport {
     }
   }
 
-  /// What of the configuration decides who answers for a URL: responses that came under other rules are not for this session (curl
+  /// What of the configuration decides who answers for a URL: responses that came under other rules are not given to it (curl
   /// CVE-2025-14819).
   private static func partition(_ configuration: SessionConfiguration) -> String {
     // The network that a caller has made goes by the configuration that it was made with.

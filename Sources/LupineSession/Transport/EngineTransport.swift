@@ -298,7 +298,7 @@ final class EngineTransport: Transport {
   }
 
   deinit {
-    // What was learnt in a domain of this session's own is of no use to others.
+    // What was learnt in a domain that no other transport names is of no use to others.
     let domain = keys.withLock { $0.trustDomain }
     if domain != 0 { pool.reset(forgetting: domain) }
     // Without waiting: the last reference may go on an engine's own thread, which cannot wait for itself.
