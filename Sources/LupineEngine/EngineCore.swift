@@ -46,7 +46,7 @@ final class EngineCore {
     guard let watch = watch.take() else { preconditionFailure("an engine has one context") }
     let context = LoopContext(of: loop, watch, world: world)
     loopContext = context
-    context.stagedWork = stages
+    context.leaveStages(to: stages)
     return context
   }
 

@@ -55,8 +55,7 @@ package final class LoopContext {
   /// Whether the last `read` gave less than it might have.
   package var fellShort: Bool { isShort }
   private var isShort = false
-  /// What handlers leave until some of them have been told: see `StagedWork`.
-  package var stagedWork: (any StagedWork)?
+  private var stagedWork: (any StagedWork)?
   /// How much of it there is, and how many have been told since there was any.
   private var stagedCount = 0
   private var toldSinceStaged = 0
@@ -329,11 +328,7 @@ package final class LoopContext {
       if readsAhead { ahead.tell(index - range.lowerBound) }
       handler.ready(unsafe Readiness(epoll: event.events))
       if ahead.isWaiting { unread(registration) }
-      // Who reads much takes long: what was staged before does not wait for others who may.
-      if hasReadMuch {
-        hasReadMuch = false
-        runStages()
-      }
+      runStagesIfFull()
     }
   }
 
@@ -342,10 +337,10 @@ package final class LoopContext {
     let event = unsafe events[index]
     // Behind anything else the result of a read says more than its bytes.
     guard unsafe event.events & ~EPOLLOUT.rawValue == EPOLLIN.rawValue,
-      let handler = registrations.value.handler(of: unsafe Registration(token: event.data.u64))
+      let (handler, number) = registrations.value.watched(unsafe Registration(token: event.data.u64)),
+      handler.mayBeReadAhead
     else { return }
-    let number = handler.descriptorToReadAhead
-    if number >= 0 { ahead.read(number, into: room) }
+    ahead.read(number, into: room)
   }
 
   /// What was read ahead has not been asked for: nobody wants it who has been deregistered, and anybody else would lose it.
@@ -416,7 +411,13 @@ package final class LoopContext {
 
   // MARK: Stages
 
-  /// Has `stagedWork` run soon, still in this turn.
+  /// Has `work` do what handlers stage. Once, before the first turn.
+  package func leaveStages(to work: any StagedWork) {
+    precondition(stagedWork == nil && !isStaging, "the stages of a loop are somebody's")
+    stagedWork = work
+  }
+
+  /// Has what handlers stage done soon, still in this turn.
   ///
   /// - Returns: false if no turn is under way: whoever asks does what there is to do himself.
   package func stage() -> Bool {
@@ -425,7 +426,7 @@ package final class LoopContext {
     return true
   }
 
-  /// One of many has been told. What others stage or do does not keep what waits for longer than so many of them.
+  /// One of many has been told. What waits does not wait for more than so many of them, whatever these stage, nor behind one that has read much, which takes long.
   @inline(__always)
   private func runStagesIfFull() {
     let readMuch = hasReadMuch

@@ -1,6 +1,3 @@
-internal import CLupineLinux
-internal import LupineBase
-
 /// Small reads that a loop makes for several sockets, one after the other, before it tells whoever reads the first of them: see `StagedWork` for why.
 ///
 /// Invariant: what a socket gave is given to a read of that socket, within the telling that it was made for, or to nobody.
@@ -46,7 +43,7 @@ final class ReadsAhead {
   @inline(__always)
   func read(_ number: Int32, into room: Int) {
     let target = unsafe bytes(of: room, Self.roomSize)
-    unsafe rooms[room] = unsafe Room(number: number, count: recv(number, target.baseAddress, target.count, 0))
+    unsafe rooms[room] = unsafe Room(number: number, count: SystemCalls.receiveIfAny(number, target))
   }
 
   // MARK: While somebody is told

@@ -49,13 +49,12 @@ package protocol ReadinessHandler: AnyObject {
   /// Edge-triggered: read and write until `wouldBlock`, or `requeue`.
   func ready(_ readiness: Readiness)
 
-  /// The socket that the loop may read from before it tells of bytes in it, -1: none. The first read behind that gives what it has read: whoever names a socket here reads
-  /// when he is told.
-  var descriptorToReadAhead: Int32 { get }
+  /// Whether the loop may read before it tells of bytes: the first read behind that gives what it has read. Whoever says so reads when he is told.
+  var mayBeReadAhead: Bool { get }
 }
 
 extension ReadinessHandler {
-  package var descriptorToReadAhead: Int32 { -1 }
+  package var mayBeReadAhead: Bool { false }
 }
 
 /// Names one registration, never again used for another.
@@ -118,10 +117,15 @@ struct RegistrationTable {
   }
 
   @inline(__always)
-  func handler(of registration: Registration) -> (any ReadinessHandler)? {
+  func handler(of registration: Registration) -> (any ReadinessHandler)? { watched(registration)?.handler }
+
+  /// The handler, and the number of the descriptor that is watched for it.
+  @inline(__always)
+  func watched(_ registration: Registration) -> (handler: any ReadinessHandler, number: Int32)? {
     let index = Int(registration.index)
-    guard index < slots.count, slots[index].generation == registration.generation else { return nil }
-    return slots[index].handler
+    guard index < slots.count, slots[index].generation == registration.generation, let handler = slots[index].handler
+    else { return nil }
+    return (handler, slots[index].number)
   }
 
   /// Ends a registration and returns the descriptor's number; nil if it had ended before.

@@ -252,6 +252,12 @@ package enum SystemCalls {
     return count.map { $0 == 0 ? .end : .bytes($0) } ?? .wouldBlock
   }
 
+  /// Reads bytes that have been reported, and says how many; 0 or less if there is anything else to say, which the next read does.
+  @inline(__always)
+  static func receiveIfAny(_ number: Int32, _ buffer: UnsafeMutableRawBufferPointer) -> Int {
+    unsafe recv(number, buffer.baseAddress, buffer.count, 0)
+  }
+
   /// Looks at what waits in a socket without taking it: a probe of an idle connection.
   package static func peek(_ socket: borrowing Descriptor) throws(IOError) -> ReadResult {
     var byte: UInt8 = 0

@@ -11,8 +11,10 @@ final class Drive {
   private(set) var outcomes: [Recorder.Outcome] = []
   /// Whether the next attempts to connect are decided at once.
   var isDecided = true
-  /// Whether servers receive what one call has sent, each time.
+  /// Whether each read of a server gives what one call has sent.
   var keepsMessages = false
+  /// Reads of servers that gave anything.
+  private(set) var reads = 0
   /// How many sockets there may be at a time.
   var descriptorLimit = Int.max
   /// What the next servers may send before the client reads; nil for what the system has.
@@ -90,7 +92,10 @@ final class Drive {
   func receive(_ server: Int) -> [UInt8] {
     var bytes: [UInt8] = []
     guard servers.indices.contains(server) else { return bytes }
-    servers[server].receive { bytes += [UInt8]($0) }
+    servers[server].receive {
+      bytes += [UInt8]($0)
+      reads += 1
+    }
     return bytes
   }
 

@@ -6,17 +6,25 @@ import Testing
 
 /// Work that handlers leave is done for several of them at once, in the turn that they are told in, and never within one of them.
 @Suite(.timeLimit(.minutes(1))) struct StagedWorkTests {
-  /// Notes when it is called, and for how many who have staged something.
+  /// Notes when it is called, and for how many who have staged something. Lives on the loop.
   private final class Work: StagedWork {
-    var left = 0
-    var isTelling = false
-    var log: [String] = []
-    /// Called within `run`.
-    var onRun: () -> Void = {}
+    let context: LoopContext
+    private let log: Locked<[String]>
+    private var left = 0
+    private var isTelling = false
 
-    func leave(_ what: String, in context: LoopContext) {
+    init(_ context: LoopContext, _ log: Locked<[String]>) {
+      self.context = context
+      self.log = log
+    }
+
+    func note(_ what: String) {
+      log.withLock { $0.append(what) }
+    }
+
+    func leave(_ what: String) {
       isTelling = true
-      log.append(what)
+      note(what)
       #expect(context.stage())
       left += 1
       isTelling = false
@@ -24,169 +32,125 @@ import Testing
 
     func run(in context: LoopContext) {
       #expect(!isTelling)
-      log.append("run \(left)")
+      note("run \(left)")
       left = 0
-      onRun()
+    }
+
+    /// Has somebody told of one event, of a socket into which so many bytes have come.
+    func tellOnce(bytes: Int = 0, isRequeued: Bool = false, _ body: @escaping (Int32) throws -> Void) throws {
+      let (near, far) = try socketPair()
+      if bytes > 0 { try send(far, [UInt8](repeating: 1, count: bytes)) }
+      let handler = Handler()
+      let registration = try register(context, near, handler)
+      handler.body = { [context] _ in
+        do { try body(near) } catch { Issue.record(error) }
+        context.deregister(registration)
+        for number in [near, far] { _ = Descriptor(adopting: number) }
+      }
+      if isRequeued { context.requeue(registration) }
     }
   }
 
-  /// What is logged when so many are told of the same, one after the other.
-  private func log(of count: Int, then: [String] = []) -> [String] {
+  /// What has been noted when a loop for which `prepare` has left something has done it all, and stopped.
+  private func log(_ prepare: @escaping @Sendable (Work) throws -> Void) throws -> [String] {
+    let log = Locked<[String]>([])
+    try onLoop { context in
+      let work = Work(context, log)
+      #expect(!context.stage())
+      context.leaveStages(to: work)
+      #expect(!context.stage())
+      do { try prepare(work) } catch { Issue.record(error) }
+    }
+    return log.withLock { $0 }
+  }
+
+  /// What is noted when so many are told of the same, one after the other, and all of them stage something.
+  private func expected(of count: Int) -> [String] {
     var log: [String] = []
     for index in 0..<count {
       log.append("\(index)")
       if index % 8 == 7 { log.append("run 8") }
     }
-    return log + (count % 8 == 0 ? [] : ["run \(count % 8)"]) + then
+    return log + (count % 8 == 0 ? [] : ["run \(count % 8)"])
   }
 
   @Test(arguments: [1, 7, 8, 9, 20]) func eventsStage(count: Int) throws {
-    let seen = Locked<[String]>([])
-    try onLoop { context in
-      do {
-        let work = Work()
-        context.stagedWork = work
-        #expect(!context.stage())
-        var left = count
-        for index in 0..<count {
-          let (near, far) = try socketPair()
-          let handler = Handler()
-          let registration = try register(context, near, handler)
-          handler.body = { _ in
-            work.leave("\(index)", in: context)
-            context.deregister(registration)
-            for number in [near, far] { _ = Descriptor(adopting: number) }
-            left -= 1
-            if left == 0 { context.loop.stop() }
-          }
+    let log = try log { work in
+      for index in 0..<count {
+        try work.tellOnce { _ in
+          work.leave("\(index)")
+          if index == count - 1 { work.context.loop.stop() }
         }
-        work.onRun = { if left == 0 { seen.withLock { $0 = work.log } } }
-      } catch { Issue.record(error) }
+      }
     }
-    #expect(seen.withLock { $0 } == log(of: count))
+    #expect(log == expected(of: count))
   }
 
   @Test(arguments: [1, 8, 20]) func mailStages(count: Int) throws {
-    let seen = Locked<[String]>([])
-    try onLoop { context in
-      let work = Work()
-      context.stagedWork = work
-      let (confinedWork, confinedContext) = (LoopConfined(work), LoopConfined(context))
-      for index in 0..<count {
-        context.loop.submit { confinedWork.onLoop.leave("\(index)", in: confinedContext.onLoop) }
-      }
-      work.onRun = {
-        seen.withLock { $0 = work.log }
-        context.loop.stop()
-      }
+    let log = try log { work in
+      let (confined, loop) = (LoopConfined(work), work.context.loop)
+      for index in 0..<count { loop.submit { confined.onLoop.leave("\(index)") } }
+      loop.stop()
     }
-    #expect(seen.withLock { $0 } == log(of: count))
+    #expect(log == expected(of: count))
   }
 
   /// What waits does so for seven others, whether or not these stage anything.
   @Test func othersWhoStageNothingCountToo() throws {
-    let seen = Locked<[String]>([])
-    try onLoop { context in
-      let work = Work()
-      context.stagedWork = work
-      let (confinedWork, confinedContext) = (LoopConfined(work), LoopConfined(context))
+    let log = try log { work in
+      let (confined, loop) = (LoopConfined(work), work.context.loop)
       for index in 0..<20 {
-        context.loop.submit {
-          let work = confinedWork.onLoop
-          if index == 2 { work.leave("left", in: confinedContext.onLoop) } else { work.log.append("\(index)") }
-        }
+        loop.submit { if index == 2 { confined.onLoop.leave("left") } else { confined.onLoop.note("\(index)") } }
       }
-      context.loop.submit {
-        seen.withLock { $0 = confinedWork.onLoop.log }
-        confinedContext.onLoop.loop.stop()
-      }
+      loop.stop()
     }
-    let indices = (0..<20).map { "\($0)" }
+    let others = (0..<20).map { "\($0)" }
     let expected: [String] =
-      Array(indices[0..<2]) + ["left"] + Array(indices[3..<10]) + ["run 1"] + Array(indices[10...])
-    #expect(seen.withLock { $0 } == expected)
+      Array(others[0..<2]) + ["left"] + Array(others[3..<10]) + ["run 1"] + Array(others[10...])
+    #expect(log == expected)
   }
 
   /// Who reads much has what was left before done behind him, and not behind all of his turn: whatever he reads last, and whether he is told of an event or once more.
   @Test(arguments: [false, true]) func whoReadsMuchIsTheLastOfHisTurn(isRequeued: Bool) throws {
-    let seen = Locked<[String]>([])
-    try onLoop { context in
-      do {
-        let work = Work()
-        context.stagedWork = work
-        var left = 4
-        for index in 0..<4 {
-          let (near, far) = try socketPair()
-          try send(far, [UInt8](repeating: 1, count: LoopContext.readAheadSize + (index == 1 ? 1 : 0)))
-          let handler = Handler()
-          let registration = try register(context, near, handler)
-          handler.body = { _ in
-            do {
-              try withDescriptor(near) { (near) throws(IOError) in
-                while case .bytes = try context.read(near) {}
-              }
-            } catch { Issue.record(error) }
-            work.leave("\(index)", in: context)
-            context.deregister(registration)
-            for number in [near, far] { _ = Descriptor(adopting: number) }
-            left -= 1
-            if left == 0 { context.loop.stop() }
+    let log = try log { work in
+      for index in 0..<4 {
+        let bytes = LoopContext.readAheadSize + (index == 1 ? 1 : 0)
+        try work.tellOnce(bytes: bytes, isRequeued: isRequeued) { near in
+          try withDescriptor(near) { (near) throws(IOError) in
+            while case .bytes = try work.context.read(near) {}
           }
-          if isRequeued { context.requeue(registration) }
+          work.leave("\(index)")
+          if index == 3 { work.context.loop.stop() }
         }
-        work.onRun = { seen.withLock { $0 = work.log } }
-      } catch { Issue.record(error) }
+      }
     }
-    #expect(seen.withLock { $0 } == ["0", "1", "run 2", "2", "3", "run 2"])
+    #expect(log == ["0", "1", "run 2", "2", "3", "run 2"])
   }
 
   /// Work of tasks is somebody else's, and may take any time.
   @Test func jobsAreNotWaitedFor() throws {
-    let seen = Locked<[String]>([])
-    try onLoop { context in
-      let work = Work()
-      context.stagedWork = work
-      let (confinedWork, confinedContext) = (LoopConfined(work), LoopConfined(context))
+    let log = try log { work in
+      let (confined, loop) = (LoopConfined(work), work.context.loop)
       // The first job of a task leaves the one that runs its body, for the next look at the mail, as this work does with what stages.
-      context.loop.submit {
-        confinedContext.onLoop.loop.submit { confinedWork.onLoop.leave("left", in: confinedContext.onLoop) }
-      }
-      Task(executorPreference: context.loop) {
-        confinedWork.onLoop.log.append("job")
-        seen.withLock { $0 = confinedWork.onLoop.log }
-        confinedContext.onLoop.loop.stop()
+      loop.submit { loop.submit { confined.onLoop.leave("left") } }
+      Task(executorPreference: loop) {
+        confined.onLoop.note("job")
+        loop.stop()
       }
     }
-    #expect(seen.withLock { $0 } == ["left", "run 1", "job"])
+    #expect(log == ["left", "run 1", "job"])
   }
 
   @Test func timersAndRequeuedHandlersStage() throws {
-    let seen = Locked<[String]>([])
-    try onLoop { context in
-      do {
-        let work = Work()
-        context.stagedWork = work
-        let (near, far) = try socketPair()
-        let handler = Handler()
-        let registration = try register(context, near, handler)
-        var told = 0
-        handler.body = { readiness in
-          told += 1
-          work.leave(readiness == .urgent ? "requeued" : "event", in: context)
-          if told == 2 {
-            context.deregister(registration)
-            for number in [near, far] { _ = Descriptor(adopting: number) }
-            context.loop.stop()
-          }
-        }
-        context.requeue(registration, .urgent)
-        let alarm = Alarm { _ in work.leave("timer", in: context) }
-        _ = context.schedule(at: context.now, alarm)
-        work.onRun = { seen.withLock { $0 = work.log } }
-      } catch { Issue.record(error) }
+    let log = try log { work in
+      try work.tellOnce(isRequeued: true) { _ in work.leave("requeued") }
+      _ = work.context.schedule(at: work.context.now, Alarm { _ in work.leave("timer") })
+      try work.tellOnce { _ in
+        work.leave("event")
+        work.context.loop.stop()
+      }
     }
-    #expect(
-      seen.withLock { $0 } == ["timer", "run 1", "requeued", "run 1", "event", "run 1"])
+    #expect(log == ["timer", "run 1", "requeued", "run 1", "event", "run 1"])
   }
 }
 
@@ -200,15 +164,13 @@ import Testing
     private(set) var registration: Registration?
     var body: (Reader) -> Void = { _ in }
     var log: [String] = []
-    var isAhead = true
+    var mayBeReadAhead = true
 
     init(_ context: LoopContext, _ ends: (Int32, Int32)? = nil) throws {
       self.context = context
       (number, far) = try ends ?? socketPair()
       registration = try register(context, number, self)
     }
-
-    var descriptorToReadAhead: Int32 { isAhead ? number : -1 }
 
     func ready(_ readiness: Readiness) {
       if readiness.isReadable { body(self) }
@@ -281,7 +243,7 @@ import Testing
   @Test func everybodyGetsWhatIsHis() throws {
     let logs = try run(20) { readers in
       for (index, reader) in readers.enumerated() {
-        reader.isAhead = index % 3 != 1
+        reader.mayBeReadAhead = index % 3 != 1
         try reader.write(String(repeating: Character(Unicode.Scalar(UInt8(65 + index))), count: 1 + index))
         reader.body = { $0.readAll() }
       }
@@ -294,7 +256,7 @@ import Testing
     let logs = try run(3) { readers in
       for reader in readers {
         try reader.write("x")
-        let others = readers.filter { $0 !== reader && $0.isAhead }
+        let others = readers.filter { $0 !== reader }
         reader.body = { reader in
           if reader === readers[0] { reader.log += others.map { reader.read($0.number) } }
           reader.readAll()
@@ -371,7 +333,7 @@ import Testing
     let logs = try run(12) { readers in
       for reader in readers {
         try reader.write("x")
-        reader.isAhead = reader === readers[1]
+        reader.mayBeReadAhead = reader === readers[1]
         reader.body = { reader in
           if reader === readers[0] { readers[1].close() }
           reader.readAll()

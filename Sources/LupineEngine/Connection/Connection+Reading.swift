@@ -8,11 +8,9 @@ extension Connection {
   static let readsPerTurn = 4
 
   /// Small responses are read for several connections at once. A large one would take a read more, and its body goes where its reader says.
-  var descriptorToReadAhead: Int32 {
-    guard state == .busy, isSmallLikely, tls == nil, !isParsingHeld, exchange.receiving == .head,
-      mayRead(behind: true), let socket
-    else { return -1 }
-    return socket.descriptor.number
+  var mayBeReadAhead: Bool {
+    state == .busy && isSmallLikely && tls == nil && !isParsingHeld && exchange.receiving == .head
+      && mayRead(behind: true)
   }
 
   func ready(_ readiness: Readiness) {

@@ -47,7 +47,7 @@ final class Connection: ReadinessHandler, TimerHandler {
   var hangUpSeen = false
   /// A read that gives less than it may has drained the socket; not behind a hang-up, nor where there was urgent data.
   var shortReadDrains = true
-  /// The last response was small, so that the next one may be: see `descriptorToReadAhead`.
+  /// The last response was small, so that the next one may be: see `mayBeReadAhead`.
   var isSmallLikely = true
   /// The handshake waits for something of ours: nothing is read meanwhile.
   var isHandshakeHeld = false
