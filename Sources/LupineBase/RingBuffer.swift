@@ -22,7 +22,7 @@ public struct RingBuffer<Element> {
   @inlinable public var first: Element? { length == 0 ? nil : slots[head] }
 
   /// Adds an element at the back.
-  @inlinable public mutating func append(_ element: Element) {
+  @inlinable public mutating func append(_ element: consuming Element) {
     if length == slots.count { grow() }
     slots[(head + length) & (slots.count - 1)] = element
     length += 1
@@ -39,8 +39,8 @@ public struct RingBuffer<Element> {
   /// Takes the element at the front; nil of an empty queue.
   @inlinable public mutating func popFirst() -> Element? {
     guard length > 0 else { return nil }
-    let element = slots[head]
-    slots[head] = nil
+    // Moved out: a copy would count a reference only to have it forgotten.
+    let element = slots[head].take()
     head = (head + 1) & (slots.count - 1)
     length -= 1
     return element
