@@ -120,6 +120,7 @@ add("syscalls-await-64", CALLS + "64 connections, await", "calls", 2.2, "syscall
 add("syscalls-engine-1", CALLS + "1 connection, await on the engine's executor", "calls", 4, "syscalls-engine-1", ENGINE, figure="calls")
 add("syscalls-1", CALLS + "1 connection, await", "calls", 4, "syscalls-1", AWAIT, figure="calls",
     design="system calls per keep-alive GET, 1 connection, from another thread")
+add("syscalls-manager-64", CALLS + "64 connections, JSON decoded by a manager", "calls", 2.2, "syscalls-manager-64", MANAGER, figure="calls")
 add("syscalls-64-libcurl", CALLS + "64 connections, callbacks ÷ libcurl", "calls", None, "syscalls-64", CALLBACKS, LIBCURL, "calls")
 for figure in ["instructions", "allocations"]:
     for peer in [LIBCURL, AHC]:

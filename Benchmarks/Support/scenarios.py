@@ -314,6 +314,12 @@ def system_calls(mode, connections):
     return make
 
 
+def manager_calls(bench):
+    count = 1_000 if bench.quick else 10_000
+    words = [bench.ours("ManagerLoop"), bench.nginx.plain, "json", 64]
+    return {MANAGER: lambda: {"calls": counting.system_calls(lambda requests: words + [requests], count)}}
+
+
 def counts(bench):
     """Instructions and allocations of a GET at one connection, by valgrind."""
     count = 200 if bench.quick else 500
@@ -406,6 +412,7 @@ scenarios = {
     "syscalls-await-64": (system_calls("await", 64), 2),
     "syscalls-engine-1": (system_calls("engine", 1), 2),
     "syscalls-1": (system_calls("await", 1), 2),
+    "syscalls-manager-64": (manager_calls, 2),
     "counts": (counts, 1),
     "idle": (idle(False), 1),
     "idle-tls": (idle(True), 1),

@@ -16,7 +16,8 @@ package struct LoopWatch: ~Copyable {
 /// The inside of a loop: descriptors, timers and the read buffer. Not `Sendable`; it lives and dies on the loop's thread.
 ///
 /// A turn: wait for events → tell the handlers → run the mailbox → fire due timers → tell whoever was requeued. What work in the mailbox
-/// submits runs in the same turn, for a few rounds; whatever else is submitted or requeued runs in the next one, which then does not sleep.
+/// submits runs in the same turn, for a few rounds; whatever else is submitted or requeued runs in the next one, which then does not sleep. A loop that stands back
+/// for the tasks it has resumed (`StandingBack`) runs the mailbox once more before it waits.
 /// What all these stage is done when some of them have, and behind each of these steps (`StagedWork`).
 @safe
 package final class LoopContext {
@@ -246,15 +247,23 @@ package final class LoopContext {
   // MARK: Turns
 
   /// Runs turns until the loop is stopped and its mailbox is empty. Then registrations, timers and requeued handlers are let go.
-  package func run() {
+  ///
+  /// - Parameter sharesProcessor: whether the loop stands back now and then until the tasks that it has resumed have had the processor, because there is one
+  ///   only; nil: if the calling thread may run on one only.
+  package func run(sharesProcessor: Bool? = nil) {
     precondition(loop.isCurrent, "a loop runs on its own thread")
     let turnEnd = loop.turnEnd.onLoop
-    turnEnd.begin()
+    // Without a descriptor to spare for it the loop does as it does elsewhere.
+    turnEnd.begin(sharesProcessor ?? (SystemCalls.processors == 1) ? try? ProcessorGate() : nil)
     isStaging = stagedWork != nil
     while runMailbox() {
       fireTimers()
       runRequeued()
       turnEnd.flush()
+      if turnEnd.standBack() {
+        clock = nil
+        continue
+      }
       poll()
       turnEnd.flush()
     }
@@ -298,6 +307,7 @@ package final class LoopContext {
     }
     let count = unsafe SystemCalls.epollWait(epoll, events, nanoseconds: timeout, precise: isPrecise)
     loop.mailbox.didWake()
+    if timeout != 0 { loop.turnEnd.onLoop.woken() }
     clock = nil
     pollCount &+= 1
     isTelling = true

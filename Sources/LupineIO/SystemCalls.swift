@@ -65,6 +65,11 @@ package enum SystemCalls {
     return Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
   }
 
+  // MARK: Processors
+
+  /// How many processors the calling thread may run on; 0 where nobody says.
+  static var processors: Int { Int(clupine_processors()) }
+
   // MARK: Descriptors
 
   /// Closes a number; EINTR counts as success, because Linux has closed it.

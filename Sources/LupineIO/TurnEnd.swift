@@ -24,7 +24,17 @@ final class TurnEnd {
   /// again switches between threads were counted at 64 connections, and 2 % more CPU time.
   private static let batchSize = 128
 
-  func begin() { isRunning = true }
+  /// Nil where the loop has a processor for itself while the tasks it resumes have others.
+  private var gate: ProcessorGate?
+  private var standingBack = StandingBack()
+  /// How many times the loop has waited at the gate, for tests.
+  private(set) var timesStoodBack = 0
+
+  /// - Parameter gate: to stand back at from time to time, for a loop that has one processor together with everybody else.
+  func begin(_ gate: ProcessorGate? = nil) {
+    isRunning = true
+    self.gate = gate
+  }
 
   func add(_ work: @escaping @Sendable () -> Void, priority: TaskPriority) {
     // Whoever waits is held up by nobody of less importance; each task goes on with its own priority.
@@ -55,9 +65,34 @@ final class TurnEnd {
     let batch = works.value
     works.value = []
     works.value.reserveCapacity(batch.count)
+    guard let gate else {
+      Task.detached(priority: priority) {
+        for work in batch { work.run() }
+      }
+      return
+    }
+    standingBack.handOver()
     Task.detached(priority: priority) {
       for work in batch { work.run() }
+      // Behind those who have been resumed.
+      await Task.yield()
+      gate.end()
     }
+  }
+
+  /// The loop has been woken from its sleep.
+  @inline(__always)
+  func woken() {
+    if let gate { standingBack.woken(done: gate.done) }
+  }
+
+  /// Leaves the processor to the tasks that have been resumed, if there is none for both; whether it did.
+  @inline(__always)
+  func standBack() -> Bool {
+    guard let gate, let count = standingBack.wait(done: gate.done) else { return false }
+    timesStoodBack += 1
+    gate.wait(for: count)
+    return true
   }
 }
 

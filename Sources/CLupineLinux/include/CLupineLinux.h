@@ -77,6 +77,15 @@ static inline int clupine_rename_new(int directory, const char *from, const char
   return (int)syscall(SYS_renameat2, directory, from, AT_FDCWD, to, 1u);
 }
 
+// How many processors the calling thread may run on; 0 where nobody knows.
+static inline int clupine_processors(void) {
+  unsigned long set[128];
+  long bytes = syscall(SYS_sched_getaffinity, 0, sizeof set, set);
+  int count = 0;
+  for (long word = 0; word * (long)sizeof set[0] < bytes; word++) count += __builtin_popcountl(set[word]);
+  return count;
+}
+
 // `fcntl` is variadic.
 static inline int clupine_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
 
