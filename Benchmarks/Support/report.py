@@ -1,7 +1,9 @@
 """Results as a table, as JSON, and as the table of budgets in Docs/Benchmarks.md."""
 
+import glob
 import json
 import os
+import re
 import statistics
 
 # A row whose ratios lie further apart than this, the largest less the smallest beside the median, or that was measured while others kept
@@ -149,16 +151,57 @@ def middle(rounds, name):
     return figure(statistics.median(values)) if values else ""
 
 
-def budgets_table(records):
-    """The lines of the design's table with what was measured, as Markdown."""
-    lines = ["| Work | Budget | Measured | Smallest–largest | |", "|---|---|---|---|---|"]
-    for record in records:
-        if not record.get("design"):
-            continue
-        verdict = ("✓" if record["passes"] else "✗") + (" (noisy)" if record["noisy"] else "")
-        spread = f"{figure(record['minimum'])}–{figure(record['maximum'])}" if record["minimum"] != record["maximum"] else ""
-        lines.append(f"| {record['design']} | ≤ {record['budget']:g} | **{figure(record['median'])}** | {spread} | {verdict} |")
+def kind(result):
+    """What the machine of a run was, without what the run made of it."""
+    return result["machine"].partition(", client on ")[0]
+
+
+def kept_path(directory, result):
+    """Where the figures of a kind of machine are kept once another one has been measured."""
+    return os.path.join(directory, f"results-{re.sub('[^a-z0-9]+', '-', kind(result).lower()).strip('-')}.json")
+
+
+def keep_other_machine(directory, result):
+    """Ratios depend on the kind of machine, so the latest figures of each stay: those of the last run by their own name, if they are of another kind.
+
+    Returns the runs on other kinds, the latest first."""
+    latest = os.path.join(directory, "results.json")
+    if os.path.exists(latest):
+        with open(latest) as file:
+            before = json.load(file)
+        if kind(before) != kind(result):
+            os.replace(latest, kept_path(directory, before))
+    if os.path.exists(kept_path(directory, result)):
+        os.remove(kept_path(directory, result))
+    others = []
+    for path in glob.glob(os.path.join(directory, "results-*.json")):
+        with open(path) as file:
+            others.append(json.load(file))
+    return sorted(others, key=lambda other: other["date"], reverse=True)
+
+
+def measured(record):
+    """What a row came to, and whether that is within its budget."""
+    if not record or "failure" in record:
+        return " | "
+    verdict = ("✓" if record["passes"] else "✗") + (" noisy" if record["noisy"] else "")
+    spread = f" ({figure(record['minimum'])}–{figure(record['maximum'])})" if record["minimum"] != record["maximum"] else ""
+    return f"**{figure(record['median'])}**{spread} | {verdict}"
+
+
+def budgets_table(results):
+    """The lines of the design's table with what was measured on each kind of machine, as Markdown."""
+    lines = ["| Work | Budget | " + " | ".join(f"{kind(result)} | " for result in results) + "|", "|---|---|" + "---|---|" * len(results)]
+    by_name = [{record["name"]: record for record in result["rows"]} for result in results]
+    for record in results[0]["rows"]:
+        if record.get("design"):
+            cells = [measured(records.get(record["name"])) for records in by_name]
+            lines.append(f"| {record['design']} | ≤ {record['budget']:g} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def run_line(result):
+    return f"{result['machine']}. {result['date']}, {rounds(result)}.{busy(result)}"
 
 
 def rounds(result):
@@ -173,14 +216,15 @@ def busy(result):
     return f" The machine was busy: other processes kept {min(shares):.1f} to {max(shares):.1f} processors busy, so only counts are judged."
 
 
-def write_tables(path, result):
-    """Puts the tables where the document keeps them."""
+def write_tables(path, result, others):
+    """Puts the tables where the document keeps them; those of budgets with the figures of other kinds of machines beside the latest."""
     if not os.path.exists(path):
         return
     with open(path) as file:
         text = file.read()
-    line = f"{result['machine']}. {result['date']}, {rounds(result)}.{busy(result)}\n\n"
-    for name, table in [("budgets", line + budgets_table(result["rows"])), ("figures", figures_table(result))]:
+    runs = [result] + others
+    lines = "\n".join("- " + run_line(run) for run in runs) + "\n\n"
+    for name, table in [("budgets", lines + budgets_table(runs)), ("figures", run_line(result) + "\n\n" + figures_table(result))]:
         begin, end = (f"<!-- {name}, written by Benchmarks/run: {part} -->\n" for part in ("begin", "end"))
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(end)

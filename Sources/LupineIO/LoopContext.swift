@@ -16,8 +16,7 @@ package struct LoopWatch: ~Copyable {
 /// The inside of a loop: descriptors, timers and the read buffer. Not `Sendable`; it lives and dies on the loop's thread.
 ///
 /// A turn: wait for events → tell the handlers → run the mailbox → fire due timers → tell whoever was requeued. What work in the mailbox
-/// submits runs in the same turn, for a few rounds; whatever else is submitted or requeued runs in the next one, which then does not sleep. A loop that stands back
-/// for the tasks it has resumed (`StandingBack`) runs the mailbox once more before it waits.
+/// submits runs in the same turn, for a few rounds; whatever else is submitted or requeued runs in the next one, which then does not sleep.
 /// What all these stage is done when some of them have, and behind each of these steps (`StagedWork`).
 @safe
 package final class LoopContext {
@@ -249,7 +248,7 @@ package final class LoopContext {
   /// Runs turns until the loop is stopped and its mailbox is empty. Then registrations, timers and requeued handlers are let go.
   ///
   /// - Parameter sharesProcessor: whether the loop stands back now and then until the tasks that it has resumed have had the processor, because there is one
-  ///   only; nil: if the calling thread may run on one only.
+  ///   only (`StandingBack`); nil: if there is one only when the loop begins.
   package func run(sharesProcessor: Bool? = nil) {
     precondition(loop.isCurrent, "a loop runs on its own thread")
     let turnEnd = loop.turnEnd.onLoop
@@ -260,10 +259,8 @@ package final class LoopContext {
       fireTimers()
       runRequeued()
       turnEnd.flush()
-      if turnEnd.standBack() {
-        clock = nil
-        continue
-      }
+      // Epoll is asked behind it, as behind any sleep: what has come to an idle connection meanwhile is told before mail leases it.
+      if turnEnd.standBack() { clock = nil }
       poll()
       turnEnd.flush()
     }
@@ -307,7 +304,7 @@ package final class LoopContext {
     }
     let count = unsafe SystemCalls.epollWait(epoll, events, nanoseconds: timeout, precise: isPrecise)
     loop.mailbox.didWake()
-    if timeout != 0 { loop.turnEnd.onLoop.woken() }
+    if timeout != 0, count > 0 { loop.turnEnd.onLoop.woken() }
     clock = nil
     pollCount &+= 1
     isTelling = true

@@ -7,23 +7,23 @@ internal import Synchronization
 /// the little there is to do, and sleeps again: 0.4 times a GET whose JSON is decoded, at 64 connections, with two switches between threads each. Where it has seen that,
 /// it waits for the tasks of the next batches first. It does not otherwise, since to be woken when they are done costs calls too.
 ///
-/// States of a batch: handed over → done, or given up. Invariant: a batch is waited for at most once, and none while an earlier one that was waited for is not done,
-/// so that tasks which keep the processor delay the loop once and not with each of its turns.
+/// States of a batch: handed over → done, or given up. Invariants: a batch is waited for at most once, and none unless as many are done as were handed over when the loop waited
+/// last, so that tasks which keep the processor delay the loop once and not with each of its turns.
 struct StandingBack {
   /// Batches handed over so far, and how many of them were, when the loop waited last.
   private(set) var begun = 0
   private var awaited = 0
-  /// So many batches more are waited for.
+  /// In so many turns more batches are waited for.
   private var patience = 0
 
   /// Then the loop looks again whether it is woken too early.
-  static let batches = 32
+  static let turns = 32
 
   mutating func handOver() { begun += 1 }
 
-  /// The loop has been woken from its sleep when so many batches were done.
+  /// Something has ended the loop's sleep when so many batches were done.
   mutating func woken(done: Int) {
-    if done < begun { patience = Self.batches }
+    if done < begun { patience = Self.turns }
   }
 
   /// For how many batches to be done the loop shall wait now; nil: it goes on.
@@ -36,16 +36,20 @@ struct StandingBack {
 }
 
 /// Where a loop waits for the tasks that it has resumed, and is told of them.
+///
+/// Who tells whom: the loop writes down how many batches it waits for and looks at what is done behind that; whoever ends a batch counts it and looks at what is written
+/// down behind that. So one of them sees the other, and only one signals.
 final class ProcessorGate: Sendable {
   private let event: Descriptor
+  private let milliseconds: Int32
   private let doneCount = Atomic<Int>(0)
-  private let isAwaited = Atomic<Bool>(false)
+  /// How many batches done open the gate; the largest number: nobody waits.
+  private let awaited = Atomic<Int>(.max)
 
-  /// Longer than that nobody waits: whose processor it is meanwhile is the system's affair again.
-  static let milliseconds: Int32 = 1
-
-  init() throws(IOError) {
+  /// - Parameter milliseconds: longer than that nobody waits. Whose processor it is meanwhile is the system's affair again.
+  init(milliseconds: Int32 = 1) throws(IOError) {
     event = try SystemCalls.eventDescriptor(semaphore: false)
+    self.milliseconds = milliseconds
   }
 
   /// Batches that are done.
@@ -53,19 +57,22 @@ final class ProcessorGate: Sendable {
 
   /// Another batch is done. Any thread.
   func end() {
-    doneCount.add(1, ordering: .sequentiallyConsistent)
-    if isAwaited.exchange(false, ordering: .sequentiallyConsistent) { SystemCalls.signal(event) }
+    let done = doneCount.add(1, ordering: .sequentiallyConsistent).newValue
+    let wanted = awaited.load(ordering: .sequentiallyConsistent)
+    if wanted != .max, done >= wanted,
+      awaited.compareExchange(expected: wanted, desired: .max, ordering: .sequentiallyConsistent).exchanged
+    {
+      SystemCalls.signal(event)
+    }
   }
 
-  /// Waits until `count` batches are done, or another one is, or a millisecond has passed. On the loop.
+  /// Waits until `count` batches are done, or its time is over. On the loop.
   func wait(for count: Int) {
-    isAwaited.store(true, ordering: .sequentiallyConsistent)
-    // Looked at behind the store: whoever ends a batch from here on sees that somebody waits.
-    if doneCount.load(ordering: .sequentiallyConsistent) < count,
-      SystemCalls.waitReadable(event, milliseconds: Self.milliseconds)
-    {
-      _ = SystemCalls.take(event)
+    awaited.store(count, ordering: .sequentiallyConsistent)
+    if doneCount.load(ordering: .sequentiallyConsistent) < count {
+      _ = SystemCalls.waitReadable(event, milliseconds: milliseconds)
     }
-    isAwaited.store(false, ordering: .sequentiallyConsistent)
+    // Somebody has signalled, or is about to: that is not left for the next wait, where it would open the gate too early.
+    if awaited.exchange(.max, ordering: .sequentiallyConsistent) == .max { _ = SystemCalls.take(event) }
   }
 }

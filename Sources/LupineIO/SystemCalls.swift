@@ -67,7 +67,7 @@ package enum SystemCalls {
 
   // MARK: Processors
 
-  /// How many processors the calling thread may run on; 0 where nobody says.
+  /// On how many processors the calling thread or the process's first one may run; 0 where nobody says.
   static var processors: Int { Int(clupine_processors()) }
 
   // MARK: Descriptors
@@ -96,7 +96,7 @@ package enum SystemCalls {
     }
   }
 
-  /// Takes one from an event descriptor that counts as a semaphore; false if it stood at zero.
+  /// Takes one from an event descriptor that counts as a semaphore, or all from another; false if it stood at zero.
   static func take(_ event: borrowing Descriptor) -> Bool {
     var amount: UInt64 = 0
     while true {
@@ -108,7 +108,7 @@ package enum SystemCalls {
     }
   }
 
-  /// Waits until `descriptor` is readable; false if `milliseconds` passed first. Blocks: never call it on a loop.
+  /// Waits until `descriptor` is readable; false if `milliseconds` passed first. Blocks: not for loops, but where one stands back (`ProcessorGate`).
   static func waitReadable(_ descriptor: borrowing Descriptor, milliseconds: Int32) -> Bool {
     var entry = pollfd(fd: descriptor.number, events: Int16(POLLIN), revents: 0)
     let result = unsafe poll(&entry, 1, milliseconds)

@@ -33,7 +33,9 @@ final class TurnEnd {
   /// - Parameter gate: to stand back at from time to time, for a loop that has one processor together with everybody else.
   func begin(_ gate: ProcessorGate? = nil) {
     isRunning = true
+    guard gate != nil else { return }
     self.gate = gate
+    standingBack = StandingBack()
   }
 
   func add(_ work: @escaping @Sendable () -> Void, priority: TaskPriority) {
@@ -52,6 +54,7 @@ final class TurnEnd {
   /// The loop ends: nothing waits any more.
   func end() {
     isRunning = false
+    gate = nil
     flush()
   }
 
@@ -74,7 +77,7 @@ final class TurnEnd {
     standingBack.handOver()
     Task.detached(priority: priority) {
       for work in batch { work.run() }
-      // Behind those who have been resumed.
+      // Behind those of the same priority who have been resumed.
       await Task.yield()
       gate.end()
     }

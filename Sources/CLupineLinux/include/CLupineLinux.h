@@ -77,12 +77,14 @@ static inline int clupine_rename_new(int directory, const char *from, const char
   return (int)syscall(SYS_renameat2, directory, from, AT_FDCWD, to, 1u);
 }
 
-// How many processors the calling thread may run on; 0 where nobody knows.
+// On how many processors the calling thread or the process's first one may run; 0 where nobody says. A thread inherits the mask of whoever made it, so one
+// alone may be tied to a processor while the others have more.
 static inline int clupine_processors(void) {
-  unsigned long set[128];
+  unsigned long set[128], first[128];
   long bytes = syscall(SYS_sched_getaffinity, 0, sizeof set, set);
+  if (syscall(SYS_sched_getaffinity, getpid(), sizeof first, first) != bytes) return 0;
   int count = 0;
-  for (long word = 0; word * (long)sizeof set[0] < bytes; word++) count += __builtin_popcountl(set[word]);
+  for (long word = 0; word * (long)sizeof set[0] < bytes; word++) count += __builtin_popcountl(set[word] | first[word]);
   return count;
 }
 
