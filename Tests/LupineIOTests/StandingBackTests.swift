@@ -100,10 +100,11 @@ import Testing
     let thread = try Thread.start(name: "gate") {
       for round in 1...200 {
         while asked.withLock({ $0 }) < round { sched_yield() }
-        for _ in 0..<3 {
-          gate.end()
-          sched_yield()
-        }
+        gate.end()
+        gate.end()
+        // Whoever waits has time to see that it is not open yet.
+        for _ in 0..<1_000 { sched_yield() }
+        gate.end()
       }
     }
     var early = 0
