@@ -127,18 +127,6 @@ import Testing
 
   // MARK: A loop
 
-  private func startedLoop(sharesProcessor: Bool) throws -> EventLoop {
-    let loop = try EventLoop(name: "shares")
-    try loop.start {
-      do {
-        try LoopContext(of: loop).run(sharesProcessor: sharesProcessor)
-      } catch {
-        Issue.record(error)
-      }
-    }
-    return loop
-  }
-
   private static func wait(_ condition: () -> Bool) -> Bool {
     let deadline = ContinuousClock.now.advanced(by: .seconds(20))
     while !condition() {
@@ -189,22 +177,11 @@ import Testing
 
   /// What came to a descriptor before mail was left is told before that mail runs: else a request would lease a connection that has been closed.
   @Test func eventsAreToldBeforeTheMailOfThoseWhoWereWaitedFor() async throws {
-    let ends = try SystemCalls.makeSocketPair()
-    let number = ends.1
-    let loop = try EventLoop(name: "shares")
+    let (near, far) = try socketPair()
     let (seen, source) = AsyncStream.makeStream(of: String.self)
-    try loop.start {
-      let near = Descriptor(adopting: ends.0)
-      let far = Descriptor(adopting: ends.1)
-      do {
-        let context = try LoopContext(of: loop)
-        // The first event says that it can be written to.
-        _ = try context.register(near, Handler { if $0.contains(.readable) { source.yield("event") } })
-        context.run(sharesProcessor: true)
-      } catch {
-        Issue.record(error)
-      }
-      _ = far.number
+    let loop = try startedLoop(sharesProcessor: true) { context in
+      let handler = Handler { if $0.contains(.readable) { source.yield("event") } }
+      try withDescriptor(near) { descriptor throws(IOError) in _ = try context.register(descriptor, handler) }
     }
     #expect(await handOverThoseWhoWait(loop, rounds: 10) > 0)
     var events = seen.makeAsyncIterator()
@@ -213,7 +190,7 @@ import Testing
       loop.submit {
         loop.atEndOfTurn(priority: .medium) {
           var byte: UInt8 = 1
-          let written = unsafe write(number, &byte, 1)
+          let written = unsafe write(far, &byte, 1)
           #expect(written == 1)
           loop.submit { source.yield("mail") }
         }
@@ -230,6 +207,8 @@ import Testing
     loop.stop()
     loop.join()
     #expect(times.withLock { $0 } > 10)
+    close(near)
+    close(far)
   }
 
   @Test func aLoopWithAProcessorOfItsOwnNeverStandsBack() async throws {

@@ -80,6 +80,23 @@ func onLoop(_ body: @escaping @Sendable (LoopContext) -> Void) throws {
   loop.join()
 }
 
+/// A loop that turns on its thread, after `prepare`, until it is stopped.
+func startedLoop(
+  sharesProcessor: Bool = false, _ prepare: @escaping @Sendable (LoopContext) throws -> Void = { _ in }
+) throws -> EventLoop {
+  let loop = try EventLoop(name: "started")
+  try loop.start {
+    do {
+      let context = try LoopContext(of: loop)
+      try prepare(context)
+      context.run(sharesProcessor: sharesProcessor)
+    } catch {
+      Issue.record(error)
+    }
+  }
+  return loop
+}
+
 /// A pair of connected nonblocking sockets, as numbers.
 func socketPair() throws -> (Int32, Int32) {
   var pair: (Int32, Int32) = (-1, -1)

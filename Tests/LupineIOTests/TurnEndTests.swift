@@ -5,18 +5,6 @@ import Testing
 @testable import LupineIO
 
 @Suite struct TurnEndTests {
-  private func startedLoop() throws -> EventLoop {
-    let loop = try EventLoop(name: "turn-end")
-    try loop.start {
-      do {
-        try LoopContext(of: loop).run()
-      } catch {
-        Issue.record(error)
-      }
-    }
-    return loop
-  }
-
   @Test(arguments: [2, 127, 128, 129, 300])
   func severalAreHandedOverTogetherAndEachRunsOnce(count: Int) async throws {
     let loop = try startedLoop()
