@@ -299,12 +299,16 @@ def growth(bench):
 # MARK: Counts, memory, start, parsers
 
 
+def calls_of(words, count):
+    return {"calls": counting.system_calls(lambda requests: words + [requests], count)}
+
+
 def system_calls(mode, connections):
     def make(bench):
         count = 1_000 if bench.quick else 10_000
 
         def once(words):
-            return {"calls": counting.system_calls(lambda requests: words + [bench.nginx.plain + "/hello", connections, requests], count)}
+            return calls_of(words + [bench.nginx.plain + "/hello", connections], count)
 
         return {
             CALLBACKS if mode == "callback" else AWAIT if mode == "await" else ENGINE: lambda: once([bench.ours("GetLoop"), mode]),
@@ -317,7 +321,7 @@ def system_calls(mode, connections):
 def manager_calls(bench):
     count = 1_000 if bench.quick else 10_000
     words = [bench.ours("ManagerLoop"), bench.nginx.plain, "json", 64]
-    return {MANAGER: lambda: {"calls": counting.system_calls(lambda requests: words + [requests], count)}}
+    return {MANAGER: lambda: calls_of(words, count)}
 
 
 def counts(bench):
