@@ -324,8 +324,7 @@ struct FieldScanner {
   /// Which known field the name at `start..<end` is: the length lets few through, two overlapping words decide. Setting bit 5 of
   /// every byte makes letters small; no other token byte becomes a letter or `-` by it.
   ///
-  /// Word by word, and not by a switch over the length: its table would be jumped by, which processors that do not predict such jumps
-  /// pay for with each name.
+  /// Word by word, and not by a switch over the length: its table would be jumped by, which some processors pay for with each name.
   @inline(__always)
   static func classify(_ bytes: Span<UInt8>, _ start: Int, _ end: Int) -> KnownField? {
     let length = end &- start
