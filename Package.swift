@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// ThreadSanitizer on Linux does not see `Synchronization.Mutex`; `Locked` then uses a pthread mutex.
+// ThreadSanitizer on Linux does not see `Synchronization.Mutex`: `LockedStorage` tells it then.
 let threadSanitizer: [SwiftSetting] =
   Context.environment["LUPINE_SANITIZE"] == "thread" ? [.define("LUPINE_THREAD_SANITIZER")] : []
 
@@ -197,7 +197,7 @@ let package = Package(
       "LupineEngineTests",
       [
         "LupineEngine", "LupineIO", "LupineTLS", "LupineRules", "LupineWire", "LupineBase", "LupineTesting",
-        "LupineFuzzBodies", "LupineSimulation", "LupineTestSupport", "CLupineOpenSSL",
+        "LupineFuzzBodies", "LupineSimulation", "LupineTestSupport", "CLupineOpenSSL", "CLupineZlib",
       ]),
     tests(
       "CommandLineTests",
@@ -234,9 +234,4 @@ if Context.environment["FUZZ"] == "runners" {
   let programs: Set = ["lupine", "simulate", "allocations", "FuzzReplay", "FuzzDifferential"]
   package.products.removeAll { programs.contains($0.name) }
   package.targets.removeAll { programs.contains($0.name) || $0.type == .test }
-}
-
-// Where no line is unsafe and nothing happens at a time, a sanitizer has nothing to see, and takes minutes for it.
-if Context.environment["LUPINE_SANITIZE"] != nil, Context.environment["LUPINE_SANITIZE_ALL"] == nil {
-  package.targets.removeAll { ["LupineWireTests", "LupineRulesTests"].contains($0.name) }
 }

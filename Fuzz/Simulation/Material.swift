@@ -32,7 +32,14 @@ package enum Material {
   }
 
   package static func bytes(_ number: Int, _ range: Range<Int>, _ direction: Direction) -> [UInt8] {
-    range.map { byte(number, $0, direction) }
+    // What is not optimised takes several times as long for a closure.
+    var bytes = [UInt8](repeating: 0, count: range.count)
+    var index = 0
+    while index < bytes.count {
+      bytes[index] = byte(number, range.lowerBound + index, direction)
+      index += 1
+    }
+    return bytes
   }
 
   /// gzip (RFC 1952) of stored blocks: nothing is compressed.

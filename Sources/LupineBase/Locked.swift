@@ -1,40 +1,29 @@
 #if LUPINE_THREAD_SANITIZER
 internal import CLupineLinux
+internal import Synchronization
 #else
 package import Synchronization
 #endif
 
 #if LUPINE_THREAD_SANITIZER
-/// A value behind a lock, stored inline: for a property of a class. ThreadSanitizer on Linux does not see `Synchronization.Mutex`, so this
-/// build has a pthread mutex instead.
-@safe
-package struct LockedStorage<Value>: ~Copyable, @unchecked Sendable {
-  private let value: UnsafeMutablePointer<Value>
-  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+/// A value behind a lock, stored inline: for a property of a class. ThreadSanitizer on Linux does not see what `Mutex` orders, so this build
+/// tells it. As large as `Mutex`: what is linked with this may have been compiled with the other (`.ci/check-sanitizer`).
+package struct LockedStorage<Value>: ~Copyable, Sendable {
+  private let mutex: Mutex<Value>
 
-  package init(_ value: sending Value) {
-    unsafe self.value = .allocate(capacity: 1)
-    unsafe self.value.initialize(to: value)
-    unsafe mutex = .allocate(capacity: 1)
-    unsafe mutex.initialize(to: pthread_mutex_t())
-    let code = unsafe pthread_mutex_init(mutex, nil)
-    precondition(code == 0, "pthread_mutex_init failed: \(code)")
-  }
-
-  deinit {
-    unsafe pthread_mutex_destroy(mutex)
-    unsafe mutex.deallocate()
-    unsafe value.deinitialize(count: 1)
-    unsafe value.deallocate()
-  }
+  package init(_ value: sending Value) { mutex = Mutex(value) }
 
   /// Runs `body` with exclusive access to the value. Keep it short: never call out, never wait.
   package borrowing func withLock<Result: ~Copyable, Failure: Error>(
     _ body: (inout sending Value) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {
-    unsafe pthread_mutex_lock(mutex)
-    defer { unsafe pthread_mutex_unlock(mutex) }
-    return try unsafe body(&value.pointee)
+    // The mutex does not move. Its own address, because looking for that of the value is an access to it, which the sanitizer sees.
+    let address = unsafe withUnsafePointer(to: mutex) { unsafe UnsafeMutableRawPointer(mutating: $0) }
+    return try mutex.withLock { value throws(Failure) in
+      unsafe clupine_thread_sanitizer_acquire(address)
+      defer { unsafe clupine_thread_sanitizer_release(address) }
+      return try body(&value)
+    }
   }
 }
 #else

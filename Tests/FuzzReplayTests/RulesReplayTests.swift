@@ -39,7 +39,7 @@ import Testing
     for input in inputs {
       body(input)
       // Cut and bent, every seed is many: what libFuzzer does first.
-      for length in stride(from: 0, to: input.count, by: max(1, input.count / 16)) {
+      for length in stride(from: 0, to: input.count, by: max(1, input.count / 6)) {
         body(Array(input.prefix(length)))
         var bent = input
         bent[length] ^= 0x20

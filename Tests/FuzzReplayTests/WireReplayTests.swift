@@ -20,7 +20,7 @@ import Testing
       let input = Array(try Data(contentsOf: file))
       body(input)
       // Cut, bent and doubled, every seed is many; fuzzing, which is optimised, makes the rest of them.
-      for (number, position) in stride(from: 0, to: input.count, by: 1 + input.count / 128).enumerated() {
+      for (number, position) in stride(from: 0, to: input.count, by: 1 + input.count / 48).enumerated() {
         body(Array(input[..<position]))
         var bent = input
         bent[position] ^= [0x01, 0x20, 0x80][number % 3]

@@ -94,6 +94,12 @@ static inline int clupine_duplicate(int descriptor) { return fcntl(descriptor, F
 // Whether the executable was linked without a dynamic loader.
 static inline int clupine_is_static_executable(void) { return getauxval(AT_BASE) == 0; }
 
+// Of ThreadSanitizer's runtime, for locks that it does not see (LupineBase, `LockedStorage`): linked with nothing else, and called by nothing else.
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+static inline void clupine_thread_sanitizer_acquire(void *address) { __tsan_acquire(address); }
+static inline void clupine_thread_sanitizer_release(void *address) { __tsan_release(address); }
+
 // Declared here because <spawn.h> comes from Swift's Glibc module, which hides it: that is compiled without _GNU_SOURCE.
 int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path);
 

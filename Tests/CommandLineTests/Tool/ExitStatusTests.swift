@@ -20,15 +20,16 @@ import Testing
   }
 
   /// Far more of them would end the process. Of those behind the body there may be fewer.
-  @Test(arguments: [[""], ["--header"], ["--trailer", "--raw", "body"]])
+  /// The time of the parser of arguments grows with the square of the number of options: not each field is one.
+  @Test(arguments: [["", ""], ["--header", ""], ["--trailer", "--trailer", "--raw", "body"]])
   func fieldsHaveALimit(_ options: [String]) async throws {
     func arguments(_ count: Int) -> [String] {
       let fields = (0..<count).flatMap { index in
-        options[0].isEmpty ? ["X-\(index):1"] : [options[0], "X-\(index):1"]
+        [options[index < 300 ? 0 : 1], "X-\(index):1"].filter { !$0.isEmpty }
       }
-      return ["http://h/", "--print-curl"] + Array(options.dropFirst()) + fields
+      return ["http://h/", "--print-curl"] + Array(options.dropFirst(2)) + fields
     }
-    if options.count == 1 {
+    if options.count == 2 {
       let most = try await Tool.run(arguments(1_000))
       #expect(most.status == 0 && most.text.hasPrefix("curl "), "\(most.error)")
     }

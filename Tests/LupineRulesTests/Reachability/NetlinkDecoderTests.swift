@@ -23,9 +23,13 @@ import Testing
     for datagram in try Netlink.capture(name) {
       let whole = NetlinkDecoder.decode(datagram).messages
       var missed = 0
-      for length in 0..<datagram.count {
+      // Of a long one not each byte, but each place within its words of four.
+      for length in stride(from: 0, to: datagram.count, by: datagram.count > 400 ? 5 : 1) {
         let (messages, isMalformed) = NetlinkDecoder.decode(Array(datagram[..<length]))
-        #expect(messages.count <= whole.count && whole.starts(with: messages))
+        guard messages.count <= whole.count, whole.starts(with: messages) else {
+          Issue.record("cut behind \(length) bytes it says something else")
+          return
+        }
         // Not cut inside a message: between two of them, or in the padding of the last.
         if !isMalformed { missed += 1 }
       }

@@ -133,7 +133,7 @@ enum Pattern {
     guard descriptor >= 0 else { return false }
     defer { close(descriptor) }
     var buffer = [UInt8](repeating: 0, count: slice)
-    var isSame = true
+    var (isSame, matched) = (true, position)
     each(count, from: position) { expected in
       var filled = 0
       while isSame, filled < expected.count {
@@ -142,7 +142,8 @@ enum Pattern {
         }
         if got <= 0 { isSame = false } else { filled += got }
       }
-      isSame = isSame && buffer[..<expected.count] == expected
+      isSame = isSame && PatternBody.matches(buffer[..<expected.count], from: matched)
+      matched += expected.count
     }
     let surplus = unsafe read(descriptor, &buffer, 1)
     return isSame && surplus == 0

@@ -7,9 +7,8 @@ enum ClientSockets {
     let suffix = ":" + hexadecimal(port)
     return ["/proc/net/tcp", "/proc/net/tcp6"].reduce(0) { sum, path in
       sum
-        + TextFile.read(path).split(separator: "\n").count { line in
-          let fields = line.split(separator: " ", omittingEmptySubsequences: true)
-          return fields.count > 9 && fields[2].hasSuffix(suffix) && fields[9] != "0"
+        + lines(path, containing: suffix).count { fields in
+          fields.count > 9 && fields[2].hasSuffix(suffix) && fields[9] != "0"
         }
     }
   }
@@ -18,8 +17,7 @@ enum ClientSockets {
   static func peers(of port: Int) -> Set<String> {
     let suffix = ":" + hexadecimal(port)
     var peers: Set<String> = []
-    for line in TextFile.read("/proc/net/tcp").split(separator: "\n") {
-      let fields = line.split(separator: " ", omittingEmptySubsequences: true)
+    for fields in lines("/proc/net/tcp", containing: suffix) {
       // The state 01 is a connection that is established; the address is in the order of this machine's bytes.
       guard fields.count > 9, fields[1].hasSuffix(suffix), fields[3] == "01", fields[9] != "0",
         let bits = UInt32(fields[2].prefix(8), radix: 16)
@@ -27,6 +25,24 @@ enum ClientSockets {
       peers.insert([0, 8, 16, 24].map { "\(bits >> UInt32($0) & 255)" }.joined(separator: "."))
     }
     return peers
+  }
+
+  /// The fields of the lines that contain a text, found by the C library: there are thousands of closed sockets, and each test asks many times.
+  private static func lines(_ path: String, containing text: String) -> [[Substring]] {
+    let bytes = TextFile.bytes(path) + [0]
+    var found: [[Substring]] = []
+    unsafe bytes.withUnsafeBytes { buffer in
+      guard let base = unsafe buffer.baseAddress?.assumingMemoryBound(to: CChar.self) else { return }
+      var start = unsafe base
+      while let place = unsafe strstr(start, text).map({ unsafe UnsafePointer($0) }) {
+        var offset = unsafe place - base
+        while offset > 0, unsafe buffer[offset - 1] != 0x0A { offset -= 1 }
+        let line = unsafe buffer[offset...].prefix { $0 != 0x0A && $0 != 0 }
+        found.append(unsafe String(decoding: line, as: UTF8.self).split(separator: " "))
+        unsafe start = base + line.endIndex
+      }
+    }
+    return found
   }
 
   private static func hexadecimal(_ port: Int) -> String {
