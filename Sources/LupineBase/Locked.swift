@@ -19,9 +19,11 @@ package struct LockedStorage<Value>: ~Copyable, Sendable {
   ) throws(Failure) -> sending Result {
     // The mutex does not move. Its own address, because looking for that of the value is an access to it, which the sanitizer sees.
     let address = unsafe withUnsafePointer(to: mutex) { unsafe UnsafeMutableRawPointer(mutating: $0) }
+    unsafe clupine_thread_sanitizer_locks(address)
+    defer { unsafe clupine_thread_sanitizer_unlocked(address) }
     return try mutex.withLock { value throws(Failure) in
-      unsafe clupine_thread_sanitizer_acquire(address)
-      defer { unsafe clupine_thread_sanitizer_release(address) }
+      unsafe clupine_thread_sanitizer_locked(address)
+      defer { unsafe clupine_thread_sanitizer_unlocks(address) }
       return try body(&value)
     }
   }

@@ -95,10 +95,14 @@ static inline int clupine_duplicate(int descriptor) { return fcntl(descriptor, F
 static inline int clupine_is_static_executable(void) { return getauxval(AT_BASE) == 0; }
 
 // Of ThreadSanitizer's runtime, for locks that it does not see (LupineBase, `LockedStorage`): linked with nothing else, and called by nothing else.
-void __tsan_acquire(void *address);
-void __tsan_release(void *address);
-static inline void clupine_thread_sanitizer_acquire(void *address) { __tsan_acquire(address); }
-static inline void clupine_thread_sanitizer_release(void *address) { __tsan_release(address); }
+void __tsan_mutex_pre_lock(void *address, unsigned flags);
+void __tsan_mutex_post_lock(void *address, unsigned flags, int recursion);
+int __tsan_mutex_pre_unlock(void *address, unsigned flags);
+void __tsan_mutex_post_unlock(void *address, unsigned flags);
+static inline void clupine_thread_sanitizer_locks(void *address) { __tsan_mutex_pre_lock(address, 0); }
+static inline void clupine_thread_sanitizer_locked(void *address) { __tsan_mutex_post_lock(address, 0, 0); }
+static inline void clupine_thread_sanitizer_unlocks(void *address) { __tsan_mutex_pre_unlock(address, 0); }
+static inline void clupine_thread_sanitizer_unlocked(void *address) { __tsan_mutex_post_unlock(address, 0); }
 
 // Declared here because <spawn.h> comes from Swift's Glibc module, which hides it: that is compiled without _GNU_SOURCE.
 int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path);

@@ -2,7 +2,6 @@ import Foundation
 import LupineBase
 import LupineRules
 import LupineTesting
-import Synchronization
 import Testing
 
 @testable import lupine
@@ -50,7 +49,7 @@ import Testing
 
 /// True once.
 final class LockedFlag: Sendable {
-  private let isSet = LockedStorage(true)
+  private let isSet = Locked(true)
 
   func take() -> Bool {
     isSet.withLock { isSet in

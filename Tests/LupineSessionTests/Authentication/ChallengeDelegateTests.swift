@@ -3,7 +3,6 @@ import HTTPTypes
 import LupineBase
 import LupineSession
 import LupineTesting
-import Synchronization
 import Testing
 
 /// Answers challenges one after the other, and writes them down.
@@ -14,13 +13,13 @@ private final class ChallengeDelegate: SessionTaskDelegate {
     var drops = false
   }
 
-  private let state: LockedStorage<State>
+  private let state: Locked<State>
   let handledCallbacks: CallbackSet = [.taskChallenge, .needNewBodyStream]
   private let body: BodyStream?
   private let drops: Bool
 
   init(_ answers: [ChallengeDisposition], body: BodyStream? = nil, drops: Bool = false) {
-    state = LockedStorage(State(answers: answers))
+    state = Locked(State(answers: answers))
     self.body = body
     self.drops = drops
   }
