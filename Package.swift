@@ -231,7 +231,10 @@ let package = Package(
 
 // What has a `main` of its own cannot be linked with libFuzzer's: without it all runners are built at once, and not one by one.
 if Context.environment["FUZZ"] == "runners" {
-  let programs: Set = ["lupine", "simulate", "allocations", "FuzzReplay", "FuzzDifferential"]
+  // Nor is what no runner needs worth its minute.
+  let programs: Set = [
+    "lupine", "simulate", "allocations", "FuzzReplay", "FuzzDifferential", "Lupine", "LupineXML", "LupineTesting",
+  ]
   package.products.removeAll { programs.contains($0.name) }
   package.targets.removeAll { programs.contains($0.name) || $0.type == .test }
 }
