@@ -232,9 +232,9 @@ let package = Package(
 // What has a `main` of its own cannot be linked with libFuzzer's: without it all runners are built at once, and not one by one.
 if Context.environment["FUZZ"] == "runners" {
   // Nor is what no runner needs worth its minute.
-  let programs: Set = [
+  let left: Set = [
     "lupine", "simulate", "allocations", "FuzzReplay", "FuzzDifferential", "Lupine", "LupineXML", "LupineTesting",
   ]
-  package.products.removeAll { programs.contains($0.name) }
-  package.targets.removeAll { programs.contains($0.name) || $0.type == .test }
+  package.products.removeAll { left.contains($0.name) }
+  package.targets.removeAll { left.contains($0.name) || $0.type == .test }
 }

@@ -1,7 +1,7 @@
 import CLupineZlib
 
-/// A compressor of a hundred lines that shares nothing but the checksum with zlib, so that a decoder on zlib has an independent judge, and so that bombs of any
-/// size can be written down in a few bytes.
+/// A compressor of a hundred lines that shares nothing but the checksum with zlib, so that a decoder on zlib has an independent judge, and so
+/// that bombs of any size can be written down in a few bytes.
 struct DeflateWriter {
   private(set) var bytes: [UInt8] = []
   private var pending: UInt32 = 0
