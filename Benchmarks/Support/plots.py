@@ -188,13 +188,13 @@ def budgets(path, result):
     if not records:
         return False
     canvas = Canvas(WIDTH, "Every budget, and how much of it is used", method(
-        result, "Bars are the measured ratio or figure ÷ its budget: shorter is better, orange is over budget, grey is too noisy to be judged.").replace(
+        result, "Bars are the measured ratio or figure ÷ its budget: shorter is better, orange is over budget, grey is not judged.").replace(
             ": dot median, line smallest to largest", ", medians"))
     left, scale, top = 470, (WIDTH - 600) / 1.5, canvas.y
     y = top
     for record in records:
         share = max(0.0, record["median"] / record["budget"])
-        tint = GREY if record["noisy"] else OURS if record["passes"] else WARNING
+        tint = GREY if record["noisy"] or record.get("elsewhere") else OURS if record["passes"] else WARNING
         length = min(share, 1.55) * scale
         canvas.text(left - 10, y + 13, record["title"], size=12, anchor="end")
         canvas.bar(left, y + 2, length, 14, tint)

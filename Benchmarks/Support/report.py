@@ -20,6 +20,8 @@ class Row:
         self.ours, self.peers = [], []
         self.others = 0.0
         self.failure = self.design = None
+        # Why the budget does not speak of this machine.
+        self.elsewhere = None
 
     @property
     def isRatio(self):
@@ -47,11 +49,11 @@ class Row:
 
     @property
     def passes(self):
-        return self.budget is None or self.median <= self.budget
+        return self.budget is None or self.elsewhere is not None or self.median <= self.budget
 
     @property
     def verdict(self):
-        budget = "" if self.budget is None else "✓" if self.passes else "✗"
+        budget = "" if self.budget is None else f"not judged: {self.elsewhere}" if self.elsewhere else "✓" if self.passes else "✗"
         return (budget + " noisy" if self.isNoisy else budget).strip()
 
     def record(self):
@@ -61,6 +63,7 @@ class Row:
             "name": self.name, "title": self.title, "unit": self.unit, "ours": self.ours, "peer": self.peers,
             "median": self.median, "minimum": min(self.values), "maximum": max(self.values), "budget": self.budget,
             "passes": self.passes, "noisy": self.isNoisy, "processorsBusyWithOthers": round(self.others, 3), "design": self.design,
+            "elsewhere": self.elsewhere,
         }
 
 
@@ -184,7 +187,7 @@ def measured(record):
     """What a row came to, and whether that is within its budget."""
     if not record or "failure" in record:
         return " | "
-    verdict = ("✓" if record["passes"] else "✗") + (" noisy" if record["noisy"] else "")
+    verdict = (f"not judged: {record['elsewhere']}" if record.get("elsewhere") else "✓" if record["passes"] else "✗") + (" noisy" if record["noisy"] else "")
     spread = f" ({figure(record['minimum'])}–{figure(record['maximum'])})" if record["minimum"] != record["maximum"] else ""
     return f"**{figure(record['median'])}**{spread} | {verdict}"
 

@@ -1,15 +1,17 @@
 """The rows: ratios and figures taken from the scenarios, and the budgets of the project's design, section "Budgets"."""
 
 import os
+import statistics
 import subprocess
 from collections import namedtuple
 
 from harness import processors
-from report import Row
+from report import Row, figure as shown
 from scenarios import AHC, AWAIT, BARE, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, URLLIB3, URLSESSION, WRK
 
-# `peer` None: our figure alone, against an absolute budget. `design`: the line of the design's table that the row answers.
-Specification = namedtuple("Specification", "title unit budget scenario ours peer figure design", defaults=[None, "cpu", None])
+# `peer` None: our figure alone, against an absolute budget. `design`: the line of the design's table that the row answers. `where`: a candidate, and
+# between which figures of its own the budget speaks of a machine.
+Specification = namedtuple("Specification", "title unit budget scenario ours peer figure design where", defaults=[None, "cpu", None, None])
 
 SHORT = {LIBCURL: "", AHC: "-ahc", URLSESSION: "-urlsession", GO: "-go", URLLIB3: "-urllib3", WRK: "-wrk", BARE: "-bare"}
 rows = {}
@@ -110,7 +112,8 @@ for name, title in [("download", "download, discarded"), ("download to a file", 
         design=f"1 GiB {title}: peak memory above that for a 1 MiB body, MB")
 HEAD = "response head of 514 bytes, 11 fields, parsed, validated and indexed"
 add("head", "response head ÷ llhttp", "ns", 0.5, "head", "Lupine", "llhttp", "nanoseconds", design=HEAD + " ÷ llhttp")
-add("head-ns", "response head", "ns", 200, "head", "Lupine", figure="nanoseconds", design=HEAD + ", ns")
+add("head-ns", "response head", "ns", 200, "head", "Lupine", figure="nanoseconds", design=HEAD + ", ns, where llhttp takes 420 to 600",
+    where=("llhttp", 420, 600))
 add("head-pico", "response head ÷ picohttpparser, which validates less", "ns", None, "head", "Lupine", "picohttpparser", "nanoseconds")
 add("chunked", "chunked body, chunks of 4 KiB ÷ llhttp", "ns/KiB", None, "chunked", "Lupine", "llhttp", "nanoseconds")
 CALLS = "system calls per GET, "
@@ -139,7 +142,7 @@ def measure(bench, names, progress):
     scenario_names = list(dict.fromkeys(rows[name].scenario for name in names))
     for scenario in scenario_names:
         chosen = [name for name in names if rows[name].scenario == scenario]
-        wanted = {candidate for name in chosen for candidate in (rows[name].ours, rows[name].peer) if candidate}
+        wanted = {candidate for name in chosen for candidate in (rows[name].ours, rows[name].peer, (rows[name].where or [None])[0]) if candidate}
         if len(names) == len(rows):
             wanted = set(bench.candidates(scenario))
         progress(scenario, wanted)
@@ -159,6 +162,11 @@ def row(bench, name):
             return result
     result.ours = [figures[specification.figure] for figures in taken[specification.ours]]
     result.peers = [figures[specification.figure] for figures in taken[specification.peer]] if specification.peer else []
+    if specification.where:
+        candidate, least, most = specification.where
+        found = statistics.median(figures[specification.figure] for figures in taken[candidate])
+        if not least <= found <= most:
+            result.elsewhere = f"{candidate} takes {shown(found)} {result.unit}"
     return result
 
 
