@@ -4,7 +4,7 @@ internal import CLupineLinux
 package enum SystemCall: String, Hashable, Sendable {
   case accept, bind, changeMode, close, connect, epollControl, epollCreate, epollWait, eventDescriptor, link, listen,
     localAddress, lock, makeDirectory
-  case open, poll, read, receive, rename, send, sendFile, socket, socketOption, status, synchronize
+  case open, pipe, poll, read, receive, rename, send, sendFile, socket, socketOption, splice, status, synchronize
   case threadCreate, truncate, unlink, write
 }
 

@@ -25,9 +25,7 @@ package final class LoopContext {
   private let isPrecise: Bool
   private let eventCapacity: Int
   private let events: UnsafeMutableBufferPointer<epoll_event>
-  private var buffer = ReadBuffer()
-  /// Kept by somebody while its bytes were being shown: it lives until the next read, as they do.
-  private var shown: ReadBuffer?
+  private let buffer: UnsafeMutableRawBufferPointer
 
   // Each turn looks at most of these: the runtime's checks of access, where they are called for, cost more than `Exclusive`'s.
   private let registrations = Exclusive(RegistrationTable())
@@ -68,8 +66,6 @@ package final class LoopContext {
 
   /// What one read gives at most, into the buffer that all connections of a loop share.
   package static let readBufferSize = 256 * 1024
-  /// The same for whoever asks for more. The rest of the buffer takes no memory until somebody has.
-  package static let largeReadSize = 512 * 1024
   /// What is read ahead of an event at most.
   package static let readAheadSize = ReadsAhead.roomSize
   /// Events that one poll gives at most.
@@ -93,10 +89,12 @@ package final class LoopContext {
     isPrecise = SystemCalls.hasPreciseEpollWait(epoll)
     eventCapacity = world?.eventCapacity ?? Self.eventCapacity
     unsafe events = .allocate(capacity: eventCapacity)
+    unsafe buffer = .allocate(byteCount: Self.readBufferSize, alignment: 4096)
   }
 
   deinit {
     unsafe events.deallocate()
+    unsafe buffer.deallocate()
   }
 
   // MARK: Time
@@ -199,18 +197,17 @@ package final class LoopContext {
     try read(socket, atMost: Self.readBufferSize)
   }
 
-  /// Reads at most `limit` bytes, and no more than `largeReadSize`, from a socket into the loop's buffer, over what was there.
+  /// Reads at most `limit` bytes, and no more than `readBufferSize`, from a socket into the loop's buffer, over what was there.
   package func read(_ socket: borrowing Descriptor, atMost limit: Int) throws(IOError) -> ReadResult {
     filled = 0
-    if shown != nil { shown = nil }
     if let count = ahead.take(socket.number) {
       filled = count
       isShort = count < ReadsAhead.roomSize
       return .bytes(count)
     }
-    let size = min(limit, Self.largeReadSize)
+    let size = min(limit, Self.readBufferSize)
     precondition(size > 0, "a read needs room")
-    let memory = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.memory[..<size])
+    let memory = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<size])
     let result = try unsafe SystemCalls.receive(socket, memory)
     if case .bytes(let count) = result {
       filled = count
@@ -224,23 +221,10 @@ package final class LoopContext {
   package var bytes: Span<UInt8> {
     @_lifetime(borrow self)
     get {
-      let readable = unsafe ahead.shownBytes(filled) ?? UnsafeRawBufferPointer(rebasing: buffer.memory[..<filled])
+      let readable = unsafe ahead.shownBytes(filled) ?? UnsafeRawBufferPointer(rebasing: buffer[..<filled])
       let span = unsafe Span<UInt8>(_unsafeBytes: readable)
       return unsafe _overrideLifetime(span, borrowing: self)
     }
-  }
-
-  /// Gives away the buffer that `bytes` are in, and reads into `spare` from now on, or into a new one. `bytes`, part of what the last `read` gave, stay
-  /// as they are until the next.
-  ///
-  /// - Returns: nil if they are not in the loop's buffer, as what was decoded or has been kept already.
-  package func keep(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
-    guard let range = buffer.range(of: bytes) else { return nil }
-    let kept = KeptRead(buffer, range)
-    shown = buffer
-    buffer = spare ?? ReadBuffer()
-    filled = 0
-    return kept
   }
 
   // MARK: Turns

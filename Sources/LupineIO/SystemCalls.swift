@@ -9,7 +9,8 @@ internal import CLupineLinux
 /// - **EBADF, EFAULT, ENOTSOCK** can only come from a mistake in this package: they trap, because going on with a descriptor
 ///   that is not ours reads or writes somebody else's data. **EINVAL** traps too where every argument is made by this package
 ///   (epoll, event descriptors, socket reads and writes, socket options, clocks). It is an ordinary error where a user's address, path or
-///   kind of file can cause it: connect, bind, open, rename, and reads, writes, sync and `sendfile` of files.
+///   kind of file can cause it: connect, bind, open, rename, reads, writes, sync and `sendfile` of files,
+///   and `splice`.
 /// - Everything else becomes an `IOError`, which keeps the number.
 ///
 /// Every descriptor is born close-on-exec, every socket nonblocking. SIGPIPE: sockets are written with MSG_NOSIGNAL; `sendfile`

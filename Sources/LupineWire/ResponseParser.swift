@@ -142,6 +142,14 @@ public struct ResponseParser: ~Copyable, Sendable {
     state == .length ? remaining : nil
   }
 
+  /// So many bytes of the body have gone another way than by ``next(_:_:)``, in their place: fewer than ``bodyRemaining``, so that its end comes that way.
+  package mutating func skipBody(_ count: Int) {
+    precondition(
+      state == .length && count >= 0 && Int64(count) < remaining, "bytes that are none of the body's, or its last")
+    remaining -= Int64(count)
+    bodyBytes += count
+  }
+
   /// Whether the connection may carry another request, as far as this response decides. Final once ``ResponseEvent/end`` came.
   public var reuseVerdict: ReuseVerdict {
     switch state {

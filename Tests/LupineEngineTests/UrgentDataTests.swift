@@ -2,6 +2,7 @@ import Glibc
 import LupineBase
 import LupineEngine
 import LupineIO
+import LupineTesting
 import LupineWire
 import Testing
 
@@ -62,6 +63,23 @@ import Testing
       guard let made else { preconditionFailure("not made yet") }
       return made.engine
     }
+
+    /// Starts a transfer for `handler`, and has the server be asked.
+    func start(_ handler: any TransferHandler) throws -> Transfer {
+      guard let made else { preconditionFailure("not made yet") }
+      let transfer = Transfer(try request(host: "h", port: 80), handler: handler, createdAt: engine.context.now)
+      engine.start(transfer, in: made.pool)
+      awaitRequest(0)
+      return transfer
+    }
+
+    /// Sends what the socket takes, and says how much that was.
+    func sendSome(_ bytes: ArraySlice<UInt8>, isUrgent: Bool = false) -> Int {
+      let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT) | (isUrgent ? Int32(MSG_OOB) : 0)
+      return max(0, unsafe bytes.withUnsafeBytes { unsafe Glibc.send(server[0], $0.baseAddress, $0.count, flags) })
+    }
+
+    func shutDownServer() { _ = shutdown(server[0], Int32(SHUT_WR)) }
 
     func start(_ request: TransferRequest) {
       guard let made else { preconditionFailure("not made yet") }
@@ -131,6 +149,41 @@ import Testing
       drive.send(1, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood")
     }
     #expect(second == Array("good".utf8))
+    drive.end()
+  }
+
+  /// A pipe stops at it for good, and calls what waits behind it the end once the peer has ended: it is read then.
+  @Test(arguments: [false, true]) func largeBodiesGoOnBehindIt(_ ends: Bool) throws {
+    let drive = try Drive()
+    let writer = try PipeWriter()
+    let transfer = try drive.start(writer)
+    let (size, mark) = (6_000_000, 3_000_000)
+    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n")
+    let body = PatternBody.bytes(size)
+    var sent = 0
+    for _ in 0..<100_000 where sent < size {
+      // Nothing is read while it takes bytes of which some are behind the mark.
+      if sent < mark {
+        sent += drive.sendSome(body[sent..<mark])
+      } else if sent == mark {
+        sent += drive.sendSome(body[mark...mark], isUrgent: true)
+      } else {
+        let taken = drive.sendSome(body[sent...])
+        sent += taken
+        if taken > 0 { continue }
+      }
+      _ = drive.engine.context.turn()
+      try writer.write(transfer)
+    }
+    #expect(sent == size && !writer.piped.isEmpty)
+    if ends { drive.shutDownServer() }
+    for _ in 0..<1000 where !writer.isOver {
+      drive.engine.world.now = drive.engine.world.now.advanced(byNanoseconds: 1_000_000)
+      _ = drive.engine.context.turn()
+      try writer.write(transfer)
+    }
+    #expect(writer.isOver && writer.failure == nil)
+    #expect(try writer.isWhole(size))
     drive.end()
   }
 }

@@ -30,6 +30,46 @@ struct ParserTests {
     #expect(kept.compactMap { $0.fields.first(named: "x") } == ["0", "1", "3", "4"])
   }
 
+  /// A body of ten bytes, of which two were read and four went another way.
+  private func parserOfPipedBody(_ head: [UInt8]) throws -> ResponseParser {
+    var parser = ResponseParser()
+    parser.begin()
+    #expect(parser.bodyRemaining == nil)
+    _ = try read(&parser, head)
+    #expect(parser.bodyRemaining == 8)
+    parser.skipBody(3)
+    parser.skipBody(0)
+    parser.skipBody(1)
+    #expect(parser.bodyRemaining == 4 && parser.consumed == head.count + 4)
+    return parser
+  }
+
+  /// Bytes of a body that went another way count as if they had been read, wherever they were, and its end comes as ever.
+  @Test func bodiesThatGoAnotherWay() throws {
+    let head = Array("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab".utf8)
+    var broken = try parserOfPipedBody(head)
+    do throws(WireError) {
+      _ = try broken.finish()
+      Issue.record("four bytes are missing")
+    } catch {
+      #expect(error.reason == .truncatedBody(missing: 4) && error.offset == head.count + 4)
+    }
+    var parser = try parserOfPipedBody(head)
+    var offset = 0
+    let rest = Array("cdefHTTP".utf8)
+    let body = try parser.next(rest.span, &offset)
+    guard case .body(0..<4) = body else {
+      Issue.record("the rest of the body is shown: \(body)")
+      return
+    }
+    let end = try parser.next(rest.span, &offset)
+    guard case .end = end else {
+      Issue.record("the body ends: \(end)")
+      return
+    }
+    #expect(offset == 4 && parser.consumed == head.count + 8 && parser.reuseVerdict == .reusable)
+  }
+
   /// White space at the end of a value is taken away, not once more for each line that is folded into it.
   @Test(arguments: ["b", "", "b  "]) func blankFolds(_ value: String) throws {
     let folds = String(repeating: "\r\n ", count: 21_000)

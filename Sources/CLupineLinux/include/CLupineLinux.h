@@ -23,6 +23,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -36,6 +37,7 @@
 // What only `_GNU_SOURCE` declares. No header of this package defines that macro: Swift's own Glibc module is built without it,
 // and a program that sees both flavours of one system type does not compile.
 int accept4(int, struct sockaddr *, socklen_t *, int);
+int pipe2(int ends[2], int flags);
 int pthread_setname_np(pthread_t, const char *);
 
 // `errno` is a macro over a thread-local address.
@@ -67,6 +69,21 @@ static inline int clupine_open_cached(int directory, const char *name, int flags
 static inline ssize_t clupine_read_cached(int file, void *bytes, size_t count) {
   struct iovec part = {bytes, count};
   return syscall(SYS_preadv2, file, &part, 1ul, 0ul, 0ul, 8);
+}
+
+// Moves bytes out of a pipe, or into one, without waiting for a pipe (flags 1 and 2, SPLICE_F_MOVE and SPLICE_F_NONBLOCK). `offset` is that of a file, or
+// null. The C library's is one of those that only `_GNU_SOURCE` declares, with types that it declares as well.
+static inline ssize_t clupine_splice(int from, int to, long long *offset, size_t count) {
+  return syscall(SYS_splice, from, (void *)0, to, offset, count, 3u);
+}
+
+// `fcntl` is variadic. 1031 is F_SETPIPE_SZ on every architecture; the answer is the size that the pipe has got.
+static inline int clupine_set_pipe_size(int pipe, int bytes) { return fcntl(pipe, 1031, bytes); }
+
+// `ioctl` is variadic. 0x541B is FIONREAD on every architecture that Swift has.
+static inline int clupine_waiting_bytes(int socket) {
+  int count = 0;
+  return ioctl(socket, 0x541B, &count) < 0 ? -1 : count;
 }
 
 // The name is an array at the end of the entry, which Swift imports as a tuple that may be longer than the entry.

@@ -10,12 +10,8 @@ internal import LupineWire
 /// Invariants: at least so many bytes of the response are still to come, as its length says, so that the watermark is always reached; and
 /// while anybody wants to read, nothing waits in the socket for longer than 20 ms, whatever the peer does.
 extension Connection {
-  /// What must wait in the socket: two reads, or a large one.
-  private static let gatheredBytes = 512 * 1024
-  /// What a read gives at most.
-  var readLimit: Int { isGathering && takesLargePieces ? LoopContext.largeReadSize : LoopContext.readBufferSize }
-  /// What is encrypted is taken apart record by record, whatever is read at once.
-  private var takesLargePieces: Bool { tls == nil && transfer?.request.takesLargePieces ?? false }
+  /// What must wait in the socket: two reads.
+  static let gatheredBytes = 512 * 1024
   /// A read of so much says that the peer is fast.
   static let largeRead = 32 * 1024
   /// Of what is still to come, bytes that may have left the socket already: a part of a record with TLS, one of the proxy's too.

@@ -2,7 +2,7 @@ internal import LupineBase
 internal import LupineIO
 internal import LupineTLS
 
-/// A reader that pauses in the middle of one read's decoding: a read of 256 KiB, or 512, may decode to a hundred times as much, so what comes after
+/// A reader that pauses in the middle of one read's decoding: a read of 256 KiB may decode to a hundred times as much, so what comes after
 /// the pause is kept as it came, at most one read of it, and looked at when the reader resumes.
 extension Connection {
   /// Keeps what follows the bytes whose decoding is held.

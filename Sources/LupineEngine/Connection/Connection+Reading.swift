@@ -77,9 +77,12 @@ extension Connection {
         break
       }
       reads += 1
-      let limit = readLimit
       do throws(IOError) {
-        switch try context.read(socket.descriptor, atMost: limit) {
+        if isGathering, let count = try readIntoPipe(socket) {
+          notePiped(count)
+          continue
+        }
+        switch try context.read(socket.descriptor) {
         case .bytes(let count):
           if context.fellShort, shortReadDrains { canRead = false }
           receive(context.bytes)

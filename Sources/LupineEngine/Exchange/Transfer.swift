@@ -1,5 +1,5 @@
 package import LupineBase
-package import LupineIO
+internal import LupineIO
 package import LupineRules
 internal import LupineWire
 
@@ -95,14 +95,6 @@ open class Transfer {
   }
 
   // MARK: For the handler
-
-  /// Keeps body bytes that the handler is being shown where they are; the loop reads into `spare` from now on, or into new memory.
-  ///
-  /// - Returns: nil if they are elsewhere than in the loop's buffer: decoded, decrypted, or held.
-  package final func keep(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
-    guard case .attached(let connection) = state else { return nil }
-    return connection.context.keep(bytes, for: spare)
-  }
 
   /// Stops the delivery of body bytes, and the socket behind it; before there is a connection, the wait for one. It stops after those already read, or where a content coding is undone, after the
   /// buffer of at most 32 KiB that is being delivered.
@@ -206,6 +198,20 @@ open class Transfer {
     guard discardBudget == nil else { return }
     isDecodingHeld = true
     decoding.undecoded.append(bytes.extracting(offset...))
+  }
+
+  /// Where body bytes may go unseen; nil: they are looked at here, or nobody takes them so.
+  final var bodyPipe: BodyPipe? {
+    guard decoding == nil, discardBudget == nil, resend == nil else { return nil }
+    return handler?.pipe(for: self)
+  }
+
+  /// So many body bytes are in the handler's pipe.
+  final func receive(piped count: Int) {
+    record.responseBytes += Int64(count)
+    record.responseBodyBytes += Int64(count)
+    record.responseDecodedBytes += Int64(count)
+    handler?.transfer(self, didFillPipe: count)
   }
 
   /// Decodes until everything given is decoded (true) or the reader pauses.

@@ -89,14 +89,12 @@ package struct TransferRequest: Sendable {
   /// The target in absolute form, for a proxy that forwards; nil for every other way. `head` is in that form then, without
   /// `Proxy-Authorization`.
   package let forwardTarget: String?
-  /// A large body is handed over in pieces of up to `LoopContext.largeReadSize` where it comes fast and in the clear.
-  package let takesLargePieces: Bool
 
   package init(
     key: PoolKey, method: String, head: [UInt8], headWithoutExpectation: [UInt8]? = nil, context: RequestContext,
     body: RequestBody = .none, hasIdempotencyKey: Bool = false, closesConnection: Bool = false,
     deadlines: Deadlines = Deadlines(), decodesContent: Bool = true, maximumRatio: UInt64? = nil,
-    priority: TransferPriority = .default, forwardTarget: String? = nil, takesLargePieces: Bool = false
+    priority: TransferPriority = .default, forwardTarget: String? = nil
   ) {
     self.key = key
     self.method = method
@@ -111,6 +109,5 @@ package struct TransferRequest: Sendable {
     self.maximumRatio = maximumRatio
     self.priority = priority
     self.forwardTarget = forwardTarget
-    self.takesLargePieces = takesLargePieces
   }
 }

@@ -2,6 +2,7 @@ internal import Dispatch
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import LupineBase
+internal import LupineIO
 internal import LupineRules
 internal import LupineWire
 internal import Synchronization
@@ -155,6 +156,19 @@ extension CacheExchange {
       if isBehind { exchange.cancel() }
     }
     if isForwarded { receiver.receive(body: bytes, of: self) }
+  }
+
+  func pipe(for exchange: any TransportExchange) -> BodyPipe? {
+    let isForwarded = state.withLock { state in
+      guard case .forward = state.outcome else { return false }
+      return state.collected == nil && !state.isDiscarding
+    }
+    return isForwarded ? (receiver as? any PipeReceiver)?.pipe(for: self) : nil
+  }
+
+  func receive(piped count: Int, of exchange: any TransportExchange) {
+    if state.withLock({ $0.leads }) { owner.moved(query.first) }
+    (receiver as? any PipeReceiver)?.receive(piped: count, of: self)
   }
 
   func receive(trailers: FieldSection, of exchange: any TransportExchange) {

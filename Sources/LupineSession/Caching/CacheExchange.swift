@@ -22,7 +22,7 @@ internal import Synchronization
 ///
 /// Invariants: `receiver.end` is called exactly once; the receiver is called by one thread at a time, whichever they are: by the transport while loading,
 /// by whoever it told while settling, else by whoever has set `isPumping`. A cancellation that comes while settling is seen by what follows.
-final class CacheExchange: ReadKeepingExchange, TransportReceiver {
+final class CacheExchange: TransportExchange, PipeReceiver {
   /// What becomes of the response that the transport brings.
   enum Outcome {
     case forward
@@ -341,10 +341,6 @@ final class CacheExchange: ReadKeepingExchange, TransportReceiver {
   var requestHead: [UInt8] {
     let (inner, sentHead) = state.withLock { ($0.inner, $0.sentHead) }
     return inner?.requestHead ?? sentHead
-  }
-
-  func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
-    (state.withLock { $0.inner } as? any ReadKeepingExchange)?.keepRead(bytes, for: spare)
   }
 
   /// Whether the answer is the cache's, and the server has not confirmed it.

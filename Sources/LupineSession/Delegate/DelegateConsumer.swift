@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import LupineBase
+internal import LupineIO
 internal import Synchronization
 
 /// Passes a response on to the data delegate of its task, and stops the socket while the delegate is behind. When the delegate turns the task
@@ -7,7 +8,7 @@ internal import Synchronization
 ///
 /// Invariants: at most one call with data is queued at a time, and it takes all that has gathered; what the task says of its end is queued
 /// behind it.
-final class DelegateConsumer: DeferredConsumer {
+final class DelegateConsumer: DeferredConsumer, PipeConsumer {
   private struct State {
     var callbacks: TaskCallbacks?
     var gathered: [UInt8] = []
@@ -74,6 +75,13 @@ final class DelegateConsumer: DeferredConsumer {
     if let download = taken.download { return download.receive(body: bytes, from: source) }
     if let pause = taken.pause { source.setPaused(pause) }
     taken.callbacks?.received { [self] in take() }
+  }
+
+  /// That of the download; delegates are shown what comes.
+  func pipe() -> BodyPipe? { download?.pipe() }
+
+  func receive(piped count: Int, from source: any TransportExchange) {
+    download?.receive(piped: count, from: source)
   }
 
   /// What has gathered, for the delegate's next call.

@@ -4,7 +4,7 @@ internal import LupineIO
 extension DownloadConsumer {
   /// A job of writing.
   struct Work {
-    var piece: KeptRead
+    var piece: BodyPiece
     var offset: Int64
     var partial: PartialFile?
     var mustEmpty: Bool
@@ -41,8 +41,13 @@ extension DownloadConsumer.State {
       return bytes.count > room ? .cancel : .nothing
     case .writing: break
     }
+    return take(bytes.count)
+  }
+
+  /// What becomes of so many bytes that belong into the file.
+  private mutating func take(_ count: Int) -> DownloadConsumer.Taken {
     guard failure == nil else { return .nothing }
-    let total = offset + Int64(pieces.count + underWay + bytes.count)
+    let total = offset + Int64(pieces.count + underWay + count)
     if let end, total > end {
       failure = SessionError(
         .badResponse, phase: .receive, message: "the body of the range is longer than Content-Range says")
@@ -55,20 +60,41 @@ extension DownloadConsumer.State {
     return .gather(total: total, expected: expected)
   }
 
+  /// The pipe for what belongs into the file; nil: there is none. One that was not to be had is not asked for again.
+  mutating func takePipe() -> BodyPipe? {
+    guard mode == .writing, failure == nil else { return nil }
+    if !hasAskedForPipe {
+      hasAskedForPipe = true
+      pipe = BodyPipe.make()
+    }
+    return pipe
+  }
+
+  /// So many bytes have come in the pipe. The socket is stopped until they are written, as the pipe takes no more.
+  mutating func take(piped count: Int) -> (taken: DownloadConsumer.Taken, pause: PauseState?) {
+    guard mode == .writing, let pipe else { return (.nothing, nil) }
+    let taken = take(count)
+    guard case .gather = taken else { return (taken, nil) }
+    isGathering = false
+    pieces.add(count, in: pipe)
+    return (taken, pause.change(to: true))
+  }
+
   /// Bytes are in `piece`: a new one, or the last one with more in it.
-  mutating func gathered(_ piece: KeptRead) {
+  mutating func gathered(_ piece: GatheredBytes) {
     // What was gathered when writing failed is gone.
     if failure == nil { pieces.update(piece) }
   }
 
-  /// So many bytes more have been gathered.
-  mutating func endGathering(_ count: Int) -> PauseState? {
+  /// What there was has been gathered.
+  mutating func endGathering() -> PauseState? {
     isGathering = false
     guard failure == nil else { return nil }
-    lastRead = count
-    let limit = isSmall ? DownloadConsumer.smallHighWatermark : DownloadConsumer.highWatermark
-    return pieces.count + underWay >= limit ? pause.change(to: true) : nil
+    return pieces.count + underWay >= DownloadConsumer.highWatermark ? pause.change(to: true) : nil
   }
+
+  /// Whether more may be read; else the next job is due.
+  var mayGoOn: Bool { pieces.count < DownloadConsumer.pieceSize && !pieces.holdsPipe }
 
   mutating func nextStep() -> DownloadConsumer.Step {
     guard !isBusy, !isGathering else { return .nothing }
@@ -85,14 +111,10 @@ extension DownloadConsumer.State {
     return .finish(ending, completion)
   }
 
-  /// Whether the body comes in small pieces.
-  var isSmall: Bool { lastRead <= DownloadConsumer.smallRead }
-
   /// The first bytes are written at once, so that a file that cannot be made is known of early, and the last ones whatever they are.
   private var isPieceDue: Bool {
     guard pieces.count > 0, failure == nil else { return false }
-    let size = isSmall ? DownloadConsumer.smallPieceSize : DownloadConsumer.pieceSize
-    return pieces.count >= size || !hasBegun || result != nil
+    return pieces.count >= DownloadConsumer.pieceSize || pieces.holdsPipe || !hasBegun || result != nil
   }
 
   /// Our own failure comes before that of the exchange, which it caused.

@@ -28,9 +28,9 @@ struct DownloadHooks: Sendable {
 ///
 /// Invariants: at most one job is under way; what arrives meanwhile is gathered and goes with a later one, which is worth its two switches of
 /// threads; while the socket is stopped a job is under way, whose end lets it go on or starts the next; after an error nothing is written.
-/// A read that is as long as a piece stays where it is, in memory of the loop.
+/// What comes fast, as it is and in the clear comes in a pipe, and not in memory: the socket is stopped until it is written, as the pipe takes no more.
 /// When it ends without success the file is removed, unless its bytes can be gone on from: then the error has resume data.
-final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
+final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer {
   /// The task is the one that waits for the end, which is settled here, or by the consumer that this one is a part of. `tell` is for when it is told so:
   /// others wait to hear what can be gone on from, and a session may be over with its last task.
   typealias Completion = @Sendable (Result<DownloadedFile, SessionError>, TaskRun?, _ tell: () -> Void) -> Void
@@ -40,6 +40,8 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
   struct State {
     var mode = Mode.waiting
     var pieces = BodyPieces()
+    var pipe: BodyPipe?
+    var hasAskedForPipe = false
     var underWay = 0
     /// Where the next job writes.
     var offset: Int64 = 0
@@ -55,8 +57,6 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
     var hasBegun = false
     /// Bytes are being copied, outside of the lock.
     var isGathering = false
-    /// Bytes of the read before.
-    var lastRead = 0
     var pause = PauseState()
     /// The version whose beginning is in the file, if it can be gone on from.
     var version: DownloadVersion?
@@ -76,14 +76,10 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
   }
 
   /// What there is for a job at least, but for the first and the last: worth the two switches of threads that it costs.
-  static let pieceSize = 512 << 10
-  /// With so much in memory the socket is stopped: a piece under way and half of the next.
-  static let highWatermark = pieceSize * 3 / 2
-  /// What comes no more than that at a time, from a slow peer or out of TLS, is not worth as much memory: the reads of everybody.
-  static let smallRead = LoopContext.readBufferSize
-  static let smallPieceSize = 64 << 10
-  /// Less than a whole read: none is gathered beside the one that is being written, which would save no time that can be measured.
-  static let smallHighWatermark = 192 << 10
+  static let pieceSize = 64 << 10
+  /// With so much in memory the socket is stopped. Less than a whole read: none is gathered beside the one that is being written, which would save no time
+  /// that can be measured.
+  static let highWatermark = 192 << 10
   static let refusedBodyLimit = 64 << 10
 
   /// What resume data names.
@@ -202,8 +198,8 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
       exchange.setPaused(.final)
       exchange.cancel()
     case .gather(let total, let expected):
-      gather(bytes, of: exchange, remaining: expected.map { $0 - total + Int64(bytes.count) })
-      let pause = state.withLock { $0.endGathering(bytes.count) }
+      gather(bytes, remaining: expected.map { $0 - total + Int64(bytes.count) })
+      let pause = state.withLock { $0.endGathering() }
       if let pause { exchange.setPaused(pause) }
       hooks.received?(Int64(bytes.count), total, expected)
       startJob()
@@ -211,19 +207,27 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
   }
 
   /// - Parameter remaining: these bytes and all behind them, if that is known.
-  private func gather(_ bytes: Span<UInt8>, of exchange: any TransportExchange, remaining: Int64?) {
-    if bytes.count >= Self.pieceSize, let exchange = exchange as? any ReadKeepingExchange,
-      let kept = exchange.keepRead(bytes, for: state.withLock({ $0.pieces.takeSpare() }))
-    {
-      state.withLock { $0.gathered(kept) }
-      return
-    }
+  private func gather(_ bytes: Span<UInt8>, remaining: Int64?) {
     var copied = 0
     while copied < bytes.count {
       var piece = state.withLock { $0.pieces.copyTarget(expected: remaining.map { $0 - Int64(copied) }) }
       // Not under the lock, which the thread that writes asks for as well.
       copied += piece.append(bytes.extracting(droppingFirst: copied))
       state.withLock { $0.gathered(piece) }
+    }
+  }
+
+  func pipe() -> BodyPipe? { state.withLock { $0.takePipe() } }
+
+  func receive(piped count: Int, from exchange: any TransportExchange) {
+    let (taken, pause) = state.withLock { $0.take(piped: count) }
+    switch taken {
+    case .nothing: return
+    case .cancel: exchange.cancel()
+    case .gather(let total, let expected):
+      if let pause { exchange.setPaused(pause) }
+      hooks.received?(Int64(count), total, expected)
+      startJob()
     }
   }
 
@@ -256,7 +260,10 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
       let partial = if let made = work.partial { made } else { try PartialFile.create(in: place) }
       if work.mustEmpty { try partial.file.truncate(to: 0) }
       do throws(IOError) {
-        try partial.file.write(work.piece.bytes, at: work.offset)
+        switch work.piece {
+        case .gathered(let bytes): try partial.file.write(bytes.bytes, at: work.offset)
+        case .piped(let pipe, let count): try pipe.empty(count, into: partial.file, at: work.offset)
+        }
       } catch {
         // A file that was made here is nobody else's to remove.
         if work.partial == nil { partial.remove() }
@@ -268,7 +275,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
     }
   }
 
-  private func jobEnded(_ result: Result<PartialFile, IOError>, _ piece: KeptRead) {
+  private func jobEnded(_ result: Result<PartialFile, IOError>, _ piece: BodyPiece) {
     let (exchange, pause, mustCancel) = state.withLock { state -> ((any TransportExchange)?, PauseState?, Bool) in
       state.isBusy = false
       switch result {
@@ -281,12 +288,12 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer {
         return (state.exchange, nil, true)
       case .success(let partial):
         state.partial = partial
-        state.pieces.recycle(piece, limit: state.isSmall ? 1 : 2)
+        state.pieces.recycle(piece)
         state.mustEmpty = false
         state.untouched = nil
         state.offset += Int64(state.underWay)
         state.underWay = 0
-        return (state.exchange, state.pieces.count < Self.pieceSize ? state.pause.change(to: false) : nil, false)
+        return (state.exchange, state.mayGoOn ? state.pause.change(to: false) : nil, false)
       }
     }
     if let pause { exchange?.setPaused(pause) }

@@ -1,11 +1,12 @@
 internal import Dispatch
 internal import LupineBase
 internal import LupineEngine
+internal import LupineIO
 internal import Synchronization
 
 /// The consumer of a download task: writes the body to a file once it is decided how the download begins, and keeps the task from being over
 /// until the file is complete.
-final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
+final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer, PipeConsumer {
   private struct State {
     var callbacks: DownloadCallbacks?
     var inner: DownloadConsumer?
@@ -107,6 +108,12 @@ final class DownloadTaskConsumer: DeferredConsumer, ResumableConsumer {
 
   func receive(body bytes: Span<UInt8>, from exchange: any TransportExchange) {
     inner?.receive(body: bytes, from: exchange)
+  }
+
+  func pipe() -> BodyPipe? { inner?.pipe() }
+
+  func receive(piped count: Int, from exchange: any TransportExchange) {
+    inner?.receive(piped: count, from: exchange)
   }
 
   // MARK: The end

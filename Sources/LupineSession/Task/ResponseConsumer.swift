@@ -1,3 +1,5 @@
+internal import LupineIO
+
 /// What a task does with the response that it ends with. Called on the transport's thread, serially.
 protocol ResponseConsumer: AnyObject, Sendable {
   /// Whether this answer to a request for a range is of no use: it is dropped then, and the request is sent again without `Range` and
@@ -16,6 +18,14 @@ protocol ResponseConsumer: AnyObject, Sendable {
 extension ResponseConsumer {
   func wantsWhole(insteadOf response: Response) -> Bool { false }
   var tellsDelegates: Bool { false }
+}
+
+/// A consumer that takes bytes of the body in a pipe.
+protocol PipeConsumer: ResponseConsumer {
+  /// Where the next bytes may go; nil: they are shown.
+  func pipe() -> BodyPipe?
+  /// So many bytes are in the pipe, behind all that were shown.
+  func receive(piped count: Int, from exchange: any TransportExchange)
 }
 
 /// A consumer whose end takes time, because a file has to be completed or somebody asked: the task is over only then.

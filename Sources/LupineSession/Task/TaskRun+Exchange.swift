@@ -124,7 +124,6 @@ extension TaskRun {
       method: request.method.rawValue, composition: composition, body: request.body,
       expectsContinue: request.expectsContinue, decodesContent: composition.offersCodings, priority: priority,
       networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),
-      takesLargePieces: kind == .download,
       idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
       totalNanoseconds: remainingNanoseconds(request, createdAt: createdAt))
   }
@@ -141,7 +140,6 @@ extension TaskRun {
       expectsContinue: request.expectsContinue && !chain.dropsBody, decodesContent: composition.offersCodings,
       priority: priority,
       networkServiceType: serviceType(of: request), allowsCellularAccess: allowsCellular(request),
-      takesLargePieces: kind == .download,
       idleNanoseconds: request.timeoutInterval.map(\.saturatedNanoseconds) ?? session.times.request,
       totalNanoseconds: remainingNanoseconds(request, createdAt: createdAt))
   }
@@ -265,6 +263,16 @@ extension TaskRun {
   func deliver(_ bytes: Span<UInt8>) {
     receivedBytes.add(Int64(bytes.count), ordering: .relaxed)
     take(body: bytes)
+    progressed()
+  }
+
+  func pipe(for exchange: any TransportExchange) -> BodyPipe? {
+    isGated.load(ordering: .acquiring) ? nil : (consumer as? any PipeConsumer)?.pipe()
+  }
+
+  func receive(piped count: Int, of exchange: any TransportExchange) {
+    receivedBytes.add(Int64(count), ordering: .relaxed)
+    (consumer as? any PipeConsumer)?.receive(piped: count, from: self)
     progressed()
   }
 

@@ -17,7 +17,7 @@ internal import LupineWire
 /// Invariant: the consumer's `end` is called exactly once, after which nothing is.
 ///
 /// `@unchecked` because it has a subclass: what it stores does not change, is atomic, or is behind a lock.
-class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
+class TaskRun: PipeReceiver, TransportExchange, @unchecked Sendable {
   /// What kind of public face the task has.
   enum Kind: Sendable {
     case data
@@ -288,9 +288,6 @@ class TaskRun: TransportReceiver, ReadKeepingExchange, @unchecked Sendable {
     }
   }
   func discardBody() { state.withLock { $0.exchange }?.discardBody() }
-  func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
-    (state.withLock { $0.exchange } as? any ReadKeepingExchange)?.keepRead(bytes, for: spare)
-  }
 
   // MARK: What becomes of the response
 

@@ -10,7 +10,7 @@ internal import LupineWire
 ///
 /// `@unchecked`: what other threads look at is what this class declares, and the request, which does not change. All else is the loop's, and is
 /// reached through `perform`. The last reference may go on any thread: after the end nothing of the loop's is left in it.
-final class EngineExchange: Transfer, TransferHandler, ReadKeepingExchange, SendingExchange, LoopWork,
+final class EngineExchange: Transfer, TransferHandler, SendingExchange, LoopWork,
   @unchecked Sendable
 {
   private let handle: PoolHandle
@@ -50,10 +50,6 @@ final class EngineExchange: Transfer, TransferHandler, ReadKeepingExchange, Send
 
   func discardBody() { perform { $0.discard() } }
 
-  func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
-    handle.loop.isCurrent ? keep(bytes, for: spare) : nil
-  }
-
   var hasSentRequest: Bool { report.lastRecord.sendEnd != nil }
 
   /// At once if this is the loop's thread: a pause that a callback asks for holds for the very next byte.
@@ -73,6 +69,14 @@ final class EngineExchange: Transfer, TransferHandler, ReadKeepingExchange, Send
 
   func transfer(_ transfer: Transfer, didReceiveBody bytes: Span<UInt8>) {
     receiver.receive(body: bytes, of: self)
+  }
+
+  func pipe(for transfer: Transfer) -> BodyPipe? {
+    (receiver as? any PipeReceiver)?.pipe(for: self)
+  }
+
+  func transfer(_ transfer: Transfer, didFillPipe count: Int) {
+    (receiver as? any PipeReceiver)?.receive(piped: count, of: self)
   }
 
   func transfer(_ transfer: Transfer, didReceiveTrailers trailers: FieldSection) {

@@ -341,7 +341,7 @@ final class EngineTransport: Transport {
       deadlines: deadlines, decodesContent: request.decodesContent,
       maximumRatio: request.composition.maximumDecompressionRatio.map(Self.ratio),
       priority: request.priority < 0.5 ? .low : request.priority > 0.5 ? .high : .default,
-      forwardTarget: form.isAbsolute ? request.url.requestString : nil, takesLargePieces: request.takesLargePieces)
+      forwardTarget: form.isAbsolute ? request.url.requestString : nil)
   }
 
   /// What a method forbids (RFC 9110 sections 9.3.6 and 9.3.8).

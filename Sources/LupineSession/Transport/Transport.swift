@@ -32,12 +32,6 @@ public protocol TransportExchange: AnyObject, Sendable {
   func discardBody()
 }
 
-/// An exchange whose body can be kept where it was read to, instead of being copied from there.
-package protocol ReadKeepingExchange: TransportExchange {
-  /// Keeps body bytes, while they are being shown; what is read next goes into `spare`, or into new memory. Nil: they must be copied.
-  func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead?
-}
-
 /// An exchange that knows how far its request has gone.
 package protocol SendingExchange: TransportExchange {
   /// Whether the request of the current attempt has been handed to the network with its last byte, that of its trailers included. Asked where the
@@ -66,6 +60,14 @@ public protocol TransportReceiver: AnyObject, Sendable {
   func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange)
 }
 
+/// A receiver that takes bytes of a body in a pipe, and never sees them.
+package protocol PipeReceiver: TransportReceiver {
+  /// Where the next bytes may go instead of being shown, if they need no decoding; nil: they are shown. Asked before each read that may.
+  func pipe(for exchange: any TransportExchange) -> BodyPipe?
+  /// So many body bytes are in the pipe, behind all that were shown. As `receive(body:of:)` otherwise.
+  func receive(piped count: Int, of exchange: any TransportExchange)
+}
+
 /// One request as a transport sees it: fields complete, in the order in which they are sent.
 public struct TransportRequest: Sendable {
   /// The method.
@@ -88,8 +90,6 @@ public struct TransportRequest: Sendable {
   public var networkServiceType = NetworkServiceType.default
   /// Whether it may go over a mobile network. Default true.
   public var allowsCellularAccess = true
-  /// Large pieces of the response's body are as welcome as small ones.
-  var takesLargePieces = false
   let idleNanoseconds: Int64
   var totalNanoseconds: Int64
   /// How long nothing may move.

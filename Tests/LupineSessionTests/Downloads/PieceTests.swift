@@ -10,7 +10,7 @@ import Testing
 /// How a body becomes pieces of a file, by a transport whose bytes come from the test, while the threads for files are held.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct PieceTests {
   /// What is written at once.
-  private static let piece = 512 << 10
+  private static let piece = 64 << 10
 
   @Test func limits() async throws {
     try await withHandedBody { body, folder, download in
@@ -18,15 +18,15 @@ import Testing
       // The first bytes are under way at once, whatever they are.
       body.give(1)
       #expect(!body.isPaused)
-      // The socket stops when a piece and a half is there.
-      while !body.isPaused, body.given < 4 * Self.piece { body.give(384 << 10) }
-      #expect(body.given == 3 * Self.piece / 2 + 1)
+      // The socket stops when three pieces are there.
+      while !body.isPaused, body.given < 8 * Self.piece { body.give(48 << 10) }
+      #expect(body.given == 4 * (48 << 10) + 1)
       #expect(body.pauses == 1)
       // What was read already is taken, and changes nothing.
       body.give(256 << 10)
       #expect(body.pauses == 1 && folder.size == 0)
       held.release()
-      // One job wrote the first byte, the next all that came meanwhile; then the socket goes on.
+      // One job wrote the first byte, others what came meanwhile; then the socket goes on.
       #expect(await eventually { !body.isPaused && folder.size == body.given })
       let there = body.given
       // Less than a piece waits.
@@ -44,74 +44,74 @@ import Testing
     }
   }
 
-  /// Of a peer that sends little at a time no more than 64 KiB is kept back, and 192 KiB while the disk is slow.
-  @Test func slowPeers() async throws {
+  /// The reader keeps its place while pieces are under way: nothing is lost, nothing is written twice.
+  @Test(arguments: [1, 999, 65_535, 65_536, 65_537, 262_144, 3_000_000])
+  func everySize(_ size: Int) async throws {
+    try await withHandedBody { body, _, download in
+      let total = min(5_000_001, 5000 * size + 1)
+      while body.given < total { body.give(min(size, total - body.given)) }
+      body.end()
+      let path = try await download.value
+      #expect(Pattern.matches(path, body.given))
+      unsafe unlink(path)
+    }
+  }
+
+  /// What comes in a pipe is written in its place, between what is shown before it and behind it, and the socket is stopped until it is.
+  @Test func pipes() async throws {
     try await withHandedBody { body, folder, download in
       body.give(1)
       #expect(await eventually { folder.size == 1 })
-      for _ in 0..<65 { body.give(1000) }
-      try HeldFileThreads().release()
-      #expect(folder.size == 1)
-      body.give(1000)
-      #expect(await eventually { folder.size == 66_001 })
-      // The socket stops earlier as well.
-      let held = try HeldFileThreads()
-      while !body.isPaused, body.given < 2 * Self.piece { body.give(1000) }
-      #expect(body.given == 66_001 + 197_000)
-      held.release()
-      #expect(await eventually { !body.isPaused && folder.size == body.given })
-      body.end()
-      unsafe unlink(try await download.value)
-    }
-  }
-
-  /// The reader keeps its place while pieces are under way: nothing is lost, nothing is written twice.
-  @Test(arguments: [1, 999, 65_536, 262_144, 524_287, 524_288, 524_289, 3_000_000], [false, true])
-  func everySize(_ size: Int, _ keepsReads: Bool) async throws {
-    try await withHandedBody(keepsReads: keepsReads) { body, _, download in
-      let total = min(5_000_001, 5000 * size + 1)
-      while body.given < total { body.give(min(size, total - body.given)) }
-      #expect((body.kept > 0) == (keepsReads && size == Self.piece))
-      body.end()
-      let path = try await download.value
-      #expect(Pattern.matches(path, body.given))
-      unsafe unlink(path)
-    }
-  }
-
-  /// A read as long as a piece is kept where it is: what came before it and what comes behind it are pieces of their own.
-  @Test func keptReads() async throws {
-    try await withHandedBody(keepsReads: true) { body, folder, download in
-      body.give(1)
-      #expect(await eventually { folder.size == 1 })
       for round in 1...3 {
-        body.give(Self.piece - 1)
-        #expect(body.kept == 2 * round - 2)
+        // Less than a piece waits, and goes with it.
+        body.give(1000)
         let held = try HeldFileThreads()
-        body.give(Self.piece)
-        #expect(body.kept == 2 * round - 1)
-        body.give(1000)
-        body.give(1000)
-        body.give(Self.piece)
-        #expect(body.kept == 2 * round && body.isPaused)
-        body.give(1000)
+        #expect(!body.isPaused)
+        try body.givePiped(200_000)
+        #expect(body.isPaused && body.pauses == round)
+        // It takes no more, and what had been read comes behind it.
+        #expect(body.pipe?.isEmpty == false)
+        body.give(500)
         held.release()
-        // Less than a piece waits.
-        #expect(await eventually { !body.isPaused && folder.size == body.given - 1000 })
-        body.give(Self.piece - 1000)
-        #expect(await eventually { folder.size == body.given })
+        #expect(await eventually { !body.isPaused && folder.size == body.given - 500 })
+        #expect(body.pipe?.isEmpty == true)
       }
-      // The memory of the first serves those after it.
-      let spares = body.spares
-      for _ in 0..<4 {
-        body.give(Self.piece)
-        #expect(await eventually { folder.size == body.given })
-      }
-      #expect(body.kept == 10 && body.spares == spares + 4)
+      // Much less than a piece, with nothing behind it.
+      try body.givePiped(1)
+      #expect(await eventually { !body.isPaused && folder.size == body.given })
+      try body.givePiped(BodyPipe.capacity / 4)
       body.end()
       let path = try await download.value
       #expect(Pattern.matches(path, body.given))
       unsafe unlink(path)
+    }
+  }
+
+  /// There is no pipe for what makes no file, nor after the file has failed; a range that is too long is refused as when it is shown.
+  @Test func noPipe() async throws {
+    try await withHandedBody(giveHead: false) { body, _, download in
+      #expect(body.pipe == nil)
+      try body.giveHead(status: 404)
+      #expect(body.pipe == nil)
+      body.end()
+      #expect(try await failure { try await download.value }.code == .badResponse)
+    }
+  }
+
+  /// Cancelled while bytes wait in the pipe: they are written, and the resume data has them.
+  @Test func cancelledWithAFullPipe() async throws {
+    try await withHandedBody(leaves: 1) { body, folder, download in
+      let held = try HeldFileThreads()
+      body.give(60_000)
+      try body.givePiped(150_000)
+      download.cancel()
+      #expect(await eventually { body.isCancelled })
+      body.end(SessionError(.cancelled, phase: .receive, message: "cancelled"))
+      #expect(folder.size == 0)
+      held.release()
+      let data = try await leftover { try await download.value }
+      #expect(data.receivedBytes == 210_000 && folder.size == 210_000)
+      #expect(Pattern.matches(folder.partial(try #require(folder.partials.first)), 210_000))
     }
   }
 
@@ -134,21 +134,22 @@ import Testing
 
   /// The disk is full in the midst: the exchange is cancelled, what was gathered is let go, and nothing is left behind.
   @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)"), arguments: [false, true])
-  func failsWithAPieceUnderWay(_ keepsReads: Bool) async throws {
+  func failsWithAPieceUnderWay(_ isPiped: Bool) async throws {
     let disk = try SmallDisk(bytes: Self.piece * 3 / 2)
     defer { disk.unmount() }
-    try await withHandedBody(in: disk.path, keepsReads: keepsReads) { body, _, download in
+    try await withHandedBody(in: disk.path) { body, _, download in
       body.give(Self.piece)
       try HeldFileThreads().release()
       #expect(!body.isCancelled)
       let held = try HeldFileThreads()
       // The second piece does not fit; a part of the third waits behind it.
-      body.give(Self.piece)
+      if isPiped { try body.givePiped(Self.piece) } else { body.give(Self.piece) }
       body.give(Self.piece / 4)
       held.release()
       #expect(await eventually { body.isCancelled })
       // The transport had read this already.
       body.give(Self.piece)
+      #expect(body.pipe == nil)
       body.end(SessionError(.cancelled, phase: .receive, message: "cancelled"))
       let error = try await failure { try await download.value }
       #expect(error.code == .fileFailed && error.phase == .file && error.resumeData == nil)
@@ -158,14 +159,14 @@ import Testing
 
   /// - Parameters:
   ///   - parent: where the folder of partial files is made; nil: in a scratch directory.
-  ///   - keepsReads: whether the transport lets reads be kept where they are.
+  ///   - giveHead: whether the response is there already.
   ///   - leaves: how many partial files are left.
   func withHandedBody(
-    in parent: String? = nil, keepsReads: Bool = false, leaves: Int = 0,
+    in parent: String? = nil, giveHead: Bool = true, leaves: Int = 0,
     _ run: (HandedBody, DownloadFolder, Task<String, any Error>) async throws -> Void
   ) async throws {
     let folder = try DownloadFolder()
-    let transport = HandTransport(keepsReads: keepsReads)
+    let transport = HandTransport()
     try await withSession(configure: {
       $0.temporaryDirectory = parent ?? folder.parentPath
       $0.transport = transport
@@ -174,7 +175,7 @@ import Testing
       let download = Task { try await session.download(for: request).path }
       #expect(await eventually { transport.body != nil })
       let body = try #require(transport.body)
-      try body.giveHead()
+      if giveHead { try body.giveHead() }
       try await run(body, folder, download)
       _ = await download.result
     }
@@ -219,49 +220,39 @@ final class HeldFileThreads: Sendable {
 /// Has one exchange, whose response comes from the test.
 final class HandTransport: Transport {
   private let exchange = Locked<HandedBody?>(nil)
-  private let keepsReads: Bool
-
-  init(keepsReads: Bool = false) { self.keepsReads = keepsReads }
 
   var body: HandedBody? { exchange.withLock { $0 } }
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-    let body = HandedBody(receiver, keepsReads: keepsReads)
+    let body = HandedBody(receiver)
     exchange.withLock { $0 = body }
     return body
   }
 }
 
-final class HandedBody: ReadKeepingExchange {
+final class HandedBody: TransportExchange {
   private struct State {
     var given = 0
     var pause = PauseState()
     var pauses = 0
     var isCancelled = false
-    var kept = 0
-    var spares = 0
   }
 
   private let receiver: any TransportReceiver
-  private let keepsReads: Bool
   private let state = Locked(State())
 
-  init(_ receiver: any TransportReceiver, keepsReads: Bool) {
-    self.receiver = receiver
-    self.keepsReads = keepsReads
-  }
+  init(_ receiver: any TransportReceiver) { self.receiver = receiver }
 
   var given: Int { state.withLock { $0.given } }
   var isPaused: Bool { state.withLock { $0.pause.isPaused } }
   var pauses: Int { state.withLock { $0.pauses } }
-  /// Reads that have been kept, and how many of them for memory that was given instead.
-  var kept: Int { state.withLock { $0.kept } }
-  var spares: Int { state.withLock { $0.spares } }
+  /// Where the next bytes may go.
+  var pipe: BodyPipe? { (receiver as? any PipeReceiver)?.pipe(for: self) }
   var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
   /// - Parameter isNamed: whether it says which version it is of.
-  func giveHead(isNamed: Bool = true) throws {
-    let head = try ResponseHead(status: 200, fields: isNamed ? [("ETag", "\"v1\"")] : [])
+  func giveHead(status: Int = 200, isNamed: Bool = true) throws {
+    let head = try ResponseHead(status: status, fields: isNamed ? [("ETag", "\"v1\"")] : [])
     receiver.receive(head: head, framing: .untilClose, of: self)
   }
 
@@ -274,6 +265,24 @@ final class HandedBody: ReadKeepingExchange {
     var bytes: [UInt8] = []
     Pattern.each(count, from: start) { bytes += $0 }
     receiver.receive(body: bytes.span, of: self)
+  }
+
+  /// The next bytes of the pattern, in the pipe.
+  func givePiped(_ count: Int) throws {
+    let start = state.withLock { state in
+      defer { state.given += count }
+      return state.given
+    }
+    let pipe = try #require(self.pipe)
+    let (near, far) = try SystemCalls.makeSocketPair()
+    let socket = Descriptor(adopting: near)
+    let peer = Descriptor(adopting: far)
+    try SystemCalls.setSendBuffer(peer, 2 * count)
+    var bytes: [UInt8] = []
+    Pattern.each(count, from: start) { bytes += $0 }
+    #expect(try SystemCalls.send(peer, bytes.span) == .bytes(count))
+    #expect(try pipe.fill(from: socket, atMost: count) == count)
+    (receiver as? any PipeReceiver)?.receive(piped: count, of: self)
   }
 
   func end(_ failure: SessionError? = nil) { receiver.end(failure, metrics: TransactionMetrics(), of: self) }
@@ -290,14 +299,4 @@ final class HandedBody: ReadKeepingExchange {
   }
 
   func discardBody() {}
-
-  func keepRead(_ bytes: Span<UInt8>, for spare: ReadBuffer?) -> KeptRead? {
-    guard keepsReads, bytes.count <= LoopContext.largeReadSize else { return nil }
-    state.withLock { state in
-      state.kept += 1
-      if spare != nil { state.spares += 1 }
-    }
-    var kept = KeptRead(into: spare ?? ReadBuffer())
-    return kept.append(bytes) == bytes.count ? kept : nil
-  }
 }
