@@ -80,10 +80,10 @@ static inline ssize_t clupine_splice(int from, int to, long long *offset, size_t
 // `fcntl` is variadic. 1031 is F_SETPIPE_SZ on every architecture; the answer is the size that the pipe has got.
 static inline int clupine_set_pipe_size(int pipe, int bytes) { return fcntl(pipe, 1031, bytes); }
 
-// `ioctl` is variadic. 0x541B is FIONREAD on every architecture that Swift has.
+// `ioctl` is variadic.
 static inline int clupine_waiting_bytes(int socket) {
   int count = 0;
-  return ioctl(socket, 0x541B, &count) < 0 ? -1 : count;
+  return ioctl(socket, FIONREAD, &count) < 0 ? -1 : count;
 }
 
 // The name is an array at the end of the entry, which Swift imports as a tuple that may be longer than the entry.
