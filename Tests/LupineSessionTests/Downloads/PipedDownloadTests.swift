@@ -58,13 +58,25 @@ import Testing
         #expect(PatternBody.matches(bytes, from: 0))
       })
     let (shown, piped) = counts.withLock { ($0.shown, $0.piped) }
-    #expect(shown > 0 && (isPiped ? piped > Self.size / 4 : piped == 0), "\(shown) shown, \(piped) by the pipe")
+    #expect(shown > 0 && (piped > 0) == isPiped, "\(shown) shown, \(piped) by the pipe")
   }
 
-  /// So does a task of a delegate that became a download, and it can be suspended meanwhile.
+  /// So does a task of a delegate that became a download, once the bytes that waited for the decision have been worked off; and it can be suspended.
   @Test func becomesADownload() async throws {
-    let server = try LoopbackServer(routes: ServerRoute.standard())
-    defer { server.shutdown() }
+    let latch = try Latch()
+    let server = try LoopbackServer { _, connection in
+      let body = PatternBody.bytes(Self.size)
+      try connection.begin(200, fields: [:], framing: .length(body.count))
+      try connection.write(body.prefix(1000))
+      try connection.flush()
+      guard try connection.stall(until: latch) == .released else { return }
+      try connection.write(body.suffix(from: 1000))
+      try connection.finish()
+    }
+    defer {
+      latch.release()
+      server.shutdown()
+    }
     let counts = Locked(CountingReceiver.Counts())
     let content = Locked<[UInt8]>([])
     var answers = RecordingDelegate.Answers()
@@ -75,10 +87,15 @@ import Testing
         $0.transport = CountingTransport(try NetworkTransport($0), counts)
       } catch { Issue.record(error) }
     } _: { session, delegate in
-      let data = session.dataTask(with: try Request(server.url("/bytes?n=\(Self.size)")))
+      let data = session.dataTask(with: try Request(server.url()))
       data.resume()
-      #expect(await eventually { data.countOfBytesReceived > 0 })
+      #expect(await eventually { data.countOfBytesReceived == 1000 })
       let task = try #require(await session.tasks.first)
+      for _ in 0..<3 {
+        task.suspend()
+        task.resume()
+      }
+      latch.release()
       for _ in 0..<3 where task.state == .running {
         task.suspend()
         task.resume()
@@ -87,7 +104,7 @@ import Testing
     }
     #expect(content.withLock { PatternBody.matches($0, from: 0) ? $0.count : -1 } == Self.size)
     let piped = counts.withLock { $0.piped }
-    #expect(piped > Self.size / 4)
+    #expect(piped > 0)
   }
 }
 
