@@ -8,13 +8,12 @@ import Testing
 
 /// Takes a body by a pipe, while it has one, and writes it into a file when it is told to.
 final class PipeWriter: TransferHandler {
-  private(set) var pipe: BodyPipe?
+  private let pipe: BodyPipe?
   let file: File
   private(set) var piped: [Int] = []
   private(set) var shown = 0
   private(set) var isOver = false
   private(set) var failure: TransferFailure?
-  private(set) var status: Int?
   private var waiting = 0
   private var offset: Int64 = 0
   /// Whether it pauses until it has written.
@@ -22,10 +21,8 @@ final class PipeWriter: TransferHandler {
   var discards = false
 
   init(hasPipe: Bool = true) throws {
-    if hasPipe {
-      let made: BodyPipe = try #require(BodyPipe.make())
-      pipe = made
-    }
+    pipe = hasPipe ? BodyPipe.make() : nil
+    try #require((pipe != nil) == hasPipe)
     let path = "/tmp/lupine-piped-\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
     file = try File.create(path)
     unsafe unlink(path)
@@ -70,7 +67,7 @@ final class PipeWriter: TransferHandler {
   }
 
   func transfer(_ transfer: Transfer, didReceiveInformational head: ResponseHead) {}
-  func transfer(_ transfer: Transfer, didReceive head: ResponseHead, framing: BodyFraming) { status = head.status }
+  func transfer(_ transfer: Transfer, didReceive head: ResponseHead, framing: BodyFraming) {}
   func transfer(_ transfer: Transfer, didReceiveTrailers trailers: FieldSection) {}
   func transfer(_ transfer: Transfer, didSendBodyBytes count: Int) {}
 

@@ -11,7 +11,7 @@ import Testing
   private static let size = 6_000_000
   private static let head = "HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n"
 
-  private func begin(_ writer: PipeWriter, _ head: String = head, codings: Bool = false) throws -> (Drive, Transfer) {
+  private func begin(_ writer: PipeWriter, _ head: String = head) throws -> (Drive, Transfer) {
     let drive = try Drive()
     drive.serverBuffer = 1 << 20
     let transfer = Transfer(
@@ -76,15 +76,39 @@ import Testing
     drive.end()
   }
 
+  /// The first bytes of a member of gzip (RFC 1952) whose blocks are not compressed (RFC 1951 section 3.2.4): as many as its text has, and a little more.
   @Test func codedBodiesAreShown() throws {
     let writer = try PipeWriter()
-    // Too short to be a member of gzip, and long enough to be worth a pipe.
-    let (drive, _) = try begin(
+    let (drive, transfer) = try begin(
       writer, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: \(Self.size)\r\n\r\n")
-    let bytes = [UInt8](repeating: 0x1F, count: 500_000)
-    _ = drive.servers[0].send(bytes.span)
-    drive.settle()
-    #expect(writer.isOver && writer.failure != nil && writer.piped.isEmpty)
+    var coded: [UInt8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255]
+    let block = 60_000
+    let text = 50 * block
+    for start in stride(from: 0, to: text, by: block) {
+      coded += [0, UInt8(block & 255), UInt8(block >> 8), UInt8(~block & 255), UInt8(~block >> 8 & 255)]
+      coded += PatternBody.bytes(block, from: start)
+    }
+    var sent = 0
+    while sent < coded.count {
+      let count = drive.servers[0].send(coded.span.extracting(sent..<coded.count))
+      try #require(count > 0)
+      sent += count
+      repeat { drive.settle() } while try writer.write(transfer)
+    }
+    #expect(!writer.isOver && writer.piped.isEmpty && writer.shown == text)
+    #expect(try writer.isWhole(text))
+    drive.engine.cancel(transfer)
+    drive.end()
+  }
+
+  /// What waits behind a pipe that took less than a watermark is read at once: nothing more may come that would tell of it.
+  @Test func theLastPart() throws {
+    let writer = try PipeWriter()
+    let (drive, transfer) = try begin(writer)
+    try give(drive, writer, transfer, 0..<Self.size - 540_000, atMost: 1_000_000)
+    try give(drive, writer, transfer, Self.size - 540_000..<Self.size)
+    #expect(writer.isOver && writer.failure == nil)
+    #expect(try writer.isWhole(Self.size))
     drive.end()
   }
 
@@ -155,6 +179,47 @@ import Testing
     #expect(writer.piped.count == 1 && writer.isOver)
     let isClosed = drive.servers[0].isHungUp
     #expect(isClosed)
+    drive.end()
+  }
+
+  /// A pipe that has drained the socket is not filled again, little by little, whenever it has been emptied: the watermark is waited for, or its time.
+  @Test func littleBehindMuch() throws {
+    let drive = try TCPDrive()
+    let writer = try PipeWriter()
+    let transfer = try drive.start(writer)
+    drive.send(0, Self.head)
+    let body = PatternBody.bytes(Self.size)
+    var sent = 0
+    func turn(_ isDone: () -> Bool) {
+      for _ in 0..<1000 where !isDone() { _ = drive.engine.context.turn() }
+    }
+    // It is known to be fast, and nothing waits.
+    while sent < 3_000_000 {
+      sent += drive.sendSome(body[sent..<3_000_000])
+      turn { writer.received == sent }
+      try writer.write(transfer)
+    }
+    for _ in 0..<100 {
+      _ = drive.engine.context.turn()
+      try writer.write(transfer)
+    }
+    let fills = writer.piped.count
+    try #require(fills > 0 && writer.received == sent)
+    // More than the watermark: one fill takes it all, and the writer takes its time.
+    sent += drive.sendSome(body[sent..<sent + 700_000])
+    turn { writer.received == sent }
+    try #require(writer.piped.count == fills + 1 && writer.received == sent)
+    let more = drive.sendSome(body[sent..<sent + 100_000])
+    #expect(more == 100_000)
+    try writer.write(transfer)
+    turn { writer.received > sent }
+    #expect(writer.received == sent)
+    drive.engine.world.now = drive.engine.world.now.advanced(byNanoseconds: 30_000_000)
+    turn { writer.received > sent }
+    try writer.write(transfer)
+    #expect(writer.received == sent + more)
+    #expect(try writer.isWhole(sent + more))
+    drive.engine.cancel(transfer)
     drive.end()
   }
 

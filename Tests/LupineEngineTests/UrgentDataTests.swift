@@ -8,125 +8,8 @@ import Testing
 
 /// TCP's urgent data, which HTTP has no use for: a read ends before it, although more waits, and no further event says so.
 @Suite(.timeLimit(.minutes(1))) struct UrgentDataTests {
-  /// An engine that the test drives, connected over TCP.
-  private final class Drive {
-    var outcomes: [Recorder.Outcome] = []
-    private(set) var server: [Int32] = []
-    private let listener: Int32
-    private let port: UInt16
-    private var made: (engine: DrivenEngine, pool: EnginePool)?
-
-    init() throws {
-      listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-      var address = sockaddr_in()
-      address.sin_family = sa_family_t(AF_INET)
-      address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-      var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-      let number = listener
-      port = unsafe withUnsafeMutablePointer(to: &address) { pointer in
-        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-          unsafe bind(number, pointer, length)
-          listen(number, 8)
-          unsafe getsockname(number, pointer, &length)
-        }
-        return unsafe UInt16(bigEndian: pointer.pointee.sin_port)
-      }
-      let world = DrivenWorld { [unowned self] _ throws(IOError) in
-        let near = try SocketOptions().makeSocket(for: .v4(.loopback, port: self.port))
-        self.join(near.number)
-        return StartedSocket(near, .connected)
-      }
-      let engine = try DrivenEngine(
-        world: world, resolver: TableResolver(["h": [SocketAddress.v4(.loopback, port: 80)]]))
-      made = (engine, engine.makePool(PoolConfiguration()))
-    }
-
-    deinit {
-      for number in server { _ = Glibc.close(number) }
-      _ = Glibc.close(listener)
-    }
-
-    /// Connects a nonblocking socket, and waits for both ends: on the loopback interface that is at once.
-    private func join(_ near: Int32) {
-      var address = sockaddr_in()
-      address.sin_family = sa_family_t(AF_INET)
-      address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-      address.sin_port = port.bigEndian
-      let length = socklen_t(MemoryLayout<sockaddr_in>.size)
-      unsafe withUnsafePointer(to: address) { pointer in
-        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { _ = unsafe connect(near, $0, length) }
-      }
-      server.append(accept(listener, nil, nil))
-    }
-
-    var engine: DrivenEngine {
-      guard let made else { preconditionFailure("not made yet") }
-      return made.engine
-    }
-
-    /// Starts a transfer for `handler`, and has the server be asked.
-    func start(_ handler: any TransferHandler) throws -> Transfer {
-      guard let made else { preconditionFailure("not made yet") }
-      let transfer = Transfer(try request(host: "h", port: 80), handler: handler, createdAt: engine.context.now)
-      engine.start(transfer, in: made.pool)
-      awaitRequest(0)
-      return transfer
-    }
-
-    /// Sends what the socket takes, and says how much that was.
-    func sendSome(_ bytes: ArraySlice<UInt8>, isUrgent: Bool = false) -> Int {
-      let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT) | (isUrgent ? Int32(MSG_OOB) : 0)
-      return max(0, unsafe bytes.withUnsafeBytes { unsafe Glibc.send(server[0], $0.baseAddress, $0.count, flags) })
-    }
-
-    func shutDownServer() { _ = shutdown(server[0], Int32(SHUT_WR)) }
-
-    func start(_ request: TransferRequest) {
-      guard let made else { preconditionFailure("not made yet") }
-      let drive = LoopConfined(self)
-      let recorder = Recorder { drive.onLoop.outcomes.append($0) }
-      engine.start(Transfer(request, handler: recorder, createdAt: engine.context.now), in: made.pool)
-    }
-
-    /// Takes turns until the server has a request.
-    func awaitRequest(_ index: Int) {
-      var bytes = [UInt8](repeating: 0, count: 4096)
-      for _ in 0..<100_000 {
-        _ = engine.context.turn()
-        guard server.indices.contains(index) else { continue }
-        let count = unsafe recv(server[index], &bytes, bytes.count, Int32(MSG_DONTWAIT))
-        if count > 0 { return }
-      }
-      Issue.record("server \(index) was asked for nothing")
-    }
-
-    func send(_ index: Int, _ text: String, isUrgent: Bool = false) {
-      let bytes = Array(text.utf8)
-      let flags = Int32(MSG_NOSIGNAL) | (isUrgent ? Int32(MSG_OOB) : 0)
-      guard server.indices.contains(index) else { return }
-      #expect(unsafe Glibc.send(server[index], bytes, bytes.count, flags) == bytes.count)
-    }
-
-    /// Asks for something, has the server do what `answer` says when it was asked, and gives the body.
-    func fetch(_ target: String, from index: Int, _ answer: () -> Void) throws -> [UInt8]? {
-      let count = outcomes.count
-      start(try request(host: "h", port: 80, target: target))
-      awaitRequest(index)
-      answer()
-      for _ in 0..<100 where outcomes.count == count { _ = engine.context.turn() }
-      return outcomes.count == count + 1 ? outcomes.last?.body : nil
-    }
-
-    func end() {
-      guard let made else { return }
-      engine.forget(made.pool)
-      _ = engine.runUntilQuiet(limit: 1000)
-      engine.shutdown()
-    }
-  }
-
   @Test func whatComesBehindItIsReadToo() throws {
-    let drive = try Drive()
+    let drive = try TCPDrive()
     let body = try drive.fetch("/1", from: 0) {
       drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
       drive.send(0, "w", isUrgent: true)
@@ -138,7 +21,7 @@ import Testing
 
   /// A response, and behind an urgent byte one that nobody has asked for: it does not wait there for the next request.
   @Test func aResponseBehindItIsNotTheNextOne() throws {
-    let drive = try Drive()
+    let drive = try TCPDrive()
     let first = try drive.fetch("/1", from: 0) {
       drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
       drive.send(0, "H", isUrgent: true)
@@ -154,7 +37,7 @@ import Testing
 
   /// A pipe stops at it for good, and calls what waits behind it the end once the peer has ended: it is read then.
   @Test(arguments: [false, true]) func largeBodiesGoOnBehindIt(_ ends: Bool) throws {
-    let drive = try Drive()
+    let drive = try TCPDrive()
     let writer = try PipeWriter()
     let transfer = try drive.start(writer)
     let (size, mark) = (6_000_000, 3_000_000)

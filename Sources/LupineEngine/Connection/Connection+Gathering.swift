@@ -11,7 +11,7 @@ internal import LupineWire
 /// while anybody wants to read, nothing waits in the socket for longer than 20 ms, whatever the peer does.
 extension Connection {
   /// What must wait in the socket: two reads.
-  static let gatheredBytes = 512 * 1024
+  private static let gatheredBytes = 512 * 1024
   /// A read of so much says that the peer is fast.
   static let largeRead = 32 * 1024
   /// Of what is still to come, bytes that may have left the socket already: a part of a record with TLS, one of the proxy's too.

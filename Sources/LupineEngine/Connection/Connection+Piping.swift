@@ -27,13 +27,9 @@ extension Connection {
       canRead = false
       return
     }
-    // Behind a short one the watermark is waited for, as behind a short read. That it is short does not say that nothing waits: segments of a network fill the
-    // pipe with less.
-    if count < Self.gatheredBytes, shortReadDrains,
-      SystemCalls.waitingBytes(in: socket.descriptor) < Self.gatheredBytes
-    {
-      canRead = false
-    }
+    // Behind one that has drained the socket the watermark is waited for, as behind a short read. That it is short does not say so: segments of a network fill
+    // the pipe with less.
+    if shortReadDrains, SystemCalls.waitingBytes(in: socket.descriptor) == 0 { canRead = false }
     parser.value.skipBody(count)
     transfer.clock.lastActivityAt = context.now
     transfer.receive(piped: count)

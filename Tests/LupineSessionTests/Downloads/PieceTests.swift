@@ -98,29 +98,12 @@ import Testing
     }
   }
 
-  /// Cancelled while bytes wait in the pipe: they are written, and the resume data has them.
-  @Test func cancelledWithAFullPipe() async throws {
-    try await withHandedBody(leaves: 1) { body, folder, download in
-      let held = try HeldFileThreads()
-      body.give(60_000)
-      try body.givePiped(150_000)
-      download.cancel()
-      #expect(await eventually { body.isCancelled })
-      body.end(SessionError(.cancelled, phase: .receive, message: "cancelled"))
-      #expect(folder.size == 0)
-      held.release()
-      let data = try await leftover { try await download.value }
-      #expect(data.receivedBytes == 210_000 && folder.size == 210_000)
-      #expect(Pattern.matches(folder.partial(try #require(folder.partials.first)), 210_000))
-    }
-  }
-
-  /// Cancelled while a piece is under way and more has been gathered: it ends when all of that is in the file, and the resume data has it.
-  @Test func cancelledWithAPieceUnderWay() async throws {
+  /// Cancelled while a piece is under way and more has been gathered, or waits in the pipe: it ends when all of that is in the file, and the resume data has it.
+  @Test(arguments: [false, true]) func cancelledWithAPieceUnderWay(_ isPiped: Bool) async throws {
     try await withHandedBody(leaves: 1) { body, folder, download in
       let held = try HeldFileThreads()
       body.give(600_000)
-      body.give(500_000)
+      if isPiped { try body.givePiped(500_000) } else { body.give(500_000) }
       download.cancel()
       #expect(await eventually { body.isCancelled })
       body.end(SessionError(.cancelled, phase: .receive, message: "cancelled"))
