@@ -83,11 +83,12 @@ def build(skip=False, package=here):
 
 
 def build_peer(name, *libraries):
-    """Compiles Peers/…/NAME.c unless that has been done since it changed; returns the program."""
+    """Compiles Peers/…/NAME.c unless that has been done since it or the header of all changed; returns the program."""
     sources = [os.path.join(here, "Peers", folder, name + ".c") for folder in os.listdir(os.path.join(here, "Peers"))]
     source = next(path for path in sources if os.path.exists(path))
     program = os.path.join(peers_directory, name)
-    if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
+    changed = max(os.path.getmtime(path) for path in (source, os.path.join(here, "Peers", "measure.h")))
+    if not os.path.exists(program) or os.path.getmtime(program) < changed:
         os.makedirs(peers_directory, exist_ok=True)
         subprocess.run(["gcc", "-O2", "-o", program, source] + [f"-l{library}" for library in libraries], check=True)
     return program

@@ -54,6 +54,7 @@ class Peers:
                 self.program(peer, job)
         self.program("urllib3", "getloop")
         build_peer("bareloop")
+        build_peer("baretransfer")
 
 
 def without_debugging(program):

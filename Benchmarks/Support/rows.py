@@ -7,7 +7,7 @@ from collections import namedtuple
 
 from harness import processors
 from report import Row, figure as shown
-from scenarios import AHC, AWAIT, BARE, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, URLLIB3, URLSESSION, WRK
+from scenarios import AHC, AWAIT, BARE, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, SPLICE, URLLIB3, URLSESSION, WRK
 
 # `peer` None: our figure alone, against an absolute budget. `design`: the line of the design's table that the row answers. `where`: a candidate, and
 # between which figures of its own the budget speaks of a machine.
@@ -94,11 +94,14 @@ add("download-256k", "download, discarded ÷ libcurl, 256 KiB", "ms/GiB", 0.8, "
     design="1 GiB download, discarded ÷ libcurl with a buffer of 256 KiB")
 beside("download-chunks", "download, chunks awaited", "download", AWAIT, [LIBCURL, AHC, GO], "ms/GiB")
 add("download-chunks-256k", "download, chunks awaited ÷ libcurl, 256 KiB", "ms/GiB", None, "download", AWAIT, BIG)
+add("floor-download", "download, discarded, a bare loop ÷ libcurl, 256 KiB: the floor", "ms/GiB", None, "download", BARE, BIG)
 beside("download-memory", "download into memory", "download-memory", AWAIT, LARGE, "ms/GiB")
 add("download-file", "download to a file ÷ curl -o", "ms/GiB", 0.7, "download-file", AWAIT, CURL, design="1 GiB download to a file ÷ curl -o")
 for peer in LARGE:
     add("download-file-" + (SHORT[peer][1:] or "libcurl"), f"download to a file ÷ {peer}", "ms/GiB", 0.7 if peer == LIBCURL else None,
         "download-file", AWAIT, peer)
+add("floor-download-file", "download to a file, a bare loop ÷ curl -o", "ms/GiB", None, "download-file", BARE, CURL)
+add("floor-download-splice", "download to a file, a bare loop that splices ÷ curl -o: the floor", "ms/GiB", None, "download-file", SPLICE, CURL)
 add("download-file-256k", "download to a file ÷ libcurl, 256 KiB", "ms/GiB", None, "download-file", AWAIT, BIG)
 beside("download-tls", "TLS download, discarded", "download-tls", CALLBACKS, [LIBCURL, GO], "ms/GiB")
 add("download-tls-256k", "TLS download, discarded ÷ libcurl, 256 KiB", "ms/GiB", None, "download-tls", CALLBACKS, BIG)

@@ -14,9 +14,9 @@ from peers import shipped_bytes, without_debugging
 
 GIBI = 1 << 30
 CALLBACKS, AWAIT, ENGINE, MANAGER = "Lupine, callbacks", "Lupine, await", "Lupine, await on the engine", "Lupine, manager"
-LIBCURL, BIG, AHC, URLSESSION, GO, URLLIB3, WRK, CURL, BARE = (
+LIBCURL, BIG, AHC, URLSESSION, GO, URLLIB3, WRK, CURL, BARE, SPLICE = (
     "libcurl", "libcurl, 256 KiB", "AsyncHTTPClient", "URLSession", "Go net/http", "urllib3", "wrk", "curl",
-    "a bare loop")
+    "a bare loop", "a bare loop that splices")
 MODES = {CALLBACKS: "callback", AWAIT: "await", ENGINE: "engine"}
 # Dear candidates send a smaller share of the requests, so that all runs take about as long.
 SHARES = {AHC: 0.4, URLSESSION: 0.06, URLLIB3: 0.07, GO: 0.8}
@@ -239,6 +239,8 @@ def transfer_words(bench, candidate):
         return [bench.ours("Transfer")]
     if candidate == MANAGER:
         return [bench.ours("FormUpload")]
+    if candidate in (BARE, SPLICE):
+        return [build_peer("baretransfer")]
     return bench.peers.program(LIBCURL if candidate == BIG else candidate, "transfer")
 
 
@@ -255,6 +257,8 @@ def bodies(candidates, direction, tls=False, options=(), form=False):
                 more.append("--callbacks")
             if candidate == BIG:
                 more += ["--buffer", "262144"]
+            if candidate == SPLICE:
+                more += ["--splice", "--read", "1048576", "--watermark", "524288"]
             if form and candidate == LIBCURL:
                 more.append("--multipart")
             if "--to" in options:
@@ -404,9 +408,9 @@ scenarios = {
     "tls-8": (gets([CALLBACKS, LIBCURL, GO], 8, tls=True, count=20_000), None),
     "tls-64": (gets(OURS + [LIBCURL, AHC, GO, URLLIB3], 64, tls=True, count=25_000), None),
     "tls-512": (gets([CALLBACKS, LIBCURL, GO], 512, tls=True, count=20_000), None),
-    "download": (bodies([CALLBACKS, AWAIT, LIBCURL, BIG, AHC, URLSESSION, GO], "download"), 5),
+    "download": (bodies([CALLBACKS, AWAIT, BARE, LIBCURL, BIG, AHC, URLSESSION, GO], "download"), 5),
     "download-memory": (bodies([AWAIT, LIBCURL, AHC, URLSESSION, GO], "download", options=["--memory"]), 3),
-    "download-file": (bodies([AWAIT, CURL, LIBCURL, BIG, AHC, URLSESSION, GO], "download", options=["--to"]), 5),
+    "download-file": (bodies([AWAIT, BARE, SPLICE, CURL, LIBCURL, BIG, AHC, URLSESSION, GO], "download", options=["--to"]), 5),
     "download-tls": (bodies([CALLBACKS, LIBCURL, BIG, GO], "download", tls=True), 5),
     "upload": (bodies([AWAIT, LIBCURL, BIG, AHC, URLSESSION, GO], "upload"), 5),
     "upload-multipart": (bodies([MANAGER, LIBCURL], "upload", form=True), 5),

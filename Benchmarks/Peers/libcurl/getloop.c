@@ -77,17 +77,6 @@ static double percentile(double share) {
   return latencies[index < recorded ? index : recorded - 1];
 }
 
-// What the kernel calls the high-water mark of this process's memory. Not ru_maxrss, which is inherited from the parent.
-static long peak(void) {
-  FILE *status = fopen("/proc/self/status", "r");
-  char line[256];
-  long kilobytes = 0;
-  while (status && fgets(line, sizeof line, status))
-    if (sscanf(line, "VmHWM: %ld", &kilobytes) == 1) break;
-  if (status) fclose(status);
-  return kilobytes;
-}
-
 int main(int argc, char **argv) {
   if (argc < 4) return 2;
   const char *url = argv[1];

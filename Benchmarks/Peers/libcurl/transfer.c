@@ -24,17 +24,6 @@ static size_t take(char *data, size_t size, size_t count, void *file) {
   return file ? fwrite(data, 1, size * count, file) : size * count;
 }
 
-// What the kernel calls the high-water mark of this process's memory. Not ru_maxrss, which is inherited from the parent.
-static long peak(void) {
-  FILE *status = fopen("/proc/self/status", "r");
-  char line[256];
-  long kilobytes = 0;
-  while (status && fgets(line, sizeof line, status))
-    if (sscanf(line, "VmHWM: %ld", &kilobytes) == 1) break;
-  if (status) fclose(status);
-  return kilobytes;
-}
-
 static CURLcode perform(CURL *easy) {
   CURLM *multi = curl_multi_init();
   curl_multi_add_handle(multi, easy);
