@@ -19,12 +19,16 @@ let settings: [SwiftSetting] =
     .enableExperimentalFeature("Lifetimes"),
   ] + threadSanitizer
 
+// `make test` compiles without debug information. The modules of tests are for debuggers alone: without them the compiler looks at all macros once, not twice.
+let testSettings: [SwiftSetting] =
+  settings + (Context.environment["LUPINE_NO_DEBUG_INFO"] == nil ? [] : [.unsafeFlags(["-no-emit-module-separately"])])
+
 func library(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .target(name: name, dependencies: dependencies, swiftSettings: settings)
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource] = []) -> Target {
-  .testTarget(name: name, dependencies: dependencies, resources: resources, swiftSettings: settings)
+  .testTarget(name: name, dependencies: dependencies, resources: resources, swiftSettings: testSettings)
 }
 
 // Runners exist only for `FUZZ=1 swift build --sanitize=fuzzer`: libFuzzer brings their `main`.
@@ -224,7 +228,7 @@ let package = Package(
     // As programs are whose default is the main actor: what the compiler demands of them there is as the documentation says.
     .testTarget(
       name: "MainActorTests", dependencies: ["Lupine", "LupineSession", "LupineTesting"],
-      swiftSettings: settings + [.defaultIsolation(MainActor.self)]),
+      swiftSettings: testSettings + [.defaultIsolation(MainActor.self)]),
     tests("FuzzReplayTests", ["LupineFuzzBodies", "LupineSimulation"]),
   ] + fuzzRunners
 )

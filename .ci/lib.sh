@@ -54,6 +54,24 @@ build() {
     || die "swift build --scratch-path $folder $* failed (status $?; 124 means that it took more than $limit s)"
 }
 
+# How the tests are compiled, which are run here and not debugged: see `testSettings` in Package.swift. With --scratch-path .build-test.
+plain=(-debug-info-format none)
+
+# build_tests SECONDS: compiles all tests, in .build-test.
+build_tests() {
+  local folder modules
+  export LUPINE_NO_DEBUG_INFO=1
+  modules=$(swift build --show-bin-path --scratch-path .build-test)/Modules
+  mkdir -p "$modules"
+  # SwiftPM links a module of each for debuggers all the same, and nobody reads it: these four bytes begin one.
+  for folder in Tests/*Tests; do
+    folder=$modules/${folder##*/}.swiftmodule
+    [ -s "$folder" ] || printf '\xe2\x9c\xa8\x0e' >"$folder"
+  done
+  build "$1" .build-test --build-tests "${plain[@]}"
+  unset LUPINE_NO_DEBUG_INFO
+}
+
 # The tests in parts that exclude each other and leave none out, the long ones first: two at a time take little more than half as long as one by one.
 test_parts=(
   '--filter ^LupineSessionTests\.[A-P]'
