@@ -40,6 +40,9 @@ package final class BodyPipe: Sendable {
   /// Its descriptors. For tests.
   var numbers: [Int32] { [source.number, target.number] }
 
+  /// Whether the kernel, a filter or the kind of socket has refused to fill it: then it is of no use.
+  package var isRefused: Bool { waiting.load(ordering: .acquiring) == .max }
+
   /// Whether it may be filled.
   package var isEmpty: Bool { waiting.load(ordering: .acquiring) == 0 }
 

@@ -61,12 +61,15 @@ package final class Directory: Sendable {
 
   /// Opens a file that is there, to go on writing it, locked.
   ///
-  /// - Throws: `.symbolicLink`; `.untrusted` unless it is a regular file of ours with one name; `.inUse` if somebody has locked it.
+  /// - Throws: `.symbolicLink`; `.untrusted` unless it is a regular file of ours with one name; `.inUse` if somebody has locked it, or has just had; `.notFound`.
   package func reopen(_ name: String) throws(IOError) -> File {
     let file = File(try SystemCalls.open(name, in: descriptor, O_RDWR | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK))
     let ownership = try SystemCalls.ownership(file.descriptor)
     guard ownership.isRegular, ownership.isOurs, ownership.links == 1 else { throw .untrusted }
     try SystemCalls.lock(file.descriptor)
+    // Whoever had it locked until now may have moved it to where it was to go, or removed it.
+    let named = try SystemCalls.open(name, in: descriptor, O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK)
+    guard try SystemCalls.ownership(named).isSameFile(as: ownership) else { throw .inUse }
     return file
   }
 

@@ -93,6 +93,10 @@ extension SystemCalls {
     var isShared: Bool
     var links: Int
     var device: UInt64
+    /// Its number on the device.
+    var inode: UInt64
+
+    func isSameFile(as other: Ownership) -> Bool { device == other.device && inode == other.inode }
   }
 
   static func ownership(_ file: borrowing Descriptor) throws(IOError) -> Ownership {
@@ -103,7 +107,7 @@ extension SystemCalls {
     return Ownership(
       isDirectory: kind == Int32(S_IFDIR), isRegular: kind == Int32(S_IFREG), isOurs: status.st_uid == geteuid(),
       isShared: status.st_mode & 0o077 != 0, links: Int(status.st_nlink),
-      device: UInt64(status.st_dev))
+      device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
   }
 
   /// Locks a file against others who do the same, until its last descriptor is closed. File systems without locks are let pass.

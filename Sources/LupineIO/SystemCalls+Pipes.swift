@@ -42,9 +42,10 @@ extension SystemCalls {
     }
   }
 
-  /// Bytes that wait in a socket, before TCP's urgent data.
-  package static func waitingBytes(in socket: borrowing Descriptor) -> Int {
-    max(0, Int(clupine_waiting_bytes(socket.number)))
+  /// Bytes that wait in a socket, before TCP's urgent data; nil: the kernel or a filter of system calls does not say.
+  package static func waitingBytes(in socket: borrowing Descriptor) -> Int? {
+    let count = Int(clupine_waiting_bytes(socket.number))
+    return count < 0 ? nil : count
   }
 
   /// Reads out of a pipe; nil: it is empty.

@@ -112,6 +112,29 @@ import Testing
     drive.end()
   }
 
+  /// A slow disk is no slow network: however long the writer takes, what comes then goes by the pipe.
+  @Test func slowWriters() throws {
+    let writer = try PipeWriter()
+    let (drive, transfer) = try begin(writer)
+    try give(drive, writer, transfer, 0..<2_000_000)
+    var sent = 2_000_000
+    let shown = writer.shown
+    while sent < Self.size - 1_000_000 {
+      let bytes = PatternBody.bytes(Self.size - 1_000_000 - sent, from: sent)
+      let count = drive.servers[0].send(bytes.span)
+      try #require(count > 0)
+      sent += count
+      drive.settle()
+      drive.engine.world.now = drive.engine.world.now.advanced(byNanoseconds: 200_000_000)
+      repeat { drive.settle() } while try writer.write(transfer)
+    }
+    #expect(writer.shown == shown && writer.received == sent)
+    try give(drive, writer, transfer, sent..<Self.size)
+    #expect(writer.isOver && writer.failure == nil)
+    #expect(try writer.isWhole(Self.size))
+    drive.end()
+  }
+
   /// Who takes no pipe, or has not emptied it, is shown what comes, in its place.
   @Test(arguments: [false, true]) func whileThereIsNoPipe(_ hasPipe: Bool) throws {
     let writer = try PipeWriter(hasPipe: hasPipe)

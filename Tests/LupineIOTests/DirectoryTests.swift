@@ -1,5 +1,7 @@
 import CLupineLinux
+import Dispatch
 import LupineBase
+import Synchronization
 import Testing
 
 @testable import LupineIO
@@ -64,6 +66,41 @@ import Testing
       #expect(throws: IOError.untrusted) { try directory.reopen("d") }
       try directory.remove("d")
       #expect(throws: IOError.notFound(code: ENOENT)) { try directory.reopen("e") }
+    }
+  }
+
+  private final class Flag: Sendable {
+    let value = Atomic(false)
+  }
+
+  /// Who opens a file just before another one moves it to where it was to go must not take the complete file for his.
+  @Test func aFileThatIsMovedMeanwhileIsNotReopened() throws {
+    try withDirectory { (parent, directory) throws in
+      let target = parent + "/target"
+      defer { unsafe unlink(target) }
+      let isOver = Flag()
+      let mover = try Directory.openPrivate(in: parent)
+      DispatchQueue.global().async {
+        for _ in 0..<20_000 {
+          guard let file = try? mover.create("a") else { continue }
+          try? mover.rename("a", to: target, overwriting: true)
+          withExtendedLifetime(file) {}
+        }
+        isOver.value.store(true, ordering: .releasing)
+      }
+      var astray = 0
+      while !isOver.value.load(ordering: .acquiring) {
+        guard let file = try? directory.reopen("a") else { continue }
+        let ours = try SystemCalls.ownership(file.descriptor)
+        guard let named = try? SystemCalls.open("a", in: directory.descriptor, O_RDONLY),
+          try SystemCalls.ownership(named).isSameFile(as: ours)
+        else {
+          astray += 1
+          continue
+        }
+        try directory.remove("a")
+      }
+      #expect(astray == 0)
     }
   }
 

@@ -35,6 +35,8 @@ extension Connection {
 
   /// The timer fired: what waits is read if nothing has been for a while.
   func checkGathering() {
+    // While nobody wants to read, no time says how fast it comes: who resumes begins it anew.
+    if transfer?.isPaused ?? false { return }
     let due = lastReadAt.advanced(byNanoseconds: Self.gatheringNanoseconds)
     guard due <= context.now else {
       arm(at: due)
@@ -44,6 +46,13 @@ extension Connection {
     _ = setLowWatermark(1)
     canRead = true
     if let registration { context.requeue(registration) }
+  }
+
+  /// Reading goes on after a pause.
+  func gatherOn() {
+    guard isGathering else { return }
+    lastReadAt = context.now
+    arm(at: lastReadAt.advanced(byNanoseconds: Self.gatheringNanoseconds))
   }
 
   private func setLowWatermark(_ bytes: Int) -> Bool {

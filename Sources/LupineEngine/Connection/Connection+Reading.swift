@@ -39,6 +39,7 @@ extension Connection {
     guard state == .busy else { return }
     transfer?.clock.readOn(at: context.now)
     armForTransfer()
+    gatherOn()
     readOn()
   }
 

@@ -131,17 +131,18 @@ package struct CookieStore: Sendable {
       }
     }
     if !record.isExpired(now) {
-      if bucket.count >= Self.domainLimit { Self.makeRoom(in: &bucket, now) }
       bucket.append(entry)
+      if bucket.count > Self.domainLimit { Self.makeRoom(in: &bucket, now) }
     }
     count += bucket.count - old
     if !bucket.isEmpty { buckets[name] = bucket }
     if count > Self.totalLimit { evict(now) }
   }
 
+  /// The new one is among those that may go: one that anybody on the way can set pushes out no Secure one (RFC 6265bis section 5.7).
   private static func makeRoom(in bucket: inout [Entry], _ now: HTTPDate) {
     bucket.removeAll { $0.record.isExpired(now) }
-    guard bucket.count >= domainLimit else { return }
+    guard bucket.count > domainLimit else { return }
     let insecure = bucket.indices.filter { !bucket[$0].record.isSecure }
     let candidates = insecure.isEmpty ? Array(bucket.indices) : insecure
     if let index = candidates.min(by: { bucket[$0].use < bucket[$1].use }) { bucket.remove(at: index) }

@@ -13,8 +13,7 @@ extension DownloadConsumer {
     } completion: { result in
       switch result {
       case .success(let outcome): self.over(outcome, completion)
-      case .failure(let error):
-        self.over(.failure(SessionError(.system, phase: .file, message: "no thread for files: \(error)")), completion)
+      case .failure(let error): self.over(.failure(Self.abandon(ending, error)), completion)
       }
     }
   }
@@ -42,6 +41,18 @@ extension DownloadConsumer {
       }
     case .failure(let error): return .failure(leave(error, ending.state))
     }
+  }
+
+  /// There is no thread on which the file could be looked at: what it was resumed from holds while nothing was written, and anything else is removed,
+  /// here and now. Why the download failed counts more.
+  private static func abandon(_ ending: Ending, _ noThread: IOError) -> SessionError {
+    var error = SessionError(.system, phase: .file, message: "no thread for files: \(noThread)")
+    if case .failure(let known) = ending.outcome { error = known }
+    guard let partial = ending.state.partial else { return error }
+    error.resumeData = ending.state.untouched
+    if error.resumeData == nil { partial.remove() }
+    partial.file.unlock()
+    return error
   }
 
   /// The file, with everything that the system has to say about it.

@@ -67,6 +67,8 @@ extension DownloadConsumer.State {
       hasAskedForPipe = true
       pipe = BodyPipe.make()
     }
+    // Its descriptors, and its place among the few that there are, go to others.
+    if pipe?.isRefused ?? false { pipe = nil }
     return pipe
   }
 

@@ -171,7 +171,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
         return
       }
       state.mode = .writing
-      state.mustEmpty = state.partial != nil
+      state.mustEmpty = state.untouched != nil
       state.untouched = nil
       state.expected = answer.isCoded ? nil : answer.contentLength
       state.version = version(of: answer, total: state.expected)
@@ -257,8 +257,9 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
   private func write(_ work: Work) {
     let place = place
     threads.run { () throws(IOError) -> PartialFile in
-      let partial = if let made = work.partial { made } else { try PartialFile.create(in: place) }
-      if work.mustEmpty { try partial.file.truncate(to: 0) }
+      // Resume data of before names the file that there is: another version never gets its name, or the rest of the one might be joined to it.
+      let made = work.mustEmpty ? nil : work.partial
+      let partial = if let made { made } else { try PartialFile.create(in: place) }
       do throws(IOError) {
         switch work.piece {
         case .gathered(let bytes): try partial.file.write(bytes.bytes, at: work.offset)
@@ -266,9 +267,10 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
         }
       } catch {
         // A file that was made here is nobody else's to remove.
-        if work.partial == nil { partial.remove() }
+        if made == nil { partial.remove() }
         throw error
       }
+      if work.mustEmpty { work.partial?.remove() }
       return partial
     } completion: {
       self.jobEnded($0, work.piece)

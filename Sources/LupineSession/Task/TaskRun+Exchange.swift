@@ -39,6 +39,8 @@ extension TaskRun {
       }
       if !mayWait, looksAtFiles(state.chainBox), mayBeOnEngine(isFirst: state.begun == 0) { return .elsewhere }
       state.begun += 1
+      // Here, so that what is cancelled from now on finds the gate as the next exchange will, and closes that.
+      if state.chainBox != nil { forgetResponse(&state) }
       // Of the first exchange of a task that waited for nobody the clock need not be read again.
       return .go(state.chainBox, number: state.begun, createdAt: slot == nil ? nil : state.startedAt)
     }
@@ -47,7 +49,7 @@ extension TaskRun {
     case .elsewhere: beginElsewhere()
     case .cancelled: finish(cancellation)
     case .go(let chain, let number, let createdAt):
-      if let chain { prepareNext(chain.value) }
+      if let chain { takeBackSent(chain.value) }
       let next: TransportRequest
       do throws(SessionError) {
         next = try transportRequest(chain, createdAt: createdAt)
@@ -91,20 +93,20 @@ extension TaskRun {
   }
 
   /// What the exchange before has left behind goes.
-  private func prepareNext(_ chain: Chain) {
+  private func forgetResponse(_ state: inout State) {
+    state.response = nil
+    state.informational = []
+    state.trailers = nil
+    state.gate.renew()
+    isGated.store(state.gate.isClosed, ordering: .releasing)
+  }
+
+  /// A body that is dropped on the way was sent, and is not sent again.
+  private func takeBackSent(_ chain: Chain) {
     let taken = sentBytes.exchange(0, ordering: .relaxed)
-    // A body that is dropped on the way was sent, and is not sent again.
-    if taken > 0, chain.sendsBody(of: request) {
-      onSent?(-Int(clamping: taken))
-      observer?.sent(-Int(clamping: taken), total: 0, expected: nil)
-    }
-    state.withLock { state in
-      state.response = nil
-      state.informational = []
-      state.trailers = nil
-      state.gate.renew()
-      isGated.store(state.gate.isClosed, ordering: .releasing)
-    }
+    guard taken > 0, chain.sendsBody(of: request) else { return }
+    onSent?(-Int(clamping: taken))
+    observer?.sent(-Int(clamping: taken), total: 0, expected: nil)
   }
 
   /// - Parameter createdAt: from when the exchange counts; nil is now.

@@ -110,6 +110,9 @@ struct CookieStoreCase: Sendable, CustomStringConvertible {
     for index in 0...CookieStore.domainLimit { try set(&store, "c\(index)=1; Secure", "https://a.com/") }
     let left = store.records(cookieNow).map(\.name)
     #expect(left.count == 180 && !left.contains("c0") && left.contains("c1"))
+    // Set by whoever is on the way.
+    try set(&store, "z=1", "http://x.a.com/")
+    #expect(store.records(cookieNow).map(\.name) == left)
   }
 
   @Test func limitInAll() throws {

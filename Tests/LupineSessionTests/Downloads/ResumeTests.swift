@@ -196,6 +196,28 @@ import Testing
     }
   }
 
+  /// Resume data of before never names a file with another version in it: the rest of its own might be joined to that where both begin with the same bytes.
+  @Test func anotherVersionHasAnotherFile() async throws {
+    let file = FileServer(.init(size: Self.size), [.cut(100_000), .cut(200_000)])
+    try await withFileServer(file) { session, server, folder in
+      let data = try await broken(session, server, folder)
+      let name = try #require(folder.partials.first)
+      file.change { $0 = .init(size: Self.size, tag: "\"v2\"", shift: 7) }
+      let rest = try await leftover {
+        try await session.download(resumeFrom: data, to: DownloadDestination(path: folder.target))
+      }
+      #expect(folder.partials.count == 1 && !folder.partials.contains(name))
+      file.change { $0 = .init(size: Self.size) }
+      #expect(try await resume(data, session, folder).response.statusCode == 200)
+      #expect(Pattern.matches(folder.target, Self.size))
+      // The other one can be gone on from as well.
+      file.change { $0 = .init(size: Self.size, tag: "\"v2\"", shift: 7) }
+      unsafe unlink(folder.target)
+      #expect(try await resume(rest, session, folder).response.statusCode == 206)
+      #expect(Pattern.matches(folder.target, Self.size, from: 7))
+    }
+  }
+
   /// A server that lies again when it was asked for the whole makes an error, and no third attempt.
   @Test(arguments: [416, 206]) func asksAgainOnlyOnce(_ status: Int) async throws {
     let lie = FileServer.Answer(status: status, fields: ["Content-Range": "bytes 7-9/10"])

@@ -23,8 +23,9 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   private struct Log {
     var entries: [String] = []
     var offQueue = 0
-    var inside = 0
-    var overlaps = 0
+    /// Tasks that were told to be complete, and callbacks of theirs behind that.
+    var completed: Set<UInt64> = []
+    var behind: [String] = []
     var data: [UInt8] = []
     var sent: Int64 = 0
     var lastError: SessionError?
@@ -54,8 +55,8 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   var sentBytes: Int64 { log.withLock { $0.sent } }
   var error: SessionError? { log.withLock { $0.lastError } }
   var metrics: TaskMetrics? { log.withLock { $0.metrics } }
-  /// Callbacks that came on a wrong queue, or while another one ran.
-  var misplaced: Int { log.withLock { $0.offQueue + $0.overlaps } }
+  /// Callbacks that came on a wrong queue, or behind the last one of their task.
+  var misplaced: Int { log.withLock { $0.offQueue + $0.behind.count } }
 
   func hasEnded(_ last: String = "completed") async -> Bool {
     await eventually { self.entries.contains { $0.hasPrefix(self.name + last) } }
@@ -64,16 +65,16 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   /// Callbacks of the same kind in a row count as one: how often data comes depends on timing.
   ///
   /// - Parameter keep: what else there is to keep; in one step with the entry, as who waits for the entry looks at that next.
-  private func note(_ entry: String, merging: Bool = false, _ keep: (inout Log) -> Void = { _ in }) {
+  private func note(
+    _ entry: String, of task: SessionTask? = nil, merging: Bool = false, _ keep: (inout Log) -> Void = { _ in }
+  ) {
     let isOnQueue = Self.isOnQueue
     log.withLock { log in
-      keep(&log)
       if !isOnQueue { log.offQueue += 1 }
-      if log.inside > 0 { log.overlaps += 1 }
-      log.inside += 1
+      if let task, log.completed.contains(task.taskIdentifier) { log.behind.append(entry) }
+      keep(&log)
       if !merging || log.entries.last != name + entry { log.entries.append(name + entry) }
     }
-    log.withLock { $0.inside -= 1 }
   }
 
   private func give(_ answer: @escaping @Sendable () -> Void) {
@@ -95,28 +96,28 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
 
   func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) { note("invalid") }
 
-  func session(_ session: Session, didCreateTask task: SessionTask) { note("created") }
+  func session(_ session: Session, didCreateTask task: SessionTask) { note("created", of: task) }
 
   func session(
     _ session: Session, task: SessionTask, willBeginDelayedRequest request: Request,
     completionHandler: @escaping @Sendable (DelayedRequestDisposition) -> Void
   ) {
-    note("delayed")
+    note("delayed", of: task)
     let answer = answers.delayed?(request) ?? .continueLoading
     give { completionHandler(answer) }
   }
 
-  func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) { note("waiting") }
+  func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) { note("waiting", of: task) }
 
   func session(_ session: Session, task: SessionTask, didReceiveInformationalResponse response: Response) {
-    note("informational \(response.statusCode)")
+    note("informational \(response.statusCode)", of: task)
   }
 
   func session(
     _ session: Session, task: SessionTask, willPerformHTTPRedirection response: Response, newRequest request: Request,
     completionHandler: @escaping @Sendable (Request?) -> Void
   ) {
-    note("redirect \(response.statusCode)")
+    note("redirect \(response.statusCode)", of: task)
     let answer = answers.redirection.map { $0(request) } ?? request
     give { completionHandler(answer) }
   }
@@ -125,7 +126,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
     completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void
   ) {
-    note("challenge \(challenge.failureResponse.statusCode)")
+    note("challenge \(challenge.failureResponse.statusCode)", of: task)
     let answer = answers.challenge?(challenge) ?? .performDefaultHandling
     give { completionHandler(answer) }
   }
@@ -134,7 +135,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     _ session: Session, task: SessionTask,
     needNewBodyStream completionHandler: @escaping @Sendable (BodyStream?) -> Void
   ) {
-    note("newBody")
+    note("newBody", of: task)
     let answer = answers.newBody?()
     give { completionHandler(answer) }
   }
@@ -143,45 +144,48 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     _ session: Session, task: SessionTask, didSendBodyData bytesSent: Int64, totalBytesSent: Int64,
     totalBytesExpectedToSend: Int64?
   ) {
-    note("sent", merging: true) { $0.sent = totalBytesSent }
+    note("sent", of: task, merging: true) { $0.sent = totalBytesSent }
   }
 
   func session(_ session: Session, task: SessionTask, didFinishCollecting metrics: TaskMetrics) {
-    note("metrics") { $0.metrics = metrics }
+    note("metrics", of: task) { $0.metrics = metrics }
   }
 
   func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
-    note("completed \(error?.code.rawValue ?? "well") \(task.state)") { $0.lastError = error }
+    note("completed \(error?.code.rawValue ?? "well") \(task.state)", of: task) {
+      $0.lastError = error
+      $0.completed.insert(task.taskIdentifier)
+    }
   }
 
   func session(
     _ session: Session, dataTask: DataTask, didReceive response: Response,
     completionHandler: @escaping @Sendable (ResponseDisposition) -> Void
   ) {
-    note("response \(response.statusCode)")
+    note("response \(response.statusCode)", of: dataTask)
     let answer = answers.disposition?(response) ?? .allow
     give { completionHandler(answer) }
   }
 
   func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {
-    note("became \(dataTask.taskIdentifier == downloadTask.taskIdentifier)")
+    note("became \(dataTask.taskIdentifier == downloadTask.taskIdentifier)", of: dataTask)
   }
 
   func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
-    note("data", merging: true) { $0.data += [UInt8](data) }
+    note("data", of: dataTask, merging: true) { $0.data += [UInt8](data) }
   }
 
   func session(
     _ session: Session, dataTask: DataTask, willCacheResponse proposedResponse: CachedResponse,
     completionHandler: @escaping @Sendable (CachedResponse?) -> Void
   ) {
-    note("willCache \(proposedResponse.data.count)")
+    note("willCache \(proposedResponse.data.count)", of: dataTask)
     let answer = answers.stored.map { $0(proposedResponse) } ?? proposedResponse
     give { completionHandler(answer) }
   }
 
   func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {
-    note("finished")
+    note("finished", of: downloadTask)
     answers.finished?(path)
   }
 
@@ -189,17 +193,17 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     _ session: Session, downloadTask: DownloadTask, didWriteData bytesWritten: Int64, totalBytesWritten: Int64,
     totalBytesExpectedToWrite: Int64?
   ) {
-    note("wrote", merging: true) { $0.sent = totalBytesWritten }
+    note("wrote", of: downloadTask, merging: true) { $0.sent = totalBytesWritten }
   }
 
   func session(
     _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?
   ) {
-    note("resumed \(fileOffset)")
+    note("resumed \(fileOffset)", of: downloadTask)
   }
 }
 
-/// Runs `body` with a session whose callbacks go to a recording delegate: all of them on its queue, one at a time.
+/// Runs `body` with a session whose callbacks go to a recording delegate: all of them on its queue, and none behind the last one of a task or of the session.
 func withDelegate(
   _ handled: CallbackSet = .all, _ answers: RecordingDelegate.Answers = RecordingDelegate.Answers(),
   configure: (inout SessionConfiguration) -> Void = { _ in }, sourceLocation: SourceLocation = #_sourceLocation,
@@ -223,6 +227,11 @@ func withDelegate(
     session.delegateQueue.async { continuation.resume() }
   }
   #expect(
-    delegate.misplaced == 0, "callbacks came on another queue, or while another one ran",
+    delegate.misplaced == 0, "callbacks came on another queue, or behind the last one of their task",
     sourceLocation: sourceLocation)
+  if handled.contains(.becameInvalid) {
+    #expect(await delegate.hasEnded("invalid"), sourceLocation: sourceLocation)
+    let entries = delegate.entries
+    #expect(entries.count { $0 == "invalid" } == 1 && entries.last == "invalid", sourceLocation: sourceLocation)
+  }
 }

@@ -146,6 +146,7 @@ import Testing
     #expect(delegate.error?.phase == .total, sourceLocation: sourceLocation)
     #expect(silent.asked == [question], sourceLocation: sourceLocation)
     silent.answer()
+    delegate.queue.sync {}
     #expect(delegate.entries.count == 1 && task.error?.code == .timedOut, sourceLocation: sourceLocation)
   }
 
@@ -318,6 +319,48 @@ import Testing
       #expect(await eventually(seconds: 20) { task.state == .completed })
       #expect(task.error?.code == .timedOut && task.error?.phase == .total)
       #expect(server.requestCount == 1)
+    }
+  }
+
+  // MARK: Cancelled with its session
+
+  /// Whatever is asked when the session is cancelled, the task is told its end, and then the session its own; an answer after that is void.
+  @Test(arguments: ["response 200", "redirect 302", "newBody", "delayed", "store"])
+  func cancelledWithItsSession(_ question: String) async throws {
+    let server = try LoopbackServer(
+      routes: [
+        ServerRoute("POST", "/from") { _, connection in
+          _ = try connection.readBody()
+          try connection.respond(307, fields: ["Location": "/echo"])
+        }
+      ] + Self.redirect)
+    defer { server.shutdown() }
+    let asks: [String: CallbackSet] = [
+      "response 200": .response, "redirect 302": .redirection, "newBody": .needNewBodyStream,
+      "delayed": .willBeginDelayed, "store": .willCacheResponse,
+    ]
+    let store = Store()
+    try await withDelegate([.completed, .becameInvalid], configure: { $0.responseStore = store }) {
+      session, delegate in
+      let silent = SilentDelegate(try #require(asks[question]))
+      var request = try Request(server.url(["redirect 302", "newBody"].contains(question) ? "/from" : "/hello"))
+      if question == "newBody" {
+        request.method = .post
+        request.body = .stream(length: nil, isReplayable: false) { BodyStream([Array("once".utf8)]) }
+      }
+      let task: SessionTask =
+        question == "newBody" ? session.uploadTask(withStreamedRequest: request) : session.dataTask(with: request)
+      if question == "delayed" { task.earliestBeginDate = Date(timeIntervalSinceNow: 0.01) }
+      task.delegate = silent
+      task.resume()
+      #expect(await eventually { silent.asked == [question] })
+      session.invalidateAndCancel()
+      #expect(await delegate.hasEnded("invalid"))
+      silent.answer()
+      delegate.queue.sync {}
+      #expect(delegate.entries == ["completed cancelled completed", "invalid"])
+      #expect(task.error?.code == .cancelled && silent.asked == [question])
+      #expect(store.count.withLock { $0 } == 0)
     }
   }
 
