@@ -99,6 +99,7 @@ import Testing
           continue
         }
         try directory.remove("a")
+        withExtendedLifetime(file) {}
       }
       #expect(astray == 0)
     }

@@ -257,9 +257,15 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
   private func write(_ work: Work) {
     let place = place
     threads.run { () throws(IOError) -> PartialFile in
+      self.state.withLock { $0.untouched = nil }
       // Resume data of before names the file that there is: another version never gets its name, or the rest of the one might be joined to it.
       let made = work.mustEmpty ? nil : work.partial
       let partial = if let made { made } else { try PartialFile.create(in: place) }
+      if work.mustEmpty, let old = work.partial {
+        // It stays open until this job is over, and its room may be needed.
+        try? old.file.truncate(to: 0)
+        old.remove()
+      }
       do throws(IOError) {
         switch work.piece {
         case .gathered(let bytes): try partial.file.write(bytes.bytes, at: work.offset)
@@ -270,7 +276,6 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
         if made == nil { partial.remove() }
         throw error
       }
-      if work.mustEmpty { work.partial?.remove() }
       return partial
     } completion: {
       self.jobEnded($0, work.piece)
@@ -284,7 +289,6 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
       case .failure(let error):
         state.failure = SessionError(error, "write", path: state.partial?.path ?? place.path)
         state.version = nil
-        state.untouched = nil
         state.pieces = BodyPieces()
         state.underWay = 0
         return (state.exchange, nil, true)
@@ -292,7 +296,6 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
         state.partial = partial
         state.pieces.recycle(piece)
         state.mustEmpty = false
-        state.untouched = nil
         state.offset += Int64(state.underWay)
         state.underWay = 0
         return (state.exchange, state.mayGoOn ? state.pause.change(to: false) : nil, false)

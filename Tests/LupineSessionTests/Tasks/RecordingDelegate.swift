@@ -222,16 +222,21 @@ func withDelegate(
     throw error
   }
   session.invalidateAndCancel()
-  // Behind all that was called for by now.
-  await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-    session.delegateQueue.async { continuation.resume() }
+  await waitForCallbacks(of: session)
+  if handled.contains(.becameInvalid) {
+    #expect(await delegate.hasEnded("invalid"), sourceLocation: sourceLocation)
+    await waitForCallbacks(of: session)
+    let entries = delegate.entries
+    #expect(entries.count { $0 == "invalid" } == 1 && entries.last == "invalid", sourceLocation: sourceLocation)
   }
   #expect(
     delegate.misplaced == 0, "callbacks came on another queue, or behind the last one of their task",
     sourceLocation: sourceLocation)
-  if handled.contains(.becameInvalid) {
-    #expect(await delegate.hasEnded("invalid"), sourceLocation: sourceLocation)
-    let entries = delegate.entries
-    #expect(entries.count { $0 == "invalid" } == 1 && entries.last == "invalid", sourceLocation: sourceLocation)
+}
+
+/// Waits for those that are due by now.
+private func waitForCallbacks(of session: Session) async {
+  await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+    session.delegateQueue.async { continuation.resume() }
   }
 }

@@ -137,7 +137,7 @@ import Testing
   /// Expects the task to end when its time is over, although `question` is open, and an answer after that to be void.
   private func expectTimeout(
     _ task: SessionTask, _ question: String, _ silent: SilentDelegate, _ delegate: RecordingDelegate,
-    sourceLocation: SourceLocation = #_sourceLocation
+    of session: Session, sourceLocation: SourceLocation = #_sourceLocation
   ) async {
     task.delegate = silent
     task.resume()
@@ -146,7 +146,7 @@ import Testing
     #expect(delegate.error?.phase == .total, sourceLocation: sourceLocation)
     #expect(silent.asked == [question], sourceLocation: sourceLocation)
     silent.answer()
-    delegate.queue.sync {}
+    session.delegateQueue.sync {}
     #expect(delegate.entries.count == 1 && task.error?.code == .timedOut, sourceLocation: sourceLocation)
   }
 
@@ -162,7 +162,8 @@ import Testing
     try await withDelegate([.completed]) { session, delegate in
       var request = try Request(server.url("/begun"))
       request.totalTimeout = .seconds(2)
-      await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
+      await expectTimeout(
+        session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate, of: session)
     }
   }
 
@@ -173,7 +174,8 @@ import Testing
     try await withDelegate([.completed]) { session, delegate in
       var request = try Request(server.url("/hello"))
       request.totalTimeout = .seconds(2)
-      await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
+      await expectTimeout(
+        session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate, of: session)
     }
   }
 
@@ -190,7 +192,8 @@ import Testing
       let before = delegate.entries.count
       #expect(before == 0)
       request.totalTimeout = .seconds(2)
-      await expectTimeout(session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate)
+      await expectTimeout(
+        session.dataTask(with: request), "response 200", SilentDelegate(.response), delegate, of: session)
       #expect(server.requestCount == 1)
     }
   }
@@ -225,7 +228,7 @@ import Testing
       let task = session.dataTask(with: request)
       // Longer than that: counted from the beginning, it would be over before the date.
       task.earliestBeginDate = Date(timeIntervalSinceNow: 1.5)
-      await expectTimeout(task, "delayed", SilentDelegate(.willBeginDelayed), delegate)
+      await expectTimeout(task, "delayed", SilentDelegate(.willBeginDelayed), delegate, of: session)
       #expect(server.requestCount == 0)
     }
   }
@@ -266,7 +269,7 @@ import Testing
       request.body = .stream(length: nil, isReplayable: false) { BodyStream([Array("once".utf8)]) }
       request.totalTimeout = .seconds(2)
       let task = session.uploadTask(withStreamedRequest: request)
-      await expectTimeout(task, "newBody", SilentDelegate(.needNewBodyStream), delegate)
+      await expectTimeout(task, "newBody", SilentDelegate(.needNewBodyStream), delegate, of: session)
       #expect(server.requestCount == 1)
     }
   }
@@ -350,14 +353,14 @@ import Testing
       }
       let task: SessionTask =
         question == "newBody" ? session.uploadTask(withStreamedRequest: request) : session.dataTask(with: request)
-      if question == "delayed" { task.earliestBeginDate = Date(timeIntervalSinceNow: 0.01) }
+      if question == "delayed" { task.earliestBeginDate = Date(timeIntervalSinceNow: 1) }
       task.delegate = silent
       task.resume()
       #expect(await eventually { silent.asked == [question] })
       session.invalidateAndCancel()
       #expect(await delegate.hasEnded("invalid"))
       silent.answer()
-      delegate.queue.sync {}
+      session.delegateQueue.sync {}
       #expect(delegate.entries == ["completed cancelled completed", "invalid"])
       #expect(task.error?.code == .cancelled && silent.asked == [question])
       #expect(store.count.withLock { $0 } == 0)
@@ -380,7 +383,7 @@ import Testing
       request.totalTimeout = .seconds(2)
       let task = session.dataTask(with: request)
       let silent = SilentDelegate(.willCacheResponse)
-      await expectTimeout(task, "store", silent, delegate)
+      await expectTimeout(task, "store", silent, delegate, of: session)
       #expect(task.error?.response?.statusCode == 200 && task.error?.metrics?.transactions.count == 1)
     }
     #expect(store.count.withLock { $0 } == 0)
