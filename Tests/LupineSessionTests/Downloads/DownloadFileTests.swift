@@ -103,16 +103,16 @@ import Testing
   @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)")) func anotherVersionOnASmallDisk() async throws {
     let disk = try SmallDisk(bytes: 1 << 20)
     defer { disk.unmount() }
-    let file = FileServer(.init(size: 900_000), [.cut(800_000)])
+    let file = FileServer(.init(size: 1_044_000), [.cut(1_040_000)])
     try await withFileServer(file) { _, server, folder in
       var configuration = SessionConfiguration()
       configuration.temporaryDirectory = disk.path
       let session = try Session(configuration)
       defer { session.invalidateAndCancel() }
       let data = try await leftover { try await session.download(for: Request(server.url("/file"))) }
-      file.change { $0 = .init(size: 900_000, tag: "\"v2\"", shift: 7) }
+      file.change { $0 = .init(size: 1_044_000, tag: "\"v2\"", shift: 7) }
       let (path, response) = try await session.download(resumeFrom: data, to: .temporary)
-      #expect(response.statusCode == 200 && Pattern.matches(path, 900_000, from: 7))
+      #expect(response.statusCode == 200 && Pattern.matches(path, 1_044_000, from: 7))
       #expect(DirectoryListing.names(disk.path + "/lupine-\(geteuid())").count == 1)
     }
   }
