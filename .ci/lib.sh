@@ -54,22 +54,20 @@ build() {
     || die "swift build --scratch-path $folder $* failed (status $?; 124 means that it took more than $limit s)"
 }
 
-# How the tests are compiled, which are run here and not debugged: see `testSettings` in Package.swift. With --scratch-path .build-test.
-plain=(-debug-info-format none)
+# How everything in .build-test is compiled, which is run and not debugged.
+undebugged=(-debug-info-format none)
 
-# build_tests SECONDS: compiles all tests, in .build-test.
+# build_tests SECONDS: compiles all tests, in .build-test: see `testSettings` in Package.swift.
 build_tests() {
-  local folder modules
-  export LUPINE_NO_DEBUG_INFO=1
-  modules=$(swift build --show-bin-path --scratch-path .build-test)/Modules
+  local modules folder module
+  modules=$(swift build --show-bin-path --scratch-path .build-test)/Modules || die "SwiftPM does not say where it builds"
   mkdir -p "$modules"
   # SwiftPM links a module of each for debuggers all the same, and nobody reads it: these four bytes begin one.
   for folder in Tests/*Tests; do
-    folder=$modules/${folder##*/}.swiftmodule
-    [ -s "$folder" ] || printf '\xe2\x9c\xa8\x0e' >"$folder"
+    module=$modules/${folder##*/}.swiftmodule
+    [ -s "$module" ] || printf '\xe2\x9c\xa8\x0e' >"$module"
   done
-  build "$1" .build-test --build-tests "${plain[@]}"
-  unset LUPINE_NO_DEBUG_INFO
+  LUPINE_NO_DEBUG_INFO=1 build "$1" .build-test --build-tests "${undebugged[@]}"
 }
 
 # The tests in parts that exclude each other and leave none out, the long ones first: two at a time take little more than half as long as one by one.

@@ -26,7 +26,7 @@ extension Connection {
       // Worth two calls if it spares more.
       guard remaining >= Int64(4 * Self.gatheredBytes), setLowWatermark(Self.gatheredBytes) else { return }
       isGathering = true
-      arm(at: context.now.advanced(byNanoseconds: Self.gatheringNanoseconds))
+      gatherOn()
     } else if remaining < Int64(Self.gatheredBytes + takenAhead) {
       isGathering = false
       _ = setLowWatermark(1)
@@ -48,7 +48,7 @@ extension Connection {
     if let registration { context.requeue(registration) }
   }
 
-  /// Reading goes on after a pause.
+  /// The time that nothing may come begins: with the first read, and behind a pause.
   func gatherOn() {
     guard isGathering else { return }
     lastReadAt = context.now

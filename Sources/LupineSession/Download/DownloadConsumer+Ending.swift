@@ -13,7 +13,7 @@ extension DownloadConsumer {
     } completion: { result in
       switch result {
       case .success(let outcome): self.over(outcome, completion)
-      case .failure(let error): self.over(.failure(Self.abandon(ending, error)), completion)
+      case .failure(let error): self.over(.failure(self.abandon(ending, error)), completion)
       }
     }
   }
@@ -43,23 +43,20 @@ extension DownloadConsumer {
     }
   }
 
-  /// There is no thread on which the file could be looked at: what it was resumed from holds while nothing was written, and anything else is removed,
-  /// here and now. Why the download failed counts more.
-  private static func abandon(_ ending: Ending, _ noThread: IOError) -> SessionError {
-    var error = SessionError(.system, phase: .file, message: "no thread for files: \(noThread)")
-    if case .failure(let known) = ending.outcome { error = known }
-    guard let partial = ending.state.partial else { return error }
-    error.resumeData = ending.state.untouched
-    if error.resumeData == nil { partial.remove() }
-    partial.file.unlock()
-    return error
+  /// The end where there is no thread that could bring the file to where resume data can name it: what it was resumed from holds while nothing was written.
+  /// Why the download failed counts more.
+  private func abandon(_ ending: Ending, _ noThread: IOError) -> SessionError {
+    var state = ending.state
+    state.version = nil
+    if case .failure(let error) = ending.outcome { return leave(error, state) }
+    return leave(SessionError(.system, phase: .file, message: "no thread for files: \(noThread)"), state)
   }
 
   /// The file, with everything that the system has to say about it.
   private func complete(_ state: State) throws(SessionError) -> PartialFile {
     let partial = if let made = state.partial { made } else { try DownloadPlan.createPartial(in: place) }
     do throws(IOError) {
-      if state.mustEmpty { try partial.file.truncate(to: 0) }
+      if state.holdsOtherVersion { try partial.file.truncate(to: 0) }
       try partial.file.flush()
       return partial
     } catch {
@@ -86,7 +83,7 @@ extension DownloadConsumer {
     guard let partial = state.partial else { return error }
     if let untouched = state.untouched {
       error.resumeData = untouched
-    } else if let version = state.version, state.offset > 0, !state.mustEmpty {
+    } else if let version = state.version, state.offset > 0, !state.holdsOtherVersion {
       error.resumeData = try? keep(partial, version, state.offset)
       if error.resumeData == nil { partial.remove() }
     } else {

@@ -7,7 +7,7 @@ extension DownloadConsumer {
     var piece: BodyPiece
     var offset: Int64
     var partial: PartialFile?
-    var mustEmpty: Bool
+    var holdsOtherVersion: Bool
   }
 
   /// What there is when everything has been written.
@@ -104,7 +104,7 @@ extension DownloadConsumer.State {
       isBusy = true
       hasBegun = true
       underWay = piece.count
-      return .write(.init(piece: piece, offset: offset, partial: partial, mustEmpty: mustEmpty))
+      return .write(.init(piece: piece, offset: offset, partial: partial, holdsOtherVersion: holdsOtherVersion))
     }
     guard let result, let completion else { return .nothing }
     let ending = DownloadConsumer.Ending(outcome: outcome(result), state: self)

@@ -50,8 +50,8 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
     /// Where the part that was announced ends.
     var end: Int64?
     var partial: PartialFile?
-    /// What is in the file is of no use: it is emptied before anything is written.
-    var mustEmpty = false
+    /// The file was resumed from, and another version comes: it makes way before anything is written.
+    var holdsOtherVersion = false
     var isBusy = false
     /// A job has been started.
     var hasBegun = false
@@ -171,7 +171,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
         return
       }
       state.mode = .writing
-      state.mustEmpty = state.untouched != nil
+      state.holdsOtherVersion = state.untouched != nil
       state.untouched = nil
       state.expected = answer.isCoded ? nil : answer.contentLength
       state.version = version(of: answer, total: state.expected)
@@ -259,9 +259,9 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
     threads.run { () throws(IOError) -> PartialFile in
       self.state.withLock { $0.untouched = nil }
       // Resume data of before names the file that there is: another version never gets its name, or the rest of the one might be joined to it.
-      let made = work.mustEmpty ? nil : work.partial
+      let made = work.holdsOtherVersion ? nil : work.partial
       let partial = if let made { made } else { try PartialFile.create(in: place) }
-      if work.mustEmpty, let old = work.partial {
+      if work.holdsOtherVersion, let old = work.partial {
         // It stays open until this job is over, and its room may be needed.
         try? old.file.truncate(to: 0)
         old.remove()
@@ -295,7 +295,7 @@ final class DownloadConsumer: ResumableConsumer, DeferredConsumer, PipeConsumer 
       case .success(let partial):
         state.partial = partial
         state.pieces.recycle(piece)
-        state.mustEmpty = false
+        state.holdsOtherVersion = false
         state.offset += Int64(state.underWay)
         state.underWay = 0
         return (state.exchange, state.mayGoOn ? state.pause.change(to: false) : nil, false)
