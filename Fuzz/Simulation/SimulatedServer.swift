@@ -126,10 +126,10 @@ final class SimulatedServer {
     case .body(let bytes):
       guard let request else { return }
       simulation.note(.upload, request.number, bytes.count)
-      for (index, byte) in bytes.enumerated()
-      where byte != Material.byte(request.number, bodyBytes + index, .request) {
-        simulation.fail("request \(request.number): byte \(bodyBytes + index) of its upload is not its own")
-        return
+      let own = Material.bytes(request.number, bodyBytes..<bodyBytes + bytes.count, .request)
+      guard bytes == own else {
+        let index = zip(bytes, own).prefix { $0 == $1 }.count
+        return simulation.fail("request \(request.number): byte \(bodyBytes + index) of its upload is not its own")
       }
       bodyBytes += bytes.count
     case .end:

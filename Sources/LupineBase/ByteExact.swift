@@ -20,9 +20,12 @@ package protocol ExactText {
 }
 
 extension String: ExactText {
-  package func hasBytes(of other: String) -> Bool {
-    utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
-  }
+  package func hasBytes(of other: String) -> Bool { utf8.span.hasBytes(of: other.utf8.span) }
+}
+
+extension Substring {
+  /// Byte by byte.
+  package func hasBytes(of other: Substring) -> Bool { utf8.span.hasBytes(of: other.utf8.span) }
 }
 
 extension Optional: ExactText where Wrapped == String {

@@ -1,3 +1,4 @@
+internal import LupineBase
 internal import LupineWire
 
 // Text from outside is compared by its bytes, or once it is known to be ASCII. Swift compares other text in a normal form: what differs in bytes may be equal
@@ -7,13 +8,6 @@ extension Collection<UInt8> {
   /// A token (RFC 9110 section 5.6.2) in small letters; nil if these bytes are none.
   package var smallToken: String? {
     !isEmpty && allSatisfy(FieldScanner.isToken) ? String(decoding: self, as: UTF8.self).lowercased() : nil
-  }
-}
-
-extension StringProtocol {
-  /// Byte by byte.
-  package func isSame(as other: some StringProtocol) -> Bool {
-    utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
   }
 }
 
@@ -27,6 +21,6 @@ extension String {
 extension [String] {
   /// One by one, byte by byte.
   package func isSame(as others: [String]) -> Bool {
-    count == others.count && zip(self, others).allSatisfy { $0.isSame(as: $1) }
+    count == others.count && zip(self, others).allSatisfy { $0.hasBytes(of: $1) }
   }
 }

@@ -61,14 +61,4 @@ extension Span<UInt8> {
     guard let validated = try? UTF8Span(validating: extracting(range)) else { return nil }
     return String(copying: validated)
   }
-
-  /// The position of the first `byte` in `range`.
-  func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
-    var index = range.lowerBound
-    while index < range.upperBound {
-      if self[index] == byte { return index }
-      index += 1
-    }
-    return nil
-  }
 }

@@ -1,5 +1,6 @@
 public import Foundation
 public import LupineSession
+internal import LupineBase
 internal import LupineRules
 internal import LupineWire
 
@@ -59,7 +60,7 @@ public struct ResponseValidation: Sendable, Hashable, Codable {
     let fields = response.head.fields
     if let index = fields.firstIndex(.contentType) {
       let value = fields.valueBytes(at: index)
-      for type in types where Self.isSame(value, type.utf8.span) { return nil }
+      for type in types where value.hasBytes(of: type.utf8.span) { return nil }
     }
     // RFC 9110 section 8.3: what has no type may be taken for anything.
     if !fields.has(.contentType), types.contains("application/octet-stream") { return nil }
@@ -78,15 +79,7 @@ extension Response {
   var isPlainJSON: Bool {
     let fields = head.fields
     guard let index = fields.firstIndex(.contentType) else { return false }
-    return ResponseValidation.isSame(fields.valueBytes(at: index), "application/json".utf8.span)
-  }
-}
-
-extension ResponseValidation {
-  fileprivate static func isSame(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
-    guard left.count == right.count else { return false }
-    for index in left.indices where left[index] != right[index] { return false }
-    return true
+    return fields.valueBytes(at: index).hasBytes(of: "application/json".utf8.span)
   }
 }
 

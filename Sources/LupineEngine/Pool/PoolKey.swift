@@ -1,3 +1,4 @@
+internal import LupineBase
 package import LupineIO
 package import LupineRules
 package import LupineTLS
@@ -49,7 +50,7 @@ package struct ConnectionIdentity: Hashable, Sendable {
     package static func == (left: Route, right: Route) -> Bool {
       switch (left, right) {
       case (.direct, .direct): true
-      case (.unixSocket(let path), .unixSocket(let other)): path.isSame(as: other)
+      case (.unixSocket(let path), .unixSocket(let other)): path.hasBytes(of: other)
       case (.proxy(let route), .proxy(let other)): route == other
       case (.direct, _), (.unixSocket, _), (.proxy, _): false
       }

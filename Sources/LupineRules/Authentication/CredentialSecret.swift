@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// What is known by whoever may enter. Never printed: not by `print`, string interpolation or `dump`.
 package enum CredentialSecret: Hashable, Sendable {
   case password(user: String, password: String)
@@ -8,8 +10,8 @@ package enum CredentialSecret: Hashable, Sendable {
   package static func == (left: CredentialSecret, right: CredentialSecret) -> Bool {
     switch (left, right) {
     case (.password(let user, let password), .password(let otherUser, let otherPassword)):
-      user.isSame(as: otherUser) && password.isSame(as: otherPassword)
-    case (.token(let token), .token(let other)): token.isSame(as: other)
+      user.hasBytes(of: otherUser) && password.hasBytes(of: otherPassword)
+    case (.token(let token), .token(let other)): token.hasBytes(of: other)
     case (.password, .token), (.token, .password): false
     }
   }

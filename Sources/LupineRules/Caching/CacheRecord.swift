@@ -99,7 +99,7 @@ package enum CacheRecord: Sendable {
     let headStart = Self.headerLength + keyLength
     let bodyStart = headStart + headLength
     guard let key = Self.text(bytes[Self.headerLength..<headStart]),
-      wanted.map({ $0.isSame(as: key) }) ?? true
+      wanted.map({ $0.hasBytes(of: key) }) ?? true
     else { return nil }
     switch UInt32(littleEndian: span.load(at: 40, as: UInt32.self)) {
     case 0:

@@ -1,3 +1,4 @@
+internal import LupineBase
 package import LupineWire
 
 /// On what terms a stored response may be used again: everything that its fields say of it, worked out once.
@@ -67,7 +68,7 @@ package struct CacheTerms: Hashable, Sendable {
     let expires = fields.values(named: "expires")
     guard let first = expires.first else { return nil }
     // RFC 9111 section 5.3: what is no date, above all "0", lies in the past; so do dates that differ.
-    guard expires.allSatisfy({ $0.isSame(as: first) }), let end = HTTPDate(first, now: now) else { return 0 }
+    guard expires.allSatisfy({ $0.hasBytes(of: first) }), let end = HTTPDate(first, now: now) else { return 0 }
     return max(0, end.seconds - date)
   }
 

@@ -53,7 +53,7 @@ package final class StoredResponse: Sendable {
     if terms.isShareable { return true }
     switch (authorization, request.authorization) {
     case (nil, nil): break
-    case (let own?, let other?) where own.isSame(as: other): break
+    case (let own?, let other?) where own.hasBytes(of: other): break
     default: return false
     }
     return request.keys.allSatisfy { CacheKey.varies(key, by: $0) }
@@ -85,7 +85,7 @@ package final class StoredResponse: Sendable {
   package func isConfirmed(by answer: ResponseHead) -> Bool {
     if let isSame = hasTag(of: answer) { return isSame }
     if let date = answer.fields.first(named: "last-modified"), let own = terms.lastModified {
-      return date.isSame(as: own)
+      return date.hasBytes(of: own)
     }
     return true
   }
@@ -109,14 +109,14 @@ package final class StoredResponse: Sendable {
     guard let length = lengths.first, head.fields.firstIndex(named: "content-encoding") == nil,
       answer.fields.firstIndex(named: "content-encoding") == nil
     else { return nil }
-    return length.isSame(as: "\(body.count)")
+    return length.hasBytes(of: "\(body.count)")
   }
 
   /// Whether the entity tag of another answer is ours, weak or not; nil if it says nothing.
   private func hasTag(of answer: ResponseHead) -> Bool? {
     func opaque(_ tag: String) -> Substring { CacheTerms.isWeak(tag) ? tag.dropFirst(2) : tag[...] }
     if let tag = CacheTerms.entityTag(answer.fields) {
-      return terms.entityTag.map { opaque($0).isSame(as: opaque(tag)) } ?? false
+      return terms.entityTag.map { opaque($0).hasBytes(of: opaque(tag)) } ?? false
     }
     let tags = answer.fields.values(named: "etag")
     let isSilent = tags.isEmpty || terms.entityTag == nil && tags.isSame(as: head.fields.values(named: "etag"))

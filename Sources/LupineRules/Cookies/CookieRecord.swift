@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// A cookie as it is kept.
 package struct CookieRecord: Hashable, Sendable {
   /// May be empty; then only the value is sent.
@@ -38,11 +40,11 @@ package struct CookieRecord: Hashable, Sendable {
 
   /// Whether the two are one cookie, of which the newer one stays.
   func isSameCookie(_ other: CookieRecord) -> Bool {
-    hasSameName(as: other) && domain == other.domain && path.isSame(as: other.path) && isHostOnly == other.isHostOnly
+    hasSameName(as: other) && domain == other.domain && path.hasBytes(of: other.path) && isHostOnly == other.isHostOnly
   }
 
   /// Byte by byte (RFC 6265bis section 5.7).
-  func hasSameName(as other: CookieRecord) -> Bool { name.isSame(as: other.name) }
+  func hasSameName(as other: CookieRecord) -> Bool { name.hasBytes(of: other.name) }
 
   /// Whether servers take one for the other: by their names, or by what is sent in the place of one, which of a cookie without a name is up to its value
   /// (`=name=value`).
@@ -162,14 +164,12 @@ extension CookieRecord {
       throw CookieRefusal.tooLong(count: count, limit: SetCookieReader.pairLimit)
     }
     for text in [name, value, path] {
-      for byte in text.utf8 where SetCookieReader.isControl(byte) { throw CookieRefusal.controlByte(byte) }
-      guard text.utf8.first.map(FieldScanner.isBlank) != true, text.utf8.last.map(FieldScanner.isBlank) != true else {
-        throw CookieRefusal.ambiguous
-      }
+      let bytes = text.utf8.span
+      try SetCookieReader.refuseControls(bytes)
+      guard SetCookieReader.trimmed(bytes, 0..<bytes.count) == 0..<bytes.count else { throw CookieRefusal.ambiguous }
     }
     // A path is never sent, and that of a URL, which is the default, may have semicolons.
-    guard !name.utf8.contains(UInt8(ascii: "=")),
-      ![name, value].contains(where: { $0.utf8.contains(UInt8(ascii: ";")) })
+    guard !Self.has(UInt8(ascii: "="), name), !Self.has(UInt8(ascii: ";"), name), !Self.has(UInt8(ascii: ";"), value)
     else { throw CookieRefusal.ambiguous }
     guard path.utf8.first == UInt8(ascii: "/") else { throw CookieRefusal.invalidPath }
     let host = try CookieMatch.canonicalDomain(domain)
@@ -179,6 +179,11 @@ extension CookieRecord {
     record.expiry = expiry.map { SetCookieReader.capped($0, now: now) }
     try record.check(namesPath: true)
     return record
+  }
+
+  private static func has(_ byte: UInt8, _ text: String) -> Bool {
+    let bytes = text.utf8.span
+    return bytes.firstIndex(of: byte, in: 0..<bytes.count) != nil
   }
 
   private static func begins(_ text: String, _ prefix: String) -> Bool {

@@ -24,7 +24,7 @@ package enum SetCookieReader {
   package static func read(
     _ bytes: Span<UInt8>, now: HTTPDate, ageLimit: Int64 = Self.ageLimit
   ) throws(CookieRefusal) -> SetCookie {
-    for index in 0..<bytes.count where isControl(bytes[index]) { throw CookieRefusal.controlByte(bytes[index]) }
+    try refuseControls(bytes)
     let (name, value, pairEnd) = pair(bytes)
     let count = name.count + value.count
     guard count > 0 else { throw CookieRefusal.empty }
@@ -56,9 +56,14 @@ package enum SetCookieReader {
     return (name, trimmed(bytes, (equals.map { $0 + 1 } ?? 0)..<end), end)
   }
 
-  /// A control byte other than a tab.
-  static func isControl(_ byte: UInt8) -> Bool {
-    byte < 0x20 && byte != UInt8(ascii: "\t") || byte == 0x7F
+  /// Refuses control bytes other than tabs.
+  static func refuseControls(_ bytes: Span<UInt8>) throws(CookieRefusal) {
+    var index = 0
+    while index < bytes.count {
+      let byte = bytes[index]
+      if byte < 0x20 && byte != UInt8(ascii: "\t") || byte == 0x7F { throw CookieRefusal.controlByte(byte) }
+      index += 1
+    }
   }
 
   /// Without spaces and tabs at the ends.

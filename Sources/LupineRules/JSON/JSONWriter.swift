@@ -34,27 +34,62 @@ package enum JSONWriter {
     }
   }
 
-  /// A string literal. DEL and the C1 controls are escaped too: terminals act on them.
+  /// A string literal. DEL is escaped too, and the C1 controls where they are asked for: terminals act on them.
   package static func quote(_ text: String, into output: inout [UInt8], escapingC1: Bool = false) {
+    let bytes = Array(text.utf8)
     output.append(UInt8(ascii: "\""))
-    for scalar in text.unicodeScalars {
+    // What stands as it is goes in one piece with what is beside it.
+    var start = 0
+    var index = 0
+    while index < bytes.count {
+      let byte = bytes[index]
+      let end = byte < 0x80 ? index + 1 : index + (~byte).leadingZeroBitCount
+      if let scalar = byte < 0x80 ? control(byte) : escapingC1 ? unsafeScalar(bytes, index..<end) : nil {
+        if start < index { output += bytes[start..<index] }
+        escape(scalar, into: &output)
+        start = end
+      }
+      index = end
+    }
+    if start < index { output += bytes[start..<index] }
+    output.append(UInt8(ascii: "\""))
+  }
+
+  /// The character of an ASCII byte that cannot stand as it is.
+  private static func control(_ byte: UInt8) -> Unicode.Scalar? {
+    let isText = byte >= 0x20 && byte != 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+    return isText ? nil : Unicode.Scalar(byte)
+  }
+
+  /// The character of more than one byte that stands there, if terminals act on it or if it hides text.
+  private static func unsafeScalar(_ bytes: [UInt8], _ range: Range<Int>) -> Unicode.Scalar? {
+    var value = UInt32(bytes[range.lowerBound] & 0x7F >> UInt8(range.count))
+    for byte in bytes[range.dropFirst()] { value = value << 6 | UInt32(byte & 0x3F) }
+    guard let scalar = Unicode.Scalar(value), InvisibleText.isUnsafe(scalar) else { return nil }
+    return scalar
+  }
+
+  private static func escape(_ scalar: Unicode.Scalar, into output: inout [UInt8]) {
+    let letter: UInt8? =
       switch scalar {
-      case "\"": output += #"\""#.utf8
-      case "\\": output += #"\\"#.utf8
-      case "\n": output += #"\n"#.utf8
-      case "\r": output += #"\r"#.utf8
-      case "\t": output += #"\t"#.utf8
-      case _ where scalar.value < 0x20 || scalar.value == 0x7F || escapingC1 && InvisibleText.isUnsafe(scalar):
-        for unit in Character(scalar).utf16 {
-          let digits = String(unit, radix: 16)
-          output += "\\u".utf8
-          output += String(repeating: "0", count: max(0, 4 - digits.count)).utf8
-          output += digits.utf8
-        }
-      default: output += UTF8.encode(scalar).map { Array($0) } ?? []
+      case "\"", "\\": UInt8(ascii: scalar)
+      case "\n": UInt8(ascii: "n")
+      case "\r": UInt8(ascii: "r")
+      case "\t": UInt8(ascii: "t")
+      default: nil
+      }
+    if let letter {
+      output.append(UInt8(ascii: "\\"))
+      output.append(letter)
+      return
+    }
+    for unit in UTF16.encode(scalar) ?? UTF16.encodedReplacementCharacter {
+      output += #"\u"#.utf8
+      for shift in [12, 8, 4, 0] {
+        let digit = UInt8(truncatingIfNeeded: unit >> UInt16(shift)) & 0xF
+        output.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
       }
     }
-    output.append(UInt8(ascii: "\""))
   }
 
   package static func quoted(_ text: String, escapingC1: Bool = false) -> String {

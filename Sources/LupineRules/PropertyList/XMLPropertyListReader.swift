@@ -216,13 +216,14 @@ package struct XMLPropertyListReader: XMLScanning {
       } else if has("<") {
         guard try skipOther() else { throw error(.misplaced) }
       } else {
-        let end = bytes[index...].firstIndex { $0 == UInt8(ascii: "<") || $0 == UInt8(ascii: "&") } ?? bytes.count
+        let end =
+          bytes.span.firstIndex(of: UInt8(ascii: "<"), or: UInt8(ascii: "&"), in: index..<bytes.count) ?? bytes.count
         text += bytes[index..<end]
         index = end
       }
     }
     try endTag(tag)
-    guard let string = String(validating: text, as: UTF8.self), !text.contains(0) else {
+    guard text.span.firstIndex(of: 0, in: 0..<text.count) == nil, let string = text.span.text(0..<text.count) else {
       throw error(.malformed("text"))
     }
     return string

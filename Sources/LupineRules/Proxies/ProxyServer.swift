@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// How a proxy is spoken to. The raw value is the scheme of its URL.
 package enum ProxyKind: String, Hashable, Sendable, CaseIterable {
   /// HTTP, in the clear.
@@ -31,7 +33,7 @@ package enum ProxyEndpoint: Hashable, Sendable {
   package static func == (left: ProxyEndpoint, right: ProxyEndpoint) -> Bool {
     switch (left, right) {
     case (.host(let host, let port), .host(let other, let otherPort)): host == other && port == otherPort
-    case (.unixSocket(let path), .unixSocket(let other)): path.isSame(as: other)
+    case (.unixSocket(let path), .unixSocket(let other)): path.hasBytes(of: other)
     case (.host, .unixSocket), (.unixSocket, .host): false
     }
   }

@@ -60,7 +60,7 @@ package struct EventStreamParser: Sendable {
           continue
         }
       }
-      let end = piece[index...].firstIndex { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }
+      let end = piece.span.firstIndex(of: UInt8(ascii: "\n"), or: UInt8(ascii: "\r"), in: index..<piece.count)
       try take(piece[index..<(end ?? piece.count)])
       guard let end else {
         index = piece.count

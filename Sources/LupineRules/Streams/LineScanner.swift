@@ -22,7 +22,7 @@ package struct LineScanner: Sendable {
   ///
   /// - Parameter index: where to go on in `piece`; it is moved behind what was taken.
   package mutating func next(in piece: [UInt8], from index: inout Int) throws(StreamLimitExceeded) -> [UInt8]? {
-    let end = piece[index...].firstIndex(of: UInt8(ascii: "\n"))
+    let end = piece.span.firstIndex(of: UInt8(ascii: "\n"), in: index..<piece.count)
     try take(piece[index..<(end ?? piece.count)])
     index = end.map { $0 + 1 } ?? piece.count
     guard end != nil else { return nil }

@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// Whoever goes through the bytes of an XML text.
 protocol XMLScanning {
   var bytes: [UInt8] { get }
@@ -6,9 +8,10 @@ protocol XMLScanning {
 
 extension XMLScanning {
   func has(_ text: String) -> Bool {
+    let wanted = text.utf8.span
     // Most bytes are not even the first of what is looked for.
-    guard index < bytes.count, bytes[index] == text.utf8.first else { return false }
-    return bytes[index...].starts(with: text.utf8)
+    guard wanted.count <= bytes.count - index, bytes[index] == wanted[0] else { return false }
+    return bytes.span.extracting(index..<index + wanted.count).hasBytes(of: wanted)
   }
 
   static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D }

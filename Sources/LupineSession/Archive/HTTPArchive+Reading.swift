@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import LupineBase
 internal import LupineRules
 
 /// Why bytes are no archive. `path` names the place, as `log.entries[3].request.url`.
@@ -165,11 +166,11 @@ private struct ArchiveReader {
   /// As Chrome has it; with other values other tools may mean anything.
   private func readCache(_ node: ArchiveNode, _ entry: inout HTTPArchive.Entry) throws(HTTPArchiveError) {
     guard let storage = try node.optional("_fromCache")?.value.string,
-      storage.isSame(as: "memory") || storage.isSame(as: "disk")
+      storage.hasBytes(of: "memory") || storage.hasBytes(of: "disk")
     else { return }
     let isValidated = try node.optional("_cacheValidated")?.value.boolean ?? false
     entry.fetchType = isValidated ? .validatedCache : .localCache
-    entry.isFromDisk = storage.isSame(as: "disk")
+    entry.isFromDisk = storage.hasBytes(of: "disk")
   }
 
   /// Ours is an object; other tools use the name for a text.

@@ -7,25 +7,9 @@ struct RecordKey: Hashable, Sendable {
 
   init(_ text: String) { self.text = text }
 
-  static func == (left: RecordKey, right: RecordKey) -> Bool { isSame(left.text, right.text) }
+  static func == (left: RecordKey, right: RecordKey) -> Bool { left.text.hasBytes(of: right.text) }
 
   func hash(into hasher: inout Hasher) { Self.hash(text, into: &hasher) }
-
-  private static func isSame(_ left: String, _ right: String) -> Bool {
-    let own = left.utf8.span
-    let other = right.utf8.span
-    guard own.count == other.count else { return false }
-    var index = 0
-    while index <= own.count - 8 {
-      guard own.load(at: index, as: UInt64.self) == other.load(at: index, as: UInt64.self) else { return false }
-      index += 8
-    }
-    while index < own.count {
-      guard own[index] == other[index] else { return false }
-      index += 1
-    }
-    return true
-  }
 
   private static func hash(_ text: String, into hasher: inout Hasher) {
     let bytes = text.utf8.span
