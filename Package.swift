@@ -194,7 +194,7 @@ let package = Package(
     tests(
       "LupineTestingTests",
       [
-        "LupineTesting", "LupineSession", "LupineWire", "CLupineOpenSSL", "CLupineZlib",
+        "LupineTesting", "LupineSession", "LupineWire", "LupineTestSupport", "CLupineOpenSSL", "CLupineZlib",
         .product(name: "HTTPTypes", package: "swift-http-types"),
       ]),
     tests(

@@ -3,6 +3,7 @@ import Glibc
 import HTTPTypes
 import LupineBase
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import HTTPTypes
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -3,6 +3,7 @@ import Glibc
 import HTTPTypes
 import LupineEngine
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

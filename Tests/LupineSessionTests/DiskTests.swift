@@ -2,6 +2,7 @@ import FoundationEssentials
 import LupineBase
 import LupineIO
 import LupineRules
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -1,5 +1,6 @@
 import LupineIO
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPTypes
 import LupineEngine
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

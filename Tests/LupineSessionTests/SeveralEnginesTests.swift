@@ -4,6 +4,7 @@ import LupineBase
 import LupineIO
 import LupineRules
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -1,6 +1,7 @@
 import LupineBase
 import LupineEngine
 import LupineTLS
+import LupineTestSupport
 import LupineTesting
 import Testing
 

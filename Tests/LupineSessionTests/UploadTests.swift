@@ -5,6 +5,7 @@ import HTTPTypes
 import LupineBase
 import LupineEngine
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

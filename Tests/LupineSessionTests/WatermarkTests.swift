@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPTypes
 import LupineBase
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Lupine
 import LupineBase
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -45,7 +45,13 @@ struct DeflateWriter {
 
   /// Codes are sent from their highest bit on.
   private mutating func code(_ value: UInt32, _ count: UInt32) {
-    for bit in (0..<count).reversed() { put(value >> bit & 1, 1) }
+    var reversed: UInt32 = 0
+    var bit: UInt32 = 0
+    while bit < count {
+      reversed = reversed << 1 | value >> bit & 1
+      bit += 1
+    }
+    put(reversed, count)
   }
 
   /// `1 + 258 * repeats` bytes of zero, raw; about 158 times smaller than that.

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import LupineWire
 import Testing

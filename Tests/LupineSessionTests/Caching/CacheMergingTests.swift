@@ -1,3 +1,4 @@
+import LupineTestSupport
 import LupineTesting
 import Testing
 

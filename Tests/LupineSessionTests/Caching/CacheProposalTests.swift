@@ -1,4 +1,5 @@
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

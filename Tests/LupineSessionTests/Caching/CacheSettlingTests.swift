@@ -1,5 +1,6 @@
 import Dispatch
 import LupineBase
+import LupineTestSupport
 import LupineTesting
 import LupineWire
 import Testing

@@ -3,6 +3,7 @@ import HTTPTypes
 import LupineBase
 import LupineRules
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import LupineWire
 import Testing

@@ -1,4 +1,5 @@
 import LupineBase
+import LupineTestSupport
 import LupineTesting
 import Testing
 

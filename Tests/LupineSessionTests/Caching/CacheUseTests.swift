@@ -1,5 +1,6 @@
 import Glibc
 import LupineIO
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import LupineBase
 import LupineRules
+import LupineTestSupport
 import LupineTesting
 import LupineWire
 import Synchronization

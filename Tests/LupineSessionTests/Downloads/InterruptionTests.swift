@@ -3,6 +3,7 @@ import Glibc
 import LupineBase
 import LupineRules
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -1,5 +1,6 @@
 import Dispatch
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -3,6 +3,7 @@ import LupineBase
 import LupineEngine
 import LupineIO
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import LupineWire
 import Testing

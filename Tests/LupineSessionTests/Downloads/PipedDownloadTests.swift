@@ -2,6 +2,7 @@ import Glibc
 import LupineBase
 import LupineEngine
 import LupineIO
+import LupineTestSupport
 import LupineTesting
 import LupineWire
 import Testing

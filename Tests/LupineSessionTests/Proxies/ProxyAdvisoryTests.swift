@@ -1,5 +1,6 @@
 import HTTPTypes
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -7,7 +7,7 @@ enum ClientSockets {
     let suffix = ":" + hexadecimal(port)
     return ["/proc/net/tcp", "/proc/net/tcp6"].reduce(0) { sum, path in
       sum
-        + lines(path, containing: suffix).count { fields in
+        + lines(path, containing: suffix, .remote).count { fields in
           fields.count > 9 && fields[2].hasSuffix(suffix) && fields[9] != "0"
         }
     }
@@ -17,7 +17,7 @@ enum ClientSockets {
   static func peers(of port: Int) -> Set<String> {
     let suffix = ":" + hexadecimal(port)
     var peers: Set<String> = []
-    for fields in lines("/proc/net/tcp", containing: suffix) {
+    for fields in lines("/proc/net/tcp", containing: suffix, .local) {
       // The state 01 is a connection that is established; the address is in the order of this machine's bytes.
       guard fields.count > 9, fields[1].hasSuffix(suffix), fields[3] == "01", fields[9] != "0",
         let bits = UInt32(fields[2].prefix(8), radix: 16)
@@ -27,19 +27,26 @@ enum ClientSockets {
     return peers
   }
 
-  /// The fields of the lines that contain a text, found by the C library: there are thousands of closed sockets, and each test asks many times.
-  private static func lines(_ path: String, containing text: String) -> [[Substring]] {
-    let bytes = TextFile.bytes(path) + [0]
+  private enum End { case local, remote }
+
+  /// The fields of the lines of a port, found by the C library: there are thousands of closed sockets, and each test asks many times.
+  private static func lines(_ path: String, containing suffix: String, _ end: End) -> [[Substring]] {
+    var bytes = TextFile.bytes(path)
+    bytes.append(0)
     var found: [[Substring]] = []
     unsafe bytes.withUnsafeBytes { buffer in
       guard let base = unsafe buffer.baseAddress?.assumingMemoryBound(to: CChar.self) else { return }
-      var start = unsafe base
-      while let place = unsafe strstr(start, text).map({ unsafe UnsafePointer($0) }) {
-        var offset = unsafe place - base
-        while offset > 0, unsafe buffer[offset - 1] != 0x0A { offset -= 1 }
-        let line = unsafe buffer[offset...].prefix { $0 != 0x0A && $0 != 0 }
+      var next = unsafe strstr(base, suffix)
+      while let place = unsafe next {
+        let behind = unsafe place + suffix.utf8.count
+        unsafe next = strstr(behind, suffix)
+        // Behind the remote end stands the state, of two digits. 06 is that of most, which nobody holds any more.
+        let isRemote = unsafe behind[3] == 0x20
+        guard isRemote == (end == .remote), unsafe !isRemote || behind[1] != 0x30 || behind[2] != 0x36 else { continue }
+        var start = unsafe UnsafePointer(place) - base
+        while start > 0, unsafe buffer[start - 1] != 0x0A { start -= 1 }
+        let line = unsafe buffer[start..<start + strcspn(base + start, "\n")]
         found.append(unsafe String(decoding: line, as: UTF8.self).split(separator: " "))
-        unsafe start = base + line.endIndex
       }
     }
     return found

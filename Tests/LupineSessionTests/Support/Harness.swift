@@ -4,6 +4,7 @@ import LupineBase
 import LupineEngine
 import LupineRules
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import LupineWire
 import Testing
@@ -110,16 +111,6 @@ private func runSession(
     #expect(
       await eventually { ClientSockets.count(to: port) == 0 }, "client sockets are left open",
       sourceLocation: sourceLocation)
-  }
-}
-
-/// Waits, letting others run, until `condition` holds; says whether it came to that.
-func eventually(seconds: Double = 60, _ condition: () async throws -> Bool) async rethrows -> Bool {
-  let deadline = ContinuousClock.now + .seconds(seconds)
-  while true {
-    if try await condition() { return true }
-    if ContinuousClock.now > deadline { return false }
-    await Task.yield()
   }
 }
 

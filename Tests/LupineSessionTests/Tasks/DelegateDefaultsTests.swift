@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LupineBase
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

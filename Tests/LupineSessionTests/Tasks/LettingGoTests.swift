@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import LupineBase
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Synchronization
 import Testing

@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import LupineBase
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

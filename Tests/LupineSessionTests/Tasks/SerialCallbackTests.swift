@@ -1,6 +1,7 @@
 import Dispatch
 import FoundationEssentials
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Synchronization
 import Testing

@@ -4,6 +4,7 @@ import LupineBase
 import LupineEngine
 import LupineIO
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

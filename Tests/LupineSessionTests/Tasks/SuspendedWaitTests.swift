@@ -1,5 +1,6 @@
 import LupineBase
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 

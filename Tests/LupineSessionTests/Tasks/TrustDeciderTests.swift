@@ -1,5 +1,6 @@
 import LupineBase
 import LupineTLS
+import LupineTestSupport
 import Testing
 
 @testable import LupineEngine

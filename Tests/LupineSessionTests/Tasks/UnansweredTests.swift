@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import HTTPTypes
 import LupineBase
+import LupineTestSupport
 import LupineTesting
 import LupineWire
 import Testing

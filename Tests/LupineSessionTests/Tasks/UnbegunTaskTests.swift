@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import LupineBase
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Synchronization
 import Testing

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LupineSession
+import LupineTestSupport
 import Testing
 
 @testable import LupineTesting

@@ -36,16 +36,6 @@ func failure<Result>(
   return try #require(error, sourceLocation: sourceLocation)
 }
 
-/// Waits, letting others run, until `condition` holds; says whether it came to that.
-func eventually(seconds: Double = 60, _ condition: () async throws -> Bool) async rethrows -> Bool {
-  let deadline = ContinuousClock.now + .seconds(seconds)
-  while true {
-    if try await condition() { return true }
-    if ContinuousClock.now > deadline { return false }
-    await Task.yield()
-  }
-}
-
 /// Advances the clock again and again while `work` runs.
 func withPump<Result: Sendable>(
   _ clock: ManualClock, _ step: Duration, _ work: @escaping @Sendable () async throws -> Result

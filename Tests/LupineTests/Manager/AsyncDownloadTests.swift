@@ -1,6 +1,7 @@
 import Foundation
 import Lupine
 import LupineBase
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import LupineBase
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import Lupine
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import LupineTestSupport
 import LupineTesting
 import Testing
 

@@ -1,5 +1,6 @@
 import Foundation
 import LupineBase
+import LupineTestSupport
 import LupineTesting
 import Testing
 

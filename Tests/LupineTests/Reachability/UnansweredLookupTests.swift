@@ -1,5 +1,6 @@
 import LupineBase
 import LupineIO
+import LupineTestSupport
 import Testing
 
 @testable import Lupine

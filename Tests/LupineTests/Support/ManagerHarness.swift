@@ -1,6 +1,7 @@
 import Foundation
 import Lupine
 import LupineBase
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -28,16 +29,6 @@ private func use(
   try configure(&configuration)
   let manager = try HTTPSessionManager(baseURL: server.url(path), configuration: configuration)
   try await body(manager, server)
-}
-
-/// Waits, letting others run, until `condition` holds; says whether it came to that.
-func eventually(seconds: Double = 60, _ condition: () async throws -> Bool) async rethrows -> Bool {
-  let deadline = ContinuousClock.now + .seconds(seconds)
-  while true {
-    if try await condition() { return true }
-    if ContinuousClock.now > deadline { return false }
-    await Task.yield()
-  }
 }
 
 /// What the handlers of success and failure were told.
