@@ -57,7 +57,7 @@ build() {
     || die "swift build --scratch-path $folder $* failed (status $?; 124 means that it took more than $limit s)"
 }
 
-# How everything in .build-test is compiled, which is run and not debugged. Nor is the compiler looked after, whose errors LLVM's check of its input is for.
+# How everything in .build-test is compiled, which is run and not debugged. LLVM's check of what the compiler gives it finds errors of the compiler, not ours.
 undebugged=(-debug-info-format none -Xswiftc -Xfrontend -Xswiftc -disable-llvm-verify)
 
 # build_tests SECONDS: compiles all tests, in .build-test: see `testSettings` in Package.swift.
@@ -73,7 +73,7 @@ build_tests() {
   LUPINE_NO_DEBUG_INFO=1 build "$1" .build-test --build-tests "${undebugged[@]}"
 }
 
-# The tests in parts that exclude each other and leave none out, the long ones first: two at a time take little more than half as long as one by one.
+# The tests in parts that exclude each other and leave none out, the long ones first: three at a time, since many tests wait for a deadline or for a process.
 test_parts=(
   '--filter ^LupineSessionTests\.[A-P]'
   '--filter ^LupineSessionTests\.[^A-P]'

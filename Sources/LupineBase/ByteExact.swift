@@ -24,7 +24,7 @@ extension String: ExactText {
 }
 
 extension Substring {
-  /// Byte by byte.
+  /// Whether both are the same bytes.
   package func hasBytes(of other: Substring) -> Bool { utf8.span.hasBytes(of: other.utf8.span) }
 }
 

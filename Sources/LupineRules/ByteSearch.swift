@@ -3,7 +3,7 @@ internal import LupineBase
 extension Span<UInt8> {
   /// The position of the first `byte` in `range`.
   func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
-    // The parts of most URLs are not worth the preparations.
+    // Words pay from here on; the parts of most URLs are shorter, and this is small enough to be inlined for them, as that is not.
     guard range.count < 32 else { return firstIndex(of: byte, or: byte, in: range) }
     var index = range.lowerBound
     while index < range.upperBound {
@@ -33,6 +33,6 @@ extension Span<UInt8> {
 
   private static var ones: UInt64 { 0x0101_0101_0101_0101 }
 
-  /// The lowest bit that is set stands in the lowest byte that is zero: what is borrowed for it is marked above it alone.
+  /// The highest bit of each byte that is zero. A byte of 1 above such a one may be marked too, as it has been borrowed from; the lowest mark is right.
   private static func zeros(_ word: UInt64) -> UInt64 { (word &- ones) & ~word & (ones &* 0x80) }
 }

@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// Long runs of combining marks in text that comes from outside.
 ///
 /// Swift compares and hashes strings in a normal form, for which it sorts the marks behind a letter: the time grows with the square of their number, and a
@@ -146,13 +148,9 @@ package enum CombiningMarks {
     }
 
     private func has(_ text: String, _ bytes: Span<UInt8>) -> Bool {
-      guard index + text.utf8.count <= bytes.count else { return false }
-      var place = index
-      for byte in text.utf8 {
-        guard bytes[place] == byte else { return false }
-        place += 1
-      }
-      return true
+      let wanted = text.utf8.span
+      return wanted.count <= bytes.count - index
+        && bytes.extracting(index..<index + wanted.count).hasBytes(of: wanted)
     }
   }
 }

@@ -164,8 +164,8 @@ extension FieldSection: Equatable {
     guard left.count == right.count else { return false }
     for index in 0..<left.count {
       guard
-        left.nameBytes(at: index).hasSameBytes(as: right.nameBytes(at: index)),
-        left.valueBytes(at: index).hasSameBytes(as: right.valueBytes(at: index))
+        left.nameBytes(at: index).hasBytes(of: right.nameBytes(at: index)),
+        left.valueBytes(at: index).hasBytes(of: right.valueBytes(at: index))
       else { return false }
     }
     return true
@@ -176,14 +176,6 @@ extension FieldSection: CustomStringConvertible {
   /// One line a field, control bytes escaped. Holds whatever the peer sent, secrets too: not for logs.
   public var description: String {
     pairs.map { "\($0.name): \($0.value)".debugDescription }.joined(separator: "\n")
-  }
-}
-
-extension Span<UInt8> {
-  func hasSameBytes(as other: Span<UInt8>) -> Bool {
-    guard count == other.count else { return false }
-    for index in 0..<count where self[index] != other[index] { return false }
-    return true
   }
 }
 

@@ -20,6 +20,24 @@ import Testing
     #expect(Set([first, second]).count == (isSame ? 1 : 2))
   }
 
+  /// Eight at a time, and the rest one by one: a difference is seen at each place of either.
+  @Test func eachByteCounts() {
+    func isSame(_ left: [UInt8], _ right: [UInt8]) -> Bool {
+      let (isSame, isSameBack) = (left.span.hasBytes(of: right.span), right.span.hasBytes(of: left.span))
+      #expect(isSame == isSameBack)
+      return isSame
+    }
+    for count in 0...25 {
+      let bytes = (0..<UInt8(count)).map { $0 }
+      #expect(isSame(bytes, Array(bytes)) && !isSame(bytes, bytes + [0]))
+      for place in 0..<count {
+        var other = bytes
+        other[place] ^= 0x80
+        #expect(!isSame(bytes, other))
+      }
+    }
+  }
+
   @Test func noTextIsNotTheEmptyOne() {
     #expect(Pair(text: "x") == Pair(text: "x", other: nil))
     #expect(Pair(text: "x") != Pair(text: "x", other: ""))

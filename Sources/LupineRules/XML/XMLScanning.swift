@@ -7,6 +7,7 @@ protocol XMLScanning {
 }
 
 extension XMLScanning {
+  /// - Parameter text: not empty.
   func has(_ text: String) -> Bool {
     let wanted = text.utf8.span
     // Most bytes are not even the first of what is looked for.
@@ -29,14 +30,19 @@ extension XMLScanning {
   }
 
   /// Moves to behind the next `end`; false, and to the end of the text, if there is none.
+  ///
+  /// - Parameter end: not empty.
   mutating func skip(to end: String) -> Bool {
-    while index < bytes.count {
+    let first = end.utf8.span[0]
+    while index < bytes.count, let place = bytes.span.firstIndex(of: first, in: index..<bytes.count) {
+      index = place
       if has(end) {
         index += end.utf8.count
         return true
       }
       index += 1
     }
+    index = bytes.count
     return false
   }
 }

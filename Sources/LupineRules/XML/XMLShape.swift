@@ -84,10 +84,9 @@ package struct XMLShape: XMLScanning {
     } catch {
       if error.reason == .internalSubset { throw error }
       shape.index = 0
-      while shape.index < bytes.count {
-        if shape.has("<!DOCTYPE") { throw shape.error(.internalSubset) }
-        shape.index += 1
-      }
+      guard shape.skip(to: "<!DOCTYPE") else { return }
+      shape.index -= "<!DOCTYPE".utf8.count
+      throw shape.error(.internalSubset)
     }
   }
 

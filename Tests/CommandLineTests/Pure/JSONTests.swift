@@ -48,6 +48,28 @@ import Testing
     #expect(value.string?.unicodeScalars.elementsEqual("a\u{61c}\u{e0041}\u{1f600}".unicodeScalars) == true)
   }
 
+  /// Characters of one byte to four, of both kinds, in each order: what stands as it is, and what is escaped beside it.
+  @Test func eachCharacterStandsForItself() throws {
+    let plain = ["a", "\u{e9}", "\u{4e00}", "\u{1f600}"]
+    let escaped = [
+      ("\"", #"\""#), ("\\", #"\\"#), ("\n", #"\n"#), ("\u{7}", #"\u0007"#), ("\u{7f}", #"\u007f"#),
+      ("\u{85}", #"\u0085"#), ("\u{2028}", #"\u2028"#),
+      ("\u{e0041}", #"\udb40\udc41"#),
+    ]
+    let all = plain.map { ($0, $0) } + escaped
+    for first in all {
+      for second in all {
+        for third in all {
+          let text = first.0 + second.0 + third.0
+          #expect(JSONWriter.quoted(text, escapingC1: true) == "\"\(first.1)\(second.1)\(third.1)\"")
+          let spare = JSONWriter.quoted(text)
+          #expect(try JSONReader.read(spare).string?.utf8.elementsEqual(text.utf8) == true)
+          #expect(spare.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F })
+        }
+      }
+    }
+  }
+
   /// Deep in arrays two bytes of a body become hundreds.
   @Test func prettyHasALimit() throws {
     let open = String(repeating: "[", count: 200)

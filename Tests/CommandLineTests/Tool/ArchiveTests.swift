@@ -1,6 +1,7 @@
 import Foundation
 import LupineRules
 import LupineSession
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -217,7 +218,7 @@ import Testing
     process.standardOutput = FileHandle.nullDevice
     process.standardError = FileHandle.nullDevice
     try process.run()
-    while server.requestCount == 0, process.isRunning { await Task.yield() }
+    #expect(await eventually { server.requestCount > 0 || !process.isRunning })
     process.interrupt()
     process.waitUntilExit()
     #expect(process.terminationReason == .uncaughtSignal)

@@ -1,5 +1,6 @@
 import Foundation
 import LupineRules
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -67,8 +68,7 @@ import Testing
     func openCaches() -> Int {
       before.newcomers().count { $0.contains(folder.root.lastPathComponent) && $0.hasSuffix("/lock") }
     }
-    let deadline = ContinuousClock.now + .seconds(60)
-    while openCaches() > BatchSessions.limit, ContinuousClock.now < deadline { await Task.yield() }
+    #expect(await eventually { openCaches() <= BatchSessions.limit })
     #expect(openCaches() == BatchSessions.limit)
     await sessions.flushCaches()
   }

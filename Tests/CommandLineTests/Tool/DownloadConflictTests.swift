@@ -1,4 +1,5 @@
 import Foundation
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -42,7 +43,7 @@ import Testing
   }
 
   private func wait(until path: String, has count: Int, in folder: Folder) async {
-    while (try? folder.bytes(path).count) != count { await Task.yield() }
+    #expect(await eventually { (try? folder.bytes(path).count) == count })
   }
 
   /// The second of two runs must not cut what the first one writes.
@@ -52,7 +53,7 @@ import Testing
     defer { server.shutdown() }
     let folder = try Folder()
     let first = try start(["-d", "-o", "f", server.url("/f")], in: folder)
-    while !folder.exists("f.part.resume") { await Task.yield() }
+    #expect(await eventually { folder.exists("f.part.resume") })
     // More than was noted.
     latches[0].release()
     await wait(until: "f.part", has: 200_000, in: folder)

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LupineRules
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -193,7 +194,7 @@ import Testing
     process.standardError = FileHandle.nullDevice
     process.standardOutput = FileHandle.nullDevice
     try process.run()
-    while !folder.exists("f.part.resume") { await Task.yield() }
+    #expect(await eventually { folder.exists("f.part.resume") })
     kill(process.processIdentifier, SIGKILL)
     process.waitUntilExit()
     let record = try ResumeRecord(decoding: folder.bytes("f.part.resume"))

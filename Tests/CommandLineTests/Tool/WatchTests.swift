@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LupineRules
+import LupineTestSupport
 import Testing
 
 @testable import lupine
@@ -149,11 +150,7 @@ private final class Namespace {
   }
 
   func wait(_ condition: () -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(60)
-    while !condition() {
-      try #require(ContinuousClock.now < deadline, "it did not come to that; \(Self.hint)")
-      await Task.yield()
-    }
+    try #require(await eventually(condition), "it did not come to that; \(Self.hint)")
   }
 
   /// Ends the shell and what it started.
