@@ -37,3 +37,20 @@ extension Optional: ExactText where Wrapped == String {
     }
   }
 }
+
+extension Span where Element == UInt8 {
+  /// Whether both are the same bytes.
+  package func hasBytes(of other: Span<UInt8>) -> Bool {
+    guard count == other.count else { return false }
+    var index = 0
+    while index <= count - 8 {
+      guard load(at: index, as: UInt64.self) == other.load(at: index, as: UInt64.self) else { return false }
+      index += 8
+    }
+    while index < count {
+      guard self[index] == other[index] else { return false }
+      index += 1
+    }
+    return true
+  }
+}

@@ -44,7 +44,8 @@ package enum JSONWriter {
     while index < bytes.count {
       let byte = bytes[index]
       let end = byte < 0x80 ? index + 1 : index + (~byte).leadingZeroBitCount
-      if let scalar = byte < 0x80 ? control(byte) : escapingC1 ? unsafeScalar(bytes, index..<end) : nil {
+      let isSpecial = byte < 0x80 ? !standsForItself(byte) : escapingC1
+      if isSpecial, let scalar = scalar(bytes, index..<end), byte < 0x80 || InvisibleText.isUnsafe(scalar) {
         if start < index { output += bytes[start..<index] }
         escape(scalar, into: &output)
         start = end
@@ -55,18 +56,17 @@ package enum JSONWriter {
     output.append(UInt8(ascii: "\""))
   }
 
-  /// The character of an ASCII byte that cannot stand as it is.
-  private static func control(_ byte: UInt8) -> Unicode.Scalar? {
-    let isText = byte >= 0x20 && byte != 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
-    return isText ? nil : Unicode.Scalar(byte)
+  /// Of an ASCII byte.
+  private static func standsForItself(_ byte: UInt8) -> Bool {
+    byte >= 0x20 && byte != 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
   }
 
-  /// The character of more than one byte that stands there, if terminals act on it or if it hides text.
-  private static func unsafeScalar(_ bytes: [UInt8], _ range: Range<Int>) -> Unicode.Scalar? {
+  /// The character that stands there.
+  private static func scalar(_ bytes: [UInt8], _ range: Range<Int>) -> Unicode.Scalar? {
+    guard range.count > 1 else { return Unicode.Scalar(bytes[range.lowerBound]) }
     var value = UInt32(bytes[range.lowerBound] & 0x7F >> UInt8(range.count))
     for byte in bytes[range.dropFirst()] { value = value << 6 | UInt32(byte & 0x3F) }
-    guard let scalar = Unicode.Scalar(value), InvisibleText.isUnsafe(scalar) else { return nil }
-    return scalar
+    return Unicode.Scalar(value)
   }
 
   private static func escape(_ scalar: Unicode.Scalar, into output: inout [UInt8]) {
