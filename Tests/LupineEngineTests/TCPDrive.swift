@@ -39,7 +39,7 @@ final class TCPDrive {
   }
 
   deinit {
-    for number in server { _ = Glibc.close(number) }
+    for number in server where number >= 0 { _ = Glibc.close(number) }
     _ = Glibc.close(listener)
   }
 
@@ -74,6 +74,15 @@ final class TCPDrive {
   func sendSome(_ bytes: ArraySlice<UInt8>, isUrgent: Bool = false) -> Int {
     let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT) | (isUrgent ? Int32(MSG_OOB) : 0)
     return max(0, unsafe bytes.withUnsafeBytes { unsafe Glibc.send(server[0], $0.baseAddress, $0.count, flags) })
+  }
+
+  /// Closes the server's end with a reset.
+  func reset(_ index: Int) {
+    var option = linger(l_onoff: 1, l_linger: 0)
+    let size = socklen_t(MemoryLayout<linger>.size)
+    #expect(unsafe setsockopt(server[index], SOL_SOCKET, SO_LINGER, &option, size) == 0)
+    _ = Glibc.close(server[index])
+    server[index] = -1
   }
 
   func shutDownServer() { _ = shutdown(server[0], Int32(SHUT_WR)) }

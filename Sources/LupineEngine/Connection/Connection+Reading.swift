@@ -301,6 +301,11 @@ extension Connection {
           fail(.closedBeforeResponse, .receive)
           return
         }
+        // The write that met it took the error of the socket from the read, which is told an end. A broken pipe alone stands behind an end in order.
+        if let writeError, writeError != .brokenPipe {
+          fail(.io(writeError), .receive)
+          return
+        }
         guard cleanly || allowsTruncation else {
           fail(.tls(.truncated), .receive)
           return

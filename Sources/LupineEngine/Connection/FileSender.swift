@@ -87,6 +87,7 @@ final class FileSender {
       sender.sent += Int64(outcome.sent)
       // The socket may have become writable between the refusal and now; that event will not come again.
       connection.fileSent(outcome.sent, wouldBlock: outcome.wouldBlock && connection.writableEdges == edges)
+      if let error = outcome.socketError { connection.fileFailed(error) }
       if let size = outcome.otherSize {
         sender.unlessAnswered { _ in sender.check(size) }
       } else if outcome.atEnd {
@@ -185,6 +186,8 @@ final class FileSender {
       sender.isSending = false
       guard !sender.isAbandoned else { return }
       switch result {
+      // Noted before the socket is read, which does not tell it again; what the peer has said counts all the same.
+      case .failure(let error) where error.isOfSocket: sender.connection?.fileFailed(error)
       case .failure(let error): sender.unlessAnswered { $0.fileFailed(error) }
       case .success(let value):
         then(sender, value)
@@ -207,10 +210,12 @@ private struct FileSlice: Sendable {
     var atEnd = false
     /// The file has this size and not the one it must have: nothing was sent.
     var otherSize: Int64?
+    /// The socket failed behind what was sent.
+    var socketError: IOError?
   }
 
-  /// Sends until the socket is full, the slice is sent, the file ends or the time of a job is over. Blocks on the disk. An error after some bytes is left to the next
-  /// slice, which meets it again, so that those bytes are known of.
+  /// Sends until the socket is full, the slice is sent, the file ends or the time of a job is over. Blocks on the disk. An error of the disk after some bytes is
+  /// left to the next slice, which meets it again, so that those bytes are known of; one of the socket is told once.
   func send(_ file: File, into socket: Socket) throws(IOError) -> Outcome {
     var outcome = Outcome()
     if let fileSize {
@@ -238,6 +243,7 @@ private struct FileSlice: Sendable {
         }
       } catch {
         guard outcome.sent > 0 else { throw error }
+        if error.isOfSocket { outcome.socketError = error }
         return outcome
       }
     }
@@ -258,9 +264,16 @@ extension Connection {
 
   /// The file cannot be read, or the socket takes no more.
   func fileFailed(_ error: IOError) {
-    switch error {
-    case .brokenPipe, .reset, .timedOut, .unreachable: writeFailed(error)
-    default: fail(.file(error), .send)
+    if error.isOfSocket { writeFailed(error) } else { fail(.file(error), .send) }
+  }
+}
+
+extension IOError {
+  /// Whether what puts a file into a socket has failed at the socket.
+  fileprivate var isOfSocket: Bool {
+    switch self {
+    case .brokenPipe, .reset, .timedOut, .unreachable: true
+    default: false
     }
   }
 }
