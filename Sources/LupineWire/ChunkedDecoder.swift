@@ -38,6 +38,10 @@ public struct ChunkedDecoder: Sendable {
   private let limits: WireLimits
   private let leniency: WireLeniency
 
+  /// Whether a leniency has let a line of the chunks or of the trailers pass that others read differently. For them the body may end
+  /// elsewhere: no other response may follow on the connection.
+  public private(set) var hasAmbiguousFraming = false
+
   /// Trailer fields that were dropped because they must not be trailers: see ``ForbiddenTrailers``.
   public private(set) var droppedTrailerFields = 0
 
@@ -108,6 +112,7 @@ public struct ChunkedDecoder: Sendable {
       } else {
         guard byte == .lineFeed else { throw WireError(.missingChunkEnd(byte), at: position) }
         guard leniency.contains(.bareLineFeedInChunks) else { throw WireError(.bareLineFeed, at: position) }
+        hasAmbiguousFraming = true
         phase = .size
       }
     case .dataLineFeed:
@@ -198,6 +203,7 @@ public struct ChunkedDecoder: Sendable {
   private mutating func endLineBarely(at position: Int) throws(WireError) {
     guard leniency.contains(.bareLineFeedInChunks) else { throw WireError(.bareLineFeed, at: position) }
     try checkUnquoted(.lineFeed, at: position)
+    hasAmbiguousFraming = true
     endSizeLine()
   }
 
@@ -212,6 +218,7 @@ public struct ChunkedDecoder: Sendable {
   ) throws(WireError) -> FieldSection? {
     guard let section = try trailers?.next(input, &offset) else { return nil }
     droppedTrailerFields = trailers?.dropped ?? 0
+    if trailers?.hasAmbiguousFraming == true { hasAmbiguousFraming = true }
     trailers = nil
     return section
   }

@@ -16,6 +16,9 @@ struct FieldScanner {
   enum Section { case head, trailers }
 
   var phase = Phase.lineStart
+  /// Why no response may follow on the connection: a leniency let a line pass that others read differently, so that for them the message may
+  /// end elsewhere. Nothing here takes it back.
+  var spoiled: CloseReason? = nil
   /// The next byte to look at.
   var position = 0
   var lineStart = 0
@@ -239,12 +242,15 @@ struct FieldScanner {
   private mutating func beginUncommonLine(_ byte: UInt8) throws(WireError) -> Outcome? {
     if byte == .lineFeed {
       guard leniency.contains(.bareLineFeed) else { throw WireError(.bareLineFeed, at: position) }
+      spoiled = .ambiguousFraming
       position += 1
       return .ended
     }
     if byte.isWhitespace {
       guard count > 0 else { throw WireError(.whitespaceBeforeFirstField, at: position) }
       guard leniency.contains(.obsoleteLineFolding) else { throw WireError(.obsoleteLineFolding, at: position) }
+      // Others take the line for a field of its own, or for the empty line if nothing else is in it.
+      spoiled = .ambiguousFraming
       return .fold
     }
     if count >= fieldLimit { throw tooManyFields }
@@ -265,6 +271,8 @@ struct FieldScanner {
     case .colon: throw failure(.emptyFieldName, at: position)
     case .space, .horizontalTab:
       guard leniency.contains(.spaceBeforeColon) else { throw failure(.spaceBeforeColon, at: position) }
+      // Others take it for a field of another name, which frames nothing, or end the head before it.
+      spoiled = .ambiguousFraming
       phase = .beforeColon
     case .carriageReturn, .lineFeed: throw failure(.missingColon, at: position)
     default: throw failure(.invalidFieldNameByte(byte), at: position)
@@ -277,6 +285,7 @@ struct FieldScanner {
     if byte == .lineFeed {
       guard leniency.contains(.bareLineFeed) else { throw failure(.bareLineFeed, at: stop) }
       if stop - lineStart > lineLimit { throw failure(.bareLineFeed, at: stop) }
+      spoiled = .ambiguousFraming
       return true
     }
     guard byte != 0, leniency.contains(.controlBytesInValues) else {

@@ -75,6 +75,8 @@ public struct FramingDecision: Equatable, Sendable {
   /// The fields are judged first, whatever the status: a malformed Content-Length, or Content-Length together with
   /// Transfer-Encoding, is refused in a 204 and in the answer to a HEAD too. Only in a 2xx to CONNECT they say nothing, whatever they say.
   ///
+  /// Fields do not show how their lines ended: that a leniency let one pass is known to ``ResponseParser/reuseVerdict`` alone.
+  ///
   /// - Returns: the framing of the body. A 101 and a 2xx to CONNECT have none: the bytes after the head are not HTTP.
   /// - Throws: ``WireError`` with an offset inside the storage of `fields`.
   public static func decide(

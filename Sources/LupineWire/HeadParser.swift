@@ -21,6 +21,13 @@ struct HeadParser: ~Copyable {
       lineLimit: limits.fieldLine, fieldLimit: limits.fields, section: .head, leniency: leniency)
   }
 
+  /// Why no response may follow on the connection, whatever the final head says: every head of a response may set it, and whoever begins with
+  /// the next response clears it.
+  var spoiled: CloseReason? {
+    get { fields.spoiled }
+    set { fields.spoiled = newValue }
+  }
+
   /// Whether not one byte of this head has come.
   var isUntouched: Bool { buffer.filled == 0 }
 
@@ -90,7 +97,9 @@ struct HeadParser: ~Copyable {
   private mutating func scan() throws(WireError) -> Bool {
     do throws(WireError) {
       if !lineEnded {
-        guard try Self.scan(&line, buffer.storage, buffer.filled, limits.statusLine, leniency) else { return false }
+        guard
+          try Self.scan(&line, buffer.storage, buffer.filled, limits.statusLine, leniency, &fields.spoiled)
+        else { return false }
         lineEnded = true
         fields.position = line.position
       }
@@ -104,8 +113,9 @@ struct HeadParser: ~Copyable {
 
   @inline(__always)
   private static func scan(
-    _ line: inout StatusLineScanner, _ storage: borrowing [UInt8], _ filled: Int, _ limit: Int, _ leniency: WireLeniency
+    _ line: inout StatusLineScanner, _ storage: borrowing [UInt8], _ filled: Int, _ limit: Int,
+    _ leniency: WireLeniency, _ spoiled: inout CloseReason?
   ) throws(WireError) -> Bool {
-    try line.scan(storage.span, filled: filled, limit: limit, leniency)
+    try line.scan(storage.span, filled: filled, limit: limit, leniency, &spoiled)
   }
 }

@@ -36,7 +36,6 @@ public struct ResponseParser: ~Copyable, Sendable {
   private var context = RequestContext()
   private var verdict = ReuseVerdict.close(.responseUnfinished)
   private var decoder: ChunkedDecoder
-  private var spoiled: CloseReason? = nil
   private var informationalHeads = 0
   private var headBytes = 0
   private var bodyBytes = 0
@@ -63,7 +62,7 @@ public struct ResponseParser: ~Copyable, Sendable {
     state = .head
     heads.begin(continuing: false)
     verdict = .close(.responseUnfinished)
-    spoiled = nil
+    heads.spoiled = nil
     informationalHeads = 0
     headBytes = 0
     bodyBytes = 0
@@ -167,7 +166,12 @@ public struct ResponseParser: ~Copyable, Sendable {
 
   /// Tells the parser that bytes came after the end of the response: the connection is out of step.
   public mutating func rejectBytesAfterEnd() {
-    if case .reusable = verdict { verdict = .close(.bytesAfterResponse) }
+    spoil(.bytesAfterResponse)
+  }
+
+  /// No response may follow on the connection, for this reason unless there is one already.
+  private mutating func spoil(_ reason: CloseReason) {
+    if case .reusable = verdict { verdict = .close(reason) }
   }
 
   /// Gives back all storage, that of the last head included, unless a response is being read: an idle connection keeps none. What was
@@ -192,7 +196,8 @@ public struct ResponseParser: ~Copyable, Sendable {
     headBytes = heads.consumed
     if status == 101, !context.offersUpgrade { throw WireError(.unsolicitedUpgrade, at: heads.base) }
     if status < 200, status != 101 { return try informational(decision) }
-    verdict = spoiled.map { .close($0) } ?? decision.reuse
+    verdict = decision.reuse
+    if let reason = heads.spoiled { spoil(reason) }
     switch decision.body {
     case .none, .length(0): state = .ending
     case .length(let length):
@@ -217,7 +222,7 @@ public struct ResponseParser: ~Copyable, Sendable {
     if case .close(let reason) = decision.reuse,
       reason == .bodyAnnouncedWhereNoneIsAllowed || reason == .ambiguousFraming
     {
-      spoiled = reason
+      heads.spoiled = reason
     }
     let head = heads.head
     heads.begin(continuing: true)
@@ -256,6 +261,7 @@ public struct ResponseParser: ~Copyable, Sendable {
   private mutating func endChunks() {
     bodyBytes = decoder.consumed - headBytes
     droppedTrailerFields = decoder.droppedTrailerFields
+    if decoder.hasAmbiguousFraming { spoil(.ambiguousFraming) }
     state = .ending
   }
 }

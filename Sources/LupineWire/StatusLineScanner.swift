@@ -15,13 +15,14 @@ struct StatusLineScanner {
   var reasonStart = 0
   var reasonEnd = 0
 
-  /// Scans `bytes` up to `filled` (padding follows); true once the line has ended, with `position` behind it.
+  /// Scans `bytes` up to `filled` (padding follows); true once the line has ended, with `position` behind it. What a leniency lets pass that
+  /// others read differently is noted in `spoiled`, as ``FieldScanner/spoiled`` says.
   @inline(__always)
   mutating func scan(
-    _ bytes: Span<UInt8>, filled: Int, limit: Int, _ leniency: WireLeniency
+    _ bytes: Span<UInt8>, filled: Int, limit: Int, _ leniency: WireLeniency, _ spoiled: inout CloseReason?
   ) throws(WireError) -> Bool {
     if position == 0, filled >= 16, limit >= 13 { startQuickly(bytes) }
-    if phase != .reason, phase != .lineFeed, try !scanVersion(bytes, filled, limit, leniency) { return false }
+    if phase != .reason, phase != .lineFeed, try !scanVersion(bytes, filled, limit, leniency, &spoiled) { return false }
     while phase == .reason {
       let stop = ByteScan.firstControl(bytes, from: position)
       guard stop < filled else {
@@ -33,7 +34,7 @@ struct StatusLineScanner {
       position = stop &+ 1
       if bytes[stop] == .carriageReturn, stop &- lineStart <= limit {
         phase = .lineFeed
-      } else if try endReasonUncommonly(bytes[stop], at: stop, limit, leniency) {
+      } else if try endReasonUncommonly(bytes[stop], at: stop, limit, leniency, &spoiled) {
         return true
       }
     }
@@ -64,7 +65,7 @@ struct StatusLineScanner {
   /// Everything up to the reason phrase, byte by byte; false if bytes ran out.
   @inline(never)
   private mutating func scanVersion(
-    _ bytes: Span<UInt8>, _ filled: Int, _ limit: Int, _ leniency: WireLeniency
+    _ bytes: Span<UInt8>, _ filled: Int, _ limit: Int, _ leniency: WireLeniency, _ spoiled: inout CloseReason?
   ) throws(WireError) -> Bool {
     while position < filled {
       let byte = bytes[position]
@@ -79,7 +80,7 @@ struct StatusLineScanner {
       }
       if phase == .emptyLines {
         if byte == .carriageReturn || byte == .lineFeed {
-          try skipEmptyLine(byte, limit, leniency)
+          try skipEmptyLine(byte, limit, leniency, &spoiled)
           continue
         }
         // The limit counts the empty lines too: a peer must not send them for ever.
@@ -146,7 +147,9 @@ struct StatusLineScanner {
 
   private static let name: InlineArray<5, UInt8> = [0x48, 0x54, 0x54, 0x50, 0x2F]
 
-  private mutating func skipEmptyLine(_ byte: UInt8, _ limit: Int, _ leniency: WireLeniency) throws(WireError) {
+  private mutating func skipEmptyLine(
+    _ byte: UInt8, _ limit: Int, _ leniency: WireLeniency, _ spoiled: inout CloseReason?
+  ) throws(WireError) {
     guard leniency.contains(.leadingEmptyLines) else { throw WireError(.leadingEmptyLine, at: position) }
     if position - lineStart >= limit { throw failure(.leadingEmptyLine, at: position, limit) }
     if byte == .carriageReturn {
@@ -154,17 +157,20 @@ struct StatusLineScanner {
     } else if !leniency.contains(.bareLineFeed) {
       throw WireError(.bareLineFeed, at: position)
     }
+    // The peer ends a response elsewhere than we do: its next one may end elsewhere too.
+    spoiled = .ambiguousFraming
     position += 1
   }
 
   /// A control byte in the reason phrase that is no HTAB and no CR in its place. Returns whether the line ends here.
   @inline(never)
   private mutating func endReasonUncommonly(
-    _ byte: UInt8, at stop: Int, _ limit: Int, _ leniency: WireLeniency
+    _ byte: UInt8, at stop: Int, _ limit: Int, _ leniency: WireLeniency, _ spoiled: inout CloseReason?
   ) throws(WireError) -> Bool {
     if stop - lineStart > limit { throw failure(.bareLineFeed, at: stop, limit) }
     if byte == .lineFeed {
       guard leniency.contains(.bareLineFeed) else { throw failure(.bareLineFeed, at: stop, limit) }
+      spoiled = .ambiguousFraming
       return true
     }
     guard byte != 0, leniency.contains(.controlBytesInValues) else {

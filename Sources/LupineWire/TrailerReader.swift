@@ -28,6 +28,9 @@ struct TrailerReader: Sendable {
   private let base: Int
   private(set) var dropped = 0
 
+  /// Whether a leniency let a line pass that others read differently.
+  var hasAmbiguousFraming: Bool { scanner.spoiled != nil }
+
   init(limits: WireLimits, leniency: WireLeniency, base: Int) {
     limit = limits.trailers
     self.base = base

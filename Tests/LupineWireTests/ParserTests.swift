@@ -249,6 +249,59 @@ struct ParserTests {
     #expect(parser.reuseVerdict == .reusable)
   }
 
+  /// What one response needed of a leniency is not held against the next.
+  @Test(
+    arguments: [
+      "HTTP/1.1 200 OK\nContent-Length: 2\r\n\r\nok",
+      "HTTP/1.1 100 Continue\r\n\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\nok\r\n0\r\n\r\n",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\n\r\n",
+    ]) func ambiguityEndsWithItsResponse(_ ambiguous: String) throws
+  {
+    var parser = ResponseParser(leniency: [.bareLineFeed, .bareLineFeedInChunks])
+    for _ in 0..<2 {
+      parser.begin()
+      #expect(try read(&parser, Array(ambiguous.utf8))?.status == 200)
+      #expect(parser.reuseVerdict == .close(.ambiguousFraming))
+      parser.rejectBytesAfterEnd()
+      #expect(parser.reuseVerdict == .close(.ambiguousFraming))
+      parser.begin()
+      #expect(try read(&parser, Self.response)?.status == 200)
+      #expect(parser.reuseVerdict == .reusable)
+      parser.begin()
+      let chunks = Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n\r\n".utf8)
+      #expect(try read(&parser, chunks)?.status == 200)
+      #expect(parser.reuseVerdict == .reusable)
+    }
+  }
+
+  /// Who decodes chunks without the parser is told too, wherever the body is cut.
+  @Test(
+    arguments: [
+      ("2\r\nok\r\n0\r\n\r\n", false), ("2\nok\r\n0\r\n\r\n", true), ("2\r\nok\n0\r\n\r\n", true),
+      ("0;\n\r\n", true), ("0\r\n\n", true), ("0\r\nX: y\n\r\n", true), ("1\r\n\n\r\n0\r\nX: y\r\n\r\n", false),
+    ]) func chunksSayWhetherTheyAreAmbiguous(_ text: String, _ isAmbiguous: Bool) throws
+  {
+    let bytes = Array(text.utf8)
+    for cut in 0...bytes.count {
+      var decoder = ChunkedDecoder(leniency: [.bareLineFeed, .bareLineFeedInChunks])
+      var hasEnded = false
+      for piece in [Array(bytes[..<cut]), Array(bytes[cut...])] {
+        var offset = 0
+        reading: while true {
+          switch try decoder.next(piece.span, &offset) {
+          case .needMore: break reading
+          case .end:
+            hasEnded = true
+            break reading
+          case .data, .trailers: continue
+          }
+        }
+      }
+      #expect(hasEnded && decoder.hasAmbiguousFraming == isAmbiguous, "cut at \(cut)")
+    }
+  }
+
   @Test func storageCanBeGivenBackBetweenResponses() throws {
     var parser = ResponseParser()
     for _ in 0..<3 {

@@ -35,6 +35,24 @@ struct WireCaseTests {
     }
   }
 
+  /// Switches that may move the end of a message from where another reader finds it.
+  private static let ambiguous: WireLeniency = [
+    .bareLineFeed, .bareLineFeedInChunks, .obsoleteLineFolding, .spaceBeforeColon, .leadingEmptyLines,
+    .contentLengthWithTransferEncoding, .transferEncodingOnHTTP10,
+  ]
+
+  /// What is reusable under all switches is what is read without those that may make two messages of the same bytes.
+  @Test(arguments: try WireCase.all())
+  func reusesOnlyWhatNeedsNoAmbiguousLeniency(_ one: WireCase) {
+    var lenient = one
+    lenient.leniency.formUnion(Self.ambiguous)
+    var strict = one
+    strict.leniency.subtract(Self.ambiguous)
+    let result = Feeder.feed(lenient, [one.input[...]])
+    guard result.log.last?.hasPrefix("end reusable") == true else { return }
+    #expect(Feeder.feed(strict, [one.input[...]]) == result, "\(one)")
+  }
+
   /// Every position, or for long inputs the ends and a sample between.
   private static func splits(_ count: Int) -> [Int] {
     guard count > 2000 else { return Array(0...count) }

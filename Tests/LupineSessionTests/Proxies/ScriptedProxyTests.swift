@@ -3,6 +3,7 @@ import HTTPTypes
 import LupineSession
 import LupineTestSupport
 import LupineTesting
+import LupineWire
 import Testing
 
 /// Proxies that play scripts. In a tunnel the script goes on as the origin, which is never asked otherwise.
@@ -42,6 +43,23 @@ import Testing
       let requests = proxy.recordedRequests
       #expect(requests.map(\.target) == ["http://a.example/x?y", "http://b.example:81/"])
       #expect(requests.map { $0.fields.first("host") } == ["a.example", "b.example:81"])
+    }
+  }
+
+  /// Who frames chunks otherwise than the proxy finds bytes of one origin where the next one's answer should be (CVE-2025-22871): what only a
+  /// leniency makes a body is the last on its connection.
+  @Test func anOriginThatNeedsALeniencyIsTheLastOnItsConnection() async throws {
+    let body = String(repeating: "A", count: 47)
+    let evil = ScriptBytes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2f;\n\(body)\r\n0\r\n\r\n")
+    try await withProxy([
+      [.readHead, .send(evil), .waitForClose], [.readHead, .send(reply("bank")), .waitForClose],
+    ]) { configuration in
+      configuration.leniency = .bareLineFeedInChunks
+    } _: { session, proxy in
+      try await session.expect(body, from: "http://evil.example/")
+      #expect(try await session.expect("bank", from: "http://bank.example/").wasReused == false)
+      #expect(proxy.connectionCount == 2)
+      #expect(proxy.recordedRequests.map(\.target) == ["http://evil.example/", "http://bank.example/"])
     }
   }
 
