@@ -96,13 +96,24 @@ enum CertificateReader {
     }
   }
 
-  /// Seconds from now until the certificate expires; 0 if it cannot be told.
-  static func secondsLeft(_ certificate: OpaquePointer) -> Int64 {
+  /// Seconds since 1970 at which the certificate expires; 0 if it cannot be told.
+  static func end(_ certificate: OpaquePointer) -> Int64 {
+    unsafe seconds(X509_get0_notAfter(certificate))
+  }
+
+  /// Seconds since 1970 of a time in a certificate or a revocation list; 0 if it cannot be told.
+  static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64 {
     var days: Int32 = 0
     var seconds: Int32 = 0
-    guard unsafe ASN1_TIME_diff(&days, &seconds, nil, X509_get0_notAfter(certificate)) == 1 else { return 0 }
+    // Without one of the two OpenSSL would take the time that it is now.
+    guard let epoch = unsafe Self.epoch, let time = unsafe time,
+      unsafe ASN1_TIME_diff(&days, &seconds, epoch, time) == 1
+    else { return 0 }
     return Int64(days) * 86_400 + Int64(seconds)
   }
+
+  /// 1970: the difference to it is arithmetic, which asks no clock and no time zone.
+  nonisolated(unsafe) private static let epoch: UnsafeMutablePointer<ASN1_TIME>? = unsafe ASN1_TIME_set(nil, 0)
 
   private static func bytes(of string: UnsafeMutablePointer<ASN1_STRING>?) -> [UInt8] {
     guard let start = unsafe ASN1_STRING_get0_data(string) else { return [] }

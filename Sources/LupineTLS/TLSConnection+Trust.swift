@@ -1,5 +1,4 @@
 internal import CLupineOpenSSL
-internal import Glibc
 
 extension TLSConnection {
   /// Ends a pending decision; then call `handshake()` or `receive` to go on.
@@ -16,6 +15,11 @@ extension TLSConnection {
     if let decision { return unsafe conclude(decision, store) }
     let report = unsafe evaluate(store)
     trustReport = report
+    if options?.sessions != nil {
+      verdictEnd = now + TLSSessionCache.verdictSeconds
+      // Now: when a decision has been waited for, the path is no longer there. Without verification nothing rests on the certificates.
+      if report.isVerified { verdictEnd = min(verdictEnd, unsafe Verifier.end(store, now: now)) }
+    }
     guard options?.trustEvaluation == .deferred else {
       return unsafe conclude(report.verdict.map(TrustDecision.reject) ?? .accept, store)
     }
@@ -80,14 +84,19 @@ extension TLSConnection {
   /// `close_notify`, as a dropped connection is.
   func keep(_ session: OpaquePointer) {
     guard let sessions = options?.sessions, let key = sessionKey, unsafe SSL_SESSION_is_resumable(session) == 1,
-      let report = trustReport ?? resumable?.report
+      let verdict
     else { return }
-    let now = options?.now ?? Int64(time(nil))
-    var lifetime = Int64(unsafe SSL_SESSION_get_timeout(session))
-    if let leaf = unsafe SSL_SESSION_get0_peer(session), options?.now == nil, report.isVerified {
-      lifetime = min(lifetime, unsafe CertificateReader.secondsLeft(leaf))
-    }
-    guard let copy = unsafe SSL_SESSION_dup(session) else { return }
-    sessions.insert(unsafe .init(taking: copy, report: report, expires: now + lifetime), for: key)
+    let now = self.now
+    let expires = min(now + Int64(unsafe SSL_SESSION_get_timeout(session)), verdict.end)
+    guard expires > now, let copy = unsafe SSL_SESSION_dup(session) else { return }
+    sessions.insert(
+      unsafe .init(taking: copy, report: verdict.report, expires: expires, verdictEnd: verdict.end), for: key)
+  }
+
+  /// What a ticket carries over; while a handshake goes on that resumes one, what that carries.
+  private var verdict: (report: TrustReport, end: Int64)? {
+    if let trustReport { return (trustReport, verdictEnd) }
+    guard unsafe SSL_session_reused(ssl) == 1, let resumable else { return nil }
+    return (resumable.report, resumable.verdictEnd)
   }
 }

@@ -91,6 +91,10 @@ package final class TLSConnection {
   /// What is known about the peer's certificates; of a resumed connection, what the first one came to. nil before.
   package internal(set) var trustReport: TrustReport?
 
+  /// Seconds since 1970 from which no other connection takes over `trustReport`: one of the certificates or revocation lists that it rests on ends, or
+  /// `TLSSessionCache.verdictSeconds` are over since they were looked at. Of a resumed connection, that of the first one. Set where sessions are kept.
+  var verdictEnd: Int64 = 0
+
   /// Whether the peer sent `close_notify`.
   package var isClosedByPeer: Bool { sawClose }
 
@@ -203,14 +207,17 @@ package final class TLSConnection {
       }
     }
     if let now = options.now { unsafe X509_VERIFY_PARAM_set_time(SSL_get0_param(ssl), Int(now)) }
-    if let key = sessionKey, let ticket = options.sessions?.take(for: key, now: options.now ?? Int64(time(nil))) {
+    if let key = sessionKey, let ticket = options.sessions?.take(for: key, now: now) {
       if unsafe SSL_set_session(ssl, ticket.pointer) == 1 { resumable = ticket }
       OpenSSLError.clear()
     }
   }
 
-  /// The session that is offered; its report counts if the server takes it.
+  /// The session that is offered; its report, and the end of it, count if the server takes it.
   var resumable: TLSSessionCache.Ticket?
+
+  /// Seconds since 1970.
+  var now: Int64 { options?.now ?? Int64(time(nil)) }
 
   // MARK: Handshake
 
@@ -256,7 +263,10 @@ package final class TLSConnection {
 
   private func establish() throws(TLSError) {
     OpenSSLError.clear()
-    if unsafe SSL_session_reused(ssl) == 1 { trustReport = resumable?.report }
+    if unsafe SSL_session_reused(ssl) == 1, let resumable {
+      trustReport = resumable.report
+      verdictEnd = resumable.verdictEnd
+    }
     resumable = nil
     if let name = info.applicationProtocol, let options, !options.applicationProtocols.contains(name) {
       throw fail(.protocolViolation(reason: "application protocol was not offered"))
@@ -287,7 +297,7 @@ package final class TLSConnection {
     guard resumable != nil else { return }
     // Some servers give out sessions that they abort on, for want of a session id context, say.
     if case .alert(let alert) = error, alert != .closeNotify {
-      sessions.refuse(key, now: options?.now ?? Int64(time(nil)))
+      sessions.refuse(key, now: now)
     } else {
       sessions.remove(key)
     }
@@ -297,6 +307,6 @@ package final class TLSConnection {
   /// ends for another reason.
   func refuseUnansweredSession() {
     guard resumable != nil, !sawFirstByte, let sessions = options?.sessions, let key = sessionKey else { return }
-    sessions.refuse(key, now: options?.now ?? Int64(time(nil)))
+    sessions.refuse(key, now: now)
   }
 }

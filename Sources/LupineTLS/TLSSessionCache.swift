@@ -42,14 +42,17 @@ package final class TLSSessionCache: Sendable {
   final class Ticket: Sendable {
     nonisolated(unsafe) let pointer: OpaquePointer
     let report: TrustReport
-    /// Seconds since 1970 after which it is of no use: its own lifetime or the end of the leaf's validity.
+    /// Seconds since 1970 at which it is of no use any more: its own lifetime or the verdict's end.
     let expires: Int64
+    /// The verdict's end, which is that of every ticket that comes of resuming this one: see `TLSConnection.verdictEnd`.
+    let verdictEnd: Int64
 
     /// Takes over one reference.
-    init(taking pointer: OpaquePointer, report: TrustReport, expires: Int64) {
+    init(taking pointer: OpaquePointer, report: TrustReport, expires: Int64, verdictEnd: Int64) {
       unsafe self.pointer = pointer
       self.report = report
       self.expires = expires
+      self.verdictEnd = verdictEnd
     }
 
     deinit {
@@ -75,6 +78,10 @@ package final class TLSSessionCache: Sendable {
 
   /// Tickets kept for one key: as many connections can resume at the same time.
   static let limitPerKey = 32
+
+  /// A verdict is carried over to other connections for that long after the handshake that it is of: every ticket is a new one, and there would be no
+  /// end to them (RFC 8446, 4.6.1).
+  static let verdictSeconds: Int64 = 7 * 86_400
 
   /// A server that cannot resume what it gave out is not asked to for that long: each attempt costs a connection.
   static let refusalSeconds: Int64 = 3600
@@ -161,7 +168,8 @@ package final class TLSSessionCache: Sendable {
           entry.tickets.append(last)
           state.count += 1
           guard let copy = unsafe SSL_SESSION_dup(last.pointer) else { break }
-          found = unsafe Ticket(taking: copy, report: last.report, expires: last.expires)
+          found = unsafe Ticket(
+            taking: copy, report: last.report, expires: last.expires, verdictEnd: last.verdictEnd)
         }
       }
       state.entries[key] = entry.tickets.isEmpty ? nil : entry

@@ -122,6 +122,44 @@ final class Verifier {
     }
   }
 
+  /// Seconds since 1970 at which what `store` was verified to can no longer be relied upon: the first certificate of the path that was built
+  /// ends then, the anchor among them, or the first of the lists by which revocation was looked for.
+  ///
+  /// - Parameter now: seconds since 1970, of the clock that it was verified by.
+  static func end(_ store: OpaquePointer, now: Int64) -> Int64 {
+    // An error in the queue would be taken for one of the handshake's.
+    defer { OpenSSLError.clear() }
+    guard let chain = unsafe X509_STORE_CTX_get0_chain(store) else {
+      // Of more certificates than are looked at no path was built.
+      guard let leaf = unsafe X509_STORE_CTX_get0_cert(store) else { return .max }
+      return unsafe CertificateReader.end(leaf)
+    }
+    let flags = unsafe X509_VERIFY_PARAM_get_flags(X509_STORE_CTX_get0_param(store))
+    let looksAtLists = flags & UInt(X509_V_FLAG_CRL_CHECK) != 0
+    var end = Int64.max
+    for index in 0..<max(0, unsafe lupine_certificates_count(chain)) {
+      guard let certificate = unsafe lupine_certificates_at(chain, index) else { continue }
+      end = min(end, unsafe CertificateReader.end(certificate))
+      if looksAtLists { end = min(end, unsafe endOfLists(about: certificate, store, now: now)) }
+    }
+    return end
+  }
+
+  /// The same of the lists of a certificate's issuer. One that has ended has a successor beside it, or was of no use to anybody.
+  private static func endOfLists(about certificate: OpaquePointer, _ store: OpaquePointer, now: Int64) -> Int64 {
+    guard let lists = unsafe X509_STORE_CTX_get1_crls(store, X509_get_issuer_name(certificate)) else { return .max }
+    defer { unsafe lupine_revocation_lists_free(lists) }
+    var end = Int64.max
+    for index in 0..<max(0, unsafe lupine_revocation_lists_count(lists)) {
+      guard let list = unsafe lupine_revocation_lists_at(lists, index),
+        let nextUpdate = unsafe X509_CRL_get0_nextUpdate(list)
+      else { continue }
+      let endOfList = unsafe CertificateReader.seconds(nextUpdate)
+      if endOfList > now { end = min(end, endOfList) }
+    }
+    return end
+  }
+
   static func hostProblem(leaf: OpaquePointer, host: ServerName) -> TrustProblem? {
     let names = unsafe CertificateReader.names(leaf)
     if names.contains(where: host.matches) { return nil }

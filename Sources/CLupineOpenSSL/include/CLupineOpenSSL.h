@@ -53,6 +53,9 @@ static inline int lupine_certificates_count(const STACK_OF(X509) *stack) { retur
 static inline X509 *lupine_certificates_at(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
 static inline void lupine_certificates_free(STACK_OF(X509) *stack) { sk_X509_pop_free(stack, X509_free); }
 static inline long lupine_ctx_chain_certs(SSL_CTX *ctx, STACK_OF(X509) **chain) { return SSL_CTX_get0_chain_certs(ctx, chain); }
+static inline int lupine_revocation_lists_count(const STACK_OF(X509_CRL) *stack) { return sk_X509_CRL_num(stack); }
+static inline X509_CRL *lupine_revocation_lists_at(const STACK_OF(X509_CRL) *stack, int index) { return sk_X509_CRL_value(stack, index); }
+static inline void lupine_revocation_lists_free(STACK_OF(X509_CRL) *stack) { sk_X509_CRL_pop_free(stack, X509_CRL_free); }
 static inline int lupine_distinguished_names_count(const STACK_OF(X509_NAME) *names) { return names ? sk_X509_NAME_num(names) : 0; }
 static inline X509_NAME *lupine_distinguished_names_at(const STACK_OF(X509_NAME) *names, int index) { return sk_X509_NAME_value(names, index); }
 static inline int lupine_names_count(const GENERAL_NAMES *names) { return sk_GENERAL_NAME_num(names); }
