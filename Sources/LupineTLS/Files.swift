@@ -20,6 +20,18 @@ struct FileIdentity: Hashable, Sendable {
     return found
   }
 
+  /// Files of a directory that are looked at one by one; of more, the directory alone is.
+  private static let entryLimit = 10_000
+
+  /// The identities of the files that are read of a directory of roots, or that links in their place lead to, in the order of their names. Asks the
+  /// system, once for each: not for a loop. Writing into one of them leaves the directory itself as it was.
+  static func entries(of policy: TLSPolicy) -> [FileIdentity] {
+    guard case .directory(let path) = policy.roots, let names = DirectoryListing.names(in: path) else { return [] }
+    let wanted = RootStore.wanted(of: names)
+    guard wanted.count <= entryLimit else { return [] }
+    return wanted.map { FileIdentity(path: path + "/" + $0) }
+  }
+
   /// Seconds, for what is kept of looks at files.
   static var uptime: Int {
     var time = timespec()

@@ -88,15 +88,20 @@ final class RootStore: Sendable {
     }
   }
 
-  /// With hashed names those files are read, certificates and revocation lists; without any, all that look like certificates.
+  /// Those of a directory's names that are read, in order: with hashed names those files, certificates and revocation lists; without any, all that look
+  /// like certificates.
+  static func wanted(of names: [String]) -> [String] {
+    let hashed = names.filter(isHashed)
+    let wanted = hashed.isEmpty ? names.filter { [".pem", ".crt", ".cer"].contains(where: $0.hasSuffix) } : hashed
+    return wanted.sorted()
+  }
+
   private func loadDirectory(_ path: String) throws(TLSError) {
     guard let names = DirectoryListing.names(in: path) else {
       throw .rootsUnreadable(path: path, reason: "not a readable directory")
     }
-    let hashed = names.filter(Self.isHashed)
-    let wanted = hashed.isEmpty ? names.filter { [".pem", ".crt", ".cer"].contains(where: $0.hasSuffix) } : hashed
     var loaded = 0
-    for name in wanted.sorted() {
+    for name in Self.wanted(of: names) {
       if unsafe X509_STORE_load_file(pointer, path + "/" + name) == 1 { loaded += 1 }
       OpenSSLError.clear()
     }

@@ -152,6 +152,8 @@ package final class TLSContext: Sendable {
 extension TLSContext {
   private struct Shared: Sendable {
     var context: TLSContext
+    /// What the files of a directory of roots were before they were read. Not of the key, which a loop makes as well.
+    var entries: [FileIdentity]
     var stamp: UInt64
     /// Seconds of the system's uptime when its files were last looked at in earnest.
     var lookedAt: Int
@@ -176,13 +178,14 @@ extension TLSContext {
     // Before the files are looked at, which may take long.
     let now = FileIdentity.uptime
     let key = SharedKey(policy: policy, files: FileIdentity.all(of: policy))
-    if let known = find(key, lookedAt: now) { return known }
+    let entries = FileIdentity.entries(of: policy)
+    if let known = find(key, looked: (at: now, entries: entries)) { return known }
     // Outside the lock: this reads files. Two threads may both do it; the first to finish wins.
     let made = try TLSContext(client: policy, fileWork: fileWork)
     return shared.withLock { state in
-      if let known = state.table[key] { return known.context }
+      if let known = state.table[key], known.entries == entries { return known.context }
       state.clock += 1
-      state.table[key] = Shared(context: made, stamp: state.clock, lookedAt: now)
+      state.table[key] = Shared(context: made, entries: entries, stamp: state.clock, lookedAt: now)
       if state.table.count > sharedLimit, let oldest = state.table.min(by: { $0.value.stamp < $1.value.stamp }) {
         state.table[oldest.key] = nil
       }
@@ -191,23 +194,28 @@ extension TLSContext {
   }
 
   /// The same, if it can be told without waiting: it was made, and the policy names no file that could have changed, or the kernel
-  /// remembers all of them as they were. Of files on a server that is what it last heard, and so this counts for a second or two.
-  /// For a loop, which must not wait for a disk.
+  /// remembers all of them as they were. Of files on a server that is what it last heard, and those within a directory are not asked for, and so this
+  /// counts for a second or two. For a loop, which must not wait for a disk.
   package static func known(for policy: TLSPolicy) -> TLSContext? {
     let paths = FileIdentity.paths(of: policy)
     guard let files = FileIdentity.cached(paths) else { return nil }
     return find(SharedKey(policy: policy, files: files), notBefore: paths.isEmpty ? .min : FileIdentity.uptime - 1)
   }
 
-  /// With `lookedAt`, the key's files have just been looked at in earnest; else that must not have been before `notBefore`.
-  private static func find(_ key: SharedKey, lookedAt: Int? = nil, notBefore: Int = .min) -> TLSContext? {
+  /// With `looked`, the key's files and those of its directory have just been looked at in earnest; else that must not have been before `notBefore`.
+  private static func find(
+    _ key: SharedKey, looked: (at: Int, entries: [FileIdentity])? = nil, notBefore: Int = .min
+  ) -> TLSContext? {
     shared.withLock { state in
       guard let index = state.table.index(forKey: key), state.table.values[index].lookedAt >= notBefore else {
         return nil
       }
+      if let looked {
+        guard state.table.values[index].entries == looked.entries else { return nil }
+        state.table.values[index].lookedAt = looked.at
+      }
       state.clock += 1
       state.table.values[index].stamp = state.clock
-      if let lookedAt { state.table.values[index].lookedAt = lookedAt }
       return state.table.values[index].context
     }
   }

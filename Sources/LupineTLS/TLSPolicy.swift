@@ -66,7 +66,7 @@ package struct TLSPolicy: Hashable, Sendable {
     /// A file of PEM certificates.
     case file(String)
     /// A directory: its files with OpenSSL's hashed names (`openssl rehash`), or without any its `.pem`, `.crt` and `.cer` files, in
-    /// PEM. Read at once, and again for a later connection once the directory has changed.
+    /// PEM. Read at once, and again for a later connection once the directory or, of 10,000 at most, one of these files has changed.
     case directory(String)
     /// DER certificates.
     case certificates([[UInt8]])

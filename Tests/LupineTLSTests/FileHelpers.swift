@@ -16,6 +16,14 @@ func replaceFile(_ path: String, with other: String) throws {
   try text(of: other).write(toFile: path, atomically: false, encoding: .utf8)
 }
 
+/// Writes over a file in place: its directory, and the inode, stay what they were.
+func overwriteFile(_ path: String, with text: String) throws {
+  let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+  try file.truncate(atOffset: 0)
+  try file.write(contentsOf: Data(text.utf8))
+  try file.close()
+}
+
 /// Empties a directory.
 func removeAll(in directory: String) throws {
   for name in try FileManager.default.contentsOfDirectory(atPath: directory) {

@@ -55,6 +55,52 @@ struct PolicyTests {
     }
   }
 
+  /// A root whose file has another size than that of the shared one: two writes may bear the same time.
+  private static func otherRoot() throws -> CertificateAuthority {
+    try CertificateAuthority(commonName: "Lupine test root with a longer name than the others")
+  }
+
+  @Test("A file in a directory that is overwritten in place is read again, others are not looked at")
+  func overwrittenInDirectory() throws {
+    let files = try Mint.shared.root.writeRoot()
+    defer { files.remove() }
+    let notes = try files.add("No certificate.", name: "notes.txt")
+    var policy = TLSPolicy()
+    policy.roots = .directory(files.directory)
+    let context = try TLSContext.client(for: policy)
+    try overwriteFile(notes, with: "Still no certificate.")
+    #expect(try TLSContext.client(for: policy) === context)
+    let other = try Self.otherRoot()
+    let server = try serverContext(try other.issue())
+    #expect(try connect(client: policy, server: server).client.failure == .untrusted(.unknownIssuer))
+    try overwriteFile(files.certificatePath, with: other.rootPEM)
+    let fresh = try TLSContext.client(for: policy)
+    #expect(fresh !== context)
+    #expect(TLSContext.known(for: policy) === (Self.kernelTells ? fresh : nil))
+    #expect(try TLSContext.client(for: policy) === fresh)
+    #expect(try connect(client: policy, server: server).client.failure == nil)
+  }
+
+  @Test("So is one that a hashed name in a directory leads to")
+  func overwrittenBehindALink() throws {
+    let (files, target) = (try Mint.shared.root.writeRoot(), try Mint.shared.root.writeRoot())
+    defer {
+      files.remove()
+      target.remove()
+    }
+    try removeAll(in: files.directory)
+    try link(files.directory + "/0123abcd.0", to: target.certificatePath)
+    var policy = TLSPolicy()
+    policy.roots = .directory(files.directory)
+    let context = try TLSContext.client(for: policy)
+    #expect(try TLSContext.client(for: policy) === context)
+    let other = try Self.otherRoot()
+    try overwriteFile(target.certificatePath, with: other.rootPEM)
+    #expect(try TLSContext.client(for: policy) !== context)
+    #expect(try connect(client: policy, server: serverContext(try other.issue())).client.failure == nil)
+    #expect(try connect(client: policy).client.failure == .untrusted(.unknownIssuer))
+  }
+
   /// Whether the kernel opens files by what it remembers alone (RESOLVE_CACHED): since Linux 5.12.
   private static let kernelTells = {
     let release = (try? String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8)) ?? ""
