@@ -317,8 +317,9 @@ final class EngineTransport: Transport {
     if request.method != "GET" { try Self.check(request, framing) }
     // RFC 9110 10.1.1: no expectation without content.
     let isExpecting = request.expectsContinue && framing != .none && framing != .length(0)
-    let way = proxies == nil && !request.composition.hasProxy ? nil : try way(of: request)
-    let form = if let way { HeadForm(way.route) } else { HeadForm.origin }
+    let mayHaveProxy = proxies != nil || request.composition.hasProxy
+    let way = mayHaveProxy ? try way(of: request) : nil
+    let form = mayHaveProxy ? HeadForm(way?.route) : .origin
     let head: [UInt8]
     var plainHead: [UInt8]?
     do throws(WireError) {

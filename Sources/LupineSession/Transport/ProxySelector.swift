@@ -162,19 +162,20 @@ extension TLSConfiguration {
 
 /// In which shape a request goes on its way.
 enum HeadForm {
-  /// To the origin.
+  /// To the origin, where nobody has named a proxy.
   case origin
-  /// To the origin, through a proxy that sees nothing of it.
-  case tunnelled
+  /// To the origin, through a proxy that sees nothing of it or past those that others go through: what is for a proxy is not for the origin (RFC 9110 section 11.7.2).
+  case beyondProxies
   /// To a proxy that forwards it (RFC 9112 section 3.2.2); `hasCredentials`: it says itself who is asking.
   case absolute(hasCredentials: Bool)
 
+  /// - Parameter route: nil: past all proxies.
   init(_ route: ProxyRoute?) {
     guard let route else {
-      self = .origin
+      self = .beyondProxies
       return
     }
-    self = route.tunnels ? .tunnelled : .absolute(hasCredentials: route.credentials != nil)
+    self = route.tunnels ? .beyondProxies : .absolute(hasCredentials: route.credentials != nil)
   }
 
   var isAbsolute: Bool { if case .absolute = self { true } else { false } }
@@ -183,16 +184,15 @@ enum HeadForm {
   var leavesAllIn: Bool {
     switch self {
     case .origin, .absolute(hasCredentials: false): true
-    case .tunnelled, .absolute(hasCredentials: true): false
+    case .beyondProxies, .absolute(hasCredentials: true): false
     }
   }
 
-  /// Whether a field of the caller's must not go out: what is for a proxy does not reach the origin through its tunnel, and what the engine says
-  /// itself is not said twice.
+  /// Whether a field of the caller's must not go out: what is for a proxy does not reach the origin, and what the engine says itself is not said twice.
   func leavesOut(_ name: String) -> Bool {
     switch self {
     case .origin: false
-    case .tunnelled: name.lowercased().hasPrefix("proxy-")
+    case .beyondProxies: name.lowercased().hasPrefix("proxy-")
     case .absolute(let hasCredentials): hasCredentials && name.lowercased() == "proxy-authorization"
     }
   }

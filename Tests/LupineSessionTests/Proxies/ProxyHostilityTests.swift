@@ -37,6 +37,25 @@ import Testing
     }
   }
 
+  /// RFC 9110 section 11.7.2: what is for the proxy is not told to an origin that is reached past it.
+  @Test func anExceptionDoesNotHearWhatIsForTheProxy() async throws {
+    try await withServer { configuration in
+      // Port 9 is nobody's.
+      if let proxy = try? Proxy("http://127.0.0.1:9") { configuration.proxy = .proxy(proxy, except: "127.0.0.0/8") }
+      configuration.additionalFields[.proxyAuthorization] = "Basic c2VjcmV0"
+    } _: { session, server in
+      _ = try await session.text(server.url("/hello"))
+      for proxy: ProxyConfiguration in [.none, .choose { _ in nil }] {
+        var request = try Request(server.url("/hello"))
+        request.proxy = proxy
+        request.fields[.proxyAuthorization] = "Basic b3du"
+        _ = try await session.text(request)
+      }
+      #expect(server.requestCount == 3)
+      for request in server.recordedRequests { #expect(request.fields.first("proxy-authorization") == nil) }
+    }
+  }
+
   /// Go CVE-2025-4673, CVE-2023-45289, urllib3 CVE-2024-37891 and GHSA-qccp-gfcp-xxvc: `Proxy-*` fields of the caller's followed a redirect to
   /// another origin.
   @Test func cve20254673() async throws {
