@@ -19,6 +19,13 @@ struct CacheState {
     case written
   }
 
+  /// What a file has under a first key.
+  struct FiledNames {
+    var record: CacheRecord
+    /// Before which removals it was read.
+    var epoch: UInt64
+  }
+
   /// Removals that are remembered by their keys.
   private static let rememberedRemovals = 256
   /// Bytes that wait for the disk; more are not written.
@@ -30,6 +37,9 @@ struct CacheState {
   /// Raised by each removal: what was asked for before is not stored after it.
   private(set) var epoch: UInt64 = 0
   private var removals: [(key: String, epoch: UInt64)] = []
+  /// First keys that no file had when it was looked for, and that nothing was stored under since.
+  private var absences: Set<RecordKey> = []
+  private static let rememberedAbsences = 512
   /// How many responses were asked for.
   private var asked: UInt64 = 0
   /// Removals before this are forgotten.
@@ -51,8 +61,28 @@ struct CacheState {
     return pending[key].map { $0.record.map { .record($0) } ?? .missing }
   }
 
-  /// A file has it.
-  mutating func take(_ record: CacheRecord) { memory.insert(record, isFiled: true) }
+  /// Whether it is remembered that no file had it.
+  func isAbsent(_ key: String) -> Bool { absences.contains(RecordKey(key)) }
+
+  /// No file has it, so that none need be looked for when a response is stored.
+  mutating func noteAbsence(of key: String, storedSince count: UInt64) {
+    guard !insertions.has(key, storedSince: count) else { return }
+    if absences.count >= Self.rememberedAbsences { absences.removeAll(keepingCapacity: true) }
+    absences.insert(RecordKey(key))
+  }
+
+  /// How many records have been stored.
+  var storedCount: UInt64 { insertions.count }
+
+  /// Keeps what a file has.
+  ///
+  /// - Parameter count: how many records had been stored when it was about to be read.
+  /// - Returns: false: another one of that key has been stored since, wherever it is now, and the file may be an older one.
+  mutating func take(_ record: CacheRecord, storedSince count: UInt64) -> Bool {
+    guard !insertions.has(record.key, storedSince: count) else { return false }
+    memory.insert(record, isFiled: true)
+    return true
+  }
 
   // MARK: Storing
 
@@ -66,6 +96,7 @@ struct CacheState {
   private mutating func keep(_ record: CacheRecord, order: UInt64, isFiled: Bool) {
     memory.insert(record, order: order, isFiled: isFiled)
     insertions.note(record.key, order)
+    if !absences.isEmpty { absences.remove(RecordKey(record.key)) }
   }
 
   /// Keeps a record, unless its URL was removed since it was asked for, or what was asked for later is there.
@@ -94,13 +125,19 @@ struct CacheState {
   /// The generation of the responses of a URL that vary by these names: a new one unless such are stored, so that what was stored before a
   /// removal is not found after it; and whether the writer has to run a job.
   ///
+  /// - Parameter filed: what a file has of the URL, where nothing else was known of it.
   /// - Returns: nil: what is there was asked for later.
   mutating func generation(
-    _ names: [String], first: String, _ filing: Filing, since stamp: ResponseCache.Stamp
+    _ names: [String], first: String, filed: FiledNames? = nil, _ filing: Filing, since stamp: ResponseCache.Stamp
   ) -> (number: UInt64, needsJob: Bool)? {
     if let known = knownGeneration(first, names) {
       let record = CacheRecord.variants(key: first, names: names, generation: known)
       return (known, renew(record, filing, since: stamp))
+    }
+    if let filed, case .variants(_, names, let generation) = filed.record, step(first) == nil, !pending.isRemovingAll,
+      !isRemoved(first, since: filed.epoch)
+    {
+      return (generation, renew(filed.record, filing, since: stamp, isFiled: true))
     }
     guard order(of: first) <= stamp.order else { return nil }
     let number = UInt64.random(in: 1...UInt64.max)
@@ -117,10 +154,12 @@ struct CacheState {
 
   /// Names under which more is stored are written once, and then only looked for: whoever has removed them, in another process, must not find there
   /// again what they lead to.
-  private mutating func renew(_ record: CacheRecord, _ filing: Filing, since stamp: ResponseCache.Stamp) -> Bool {
+  private mutating func renew(
+    _ record: CacheRecord, _ filing: Filing, since stamp: ResponseCache.Stamp, isFiled: Bool = false
+  ) -> Bool {
     let first = record.key
     guard accepts(first, first: first, since: stamp) else { return false }
-    let (isFiled, change) = (memory.isFiled(first), pending[first])
+    let (isFiled, change) = (isFiled || memory.isFiled(first), pending[first])
     let isPending = change?.record != nil
     keep(record, order: stamp.order, isFiled: isFiled || isPending || filing == .written)
     guard filing == .written, !isPending else { return false }

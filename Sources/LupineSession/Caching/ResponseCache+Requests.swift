@@ -64,7 +64,7 @@ extension ResponseCache {
 
   /// Stores a response for a request, as if it had come just now, if it may be stored at all (RFC 9111 section 3): nothing but a GET has an answer that is;
   /// false if not. Of cookies those count that stand in the request itself: what is `private` (RFC 9111 section 5.2.2.7), or varies by `Cookie`, is not found
-  /// by a session that sends others from its storage.
+  /// by a session that sends others from its storage. What varies (`Vary`) is stored beside the other responses of its URL: a small file may be read for that.
   ///
   /// - Parameter session: who is answered with it; see above.
   @discardableResult
@@ -72,6 +72,7 @@ extension ResponseCache {
     let query = query(request, session)
     let storing = store(
       cached.response.head, [UInt8](cached.data), query, requestTime: now(), responseTime: now(), since: stamp,
+      mayWait: true,
       isMarkedSensitive: { name in
         request.sensitiveFields.union(session?.configuration.sensitiveFields ?? []).contains {
           $0.canonicalName == name
@@ -112,28 +113,40 @@ extension ResponseCache {
     case outdated
   }
 
-  /// Stores a complete response, if the rules let it.
+  /// Stores a complete response, if the rules let it: at once, or on a file thread where a disk has to be waited for and that may not be done here.
   @discardableResult
   func store(
     _ head: ResponseHead, _ body: [UInt8], _ query: Query, requestTime: Int64, responseTime: Int64,
-    since stamp: Stamp, isMarkedSensitive: (String) -> Bool
+    since stamp: Stamp, mayWait: Bool = false, isMarkedSensitive: (String) -> Bool
   ) -> Storing {
     guard
       let (inMemoryOnly, varying) = storing(head, size: body.count, query, isMarkedSensitive: isMarkedSensitive)
     else { return .refused }
     let names = CacheKey.names(varying, isDecoded: query.isDecoded)
-    guard
-      let generation = names.isEmpty
-        ? 0 : generation(names, for: query, inMemoryOnly: inMemoryOnly, since: stamp)
-    else { return .outdated }
-    let response = StoredResponse(
-      key: names.isEmpty ? query.first : query.second(names, generation), head: head, body: body,
-      requestTime: requestTime, responseTime: responseTime,
-      // What may be written down is for whoever is asking.
-      authorization: inMemoryOnly ? query.request.authorization : nil)
-    guard let response else { return .refused }
-    insert(.response(response), for: query, inMemoryOnly: inMemoryOnly, since: stamp)
-    return .stored
+    let store: @Sendable (UInt64) -> Storing = { [self] generation in
+      let response = StoredResponse(
+        key: names.isEmpty ? query.first : query.second(names, generation), head: head, body: body,
+        requestTime: requestTime, responseTime: responseTime,
+        // What may be written down is for whoever is asking.
+        authorization: inMemoryOnly ? query.request.authorization : nil)
+      guard let response else { return .refused }
+      insert(.response(response), for: query, inMemoryOnly: inMemoryOnly, since: stamp)
+      return .stored
+    }
+    guard !names.isEmpty else { return store(0) }
+    switch generation(names, for: query, inMemoryOnly: inMemoryOnly, since: stamp, mayWait: mayWait) {
+    case .number(let generation): return store(generation)
+    case .outdated: return .outdated
+    case .onDisk:
+      onReader { [self] in
+        guard
+          case .number(let generation) = generation(
+            names, for: query, inMemoryOnly: inMemoryOnly, since: stamp, mayWait: true)
+        else { return }
+        _ = store(generation)
+      }
+      return .stored
+    }
   }
 
   /// What is stored, with the fields of a 304; stored again, and stored no more if the fields forbid it. If the request does, what is stored stays as

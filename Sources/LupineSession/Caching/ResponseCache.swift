@@ -188,24 +188,27 @@ public final class ResponseCache: Sendable {
     }
   }
 
-  /// Reads what is on the disk, at most the two records that a response takes. What was removed since `epoch` is missing.
+  /// Reads what is on the disk: the two records that a response takes, and again what was stored meanwhile. What was removed since `epoch` is missing.
   private func follow(
     _ beginning: Finding, _ query: Query, since epoch: UInt64, _ read: (DiskStore, String) -> DiskStore.Reading
   ) -> Finding {
     var finding = beginning
     while case .onDisk(let key) = finding, let disk {
       let record: CacheRecord
+      let count = state.withLock { $0.storedCount }
       switch read(disk, key) {
       case .later: return finding
-      case .missing: return .missing
+      case .missing:
+        if key == query.first { state.withLock { $0.noteAbsence(of: key, storedSince: count) } }
+        return .missing
       case .record(let found): record = found
       }
       let step = state.withLock { state -> CacheState.Step in
         guard !state.pending.isRemovingAll, !state.isRemoved(query.first, since: epoch) else { return .missing }
         // What came meanwhile is newer than the file.
         if let step = state.step(key) { return step }
-        state.take(record)
-        return .record(record)
+        // Something newer that is in files alone by now is read in its turn.
+        return state.take(record, storedSince: count) ? .record(record) : .onDisk
       }
       finding = self.finding(step, query, key)
     }
@@ -225,13 +228,47 @@ public final class ResponseCache: Sendable {
   /// What a response that is asked for now has to name when it is stored.
   var stamp: Stamp { state.withLock { $0.stamp() } }
 
-  /// The generation of the responses of a URL that vary by these names; nil: what is there was asked for later.
-  func generation(_ names: [String], for query: Query, inMemoryOnly: Bool, since stamp: Stamp) -> UInt64? {
+  enum Generation {
+    case number(UInt64)
+    /// What is there was asked for later.
+    case outdated
+    /// A file may know.
+    case onDisk
+  }
+
+  /// The generation of the responses of a URL that vary by these names. What is stored without a look at the URL before, or long after one, stays beside
+  /// what only files have.
+  ///
+  /// - Parameter mayWait: whether a disk may be waited for.
+  func generation(
+    _ names: [String], for query: Query, inMemoryOnly: Bool, since stamp: Stamp, mayWait: Bool
+  ) -> Generation {
+    var filed: CacheState.FiledNames?
+    if let disk, !query.isInMemoryOnly {
+      let (isKnown, epoch) = state.withLock {
+        ($0.step(query.first) != nil || $0.isAbsent(query.first) || $0.pending.isRemovingAll, $0.epoch)
+      }
+      switch isKnown ? .missing : disk.readAtOnce(query.first) {
+      case .record(let record): filed = CacheState.FiledNames(record: record, epoch: epoch)
+      case .missing: break
+      case .later where !mayWait: return .onDisk
+      case .later: filed = disk.read(query.first).map { CacheState.FiledNames(record: $0, epoch: epoch) }
+      }
+    }
     let filing = filing(for: query, inMemoryOnly: inMemoryOnly)
-    let generation = state.withLock { $0.generation(names, first: query.first, filing, since: stamp) }
-    guard let generation else { return nil }
+    let generation = state.withLock { $0.generation(names, first: query.first, filed: filed, filing, since: stamp) }
+    guard let generation else { return .outdated }
     if generation.needsJob { wakeWriter() }
-    return generation.number
+    return .number(generation.number)
+  }
+
+  /// Does what may wait for a disk.
+  func onReader(_ work: @escaping @Sendable () -> Void) {
+    // Without a thread for it, nothing is stored.
+    readers?.run { () throws(IOError) in
+      work()
+    } completion: { _ in
+    }
   }
 
   /// Keeps a record, unless its URL was removed since it was asked for, or what was asked for later is there.

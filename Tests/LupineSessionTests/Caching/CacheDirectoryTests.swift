@@ -61,6 +61,21 @@ import Testing
     }
   }
 
+  /// Who stores without having looked before takes nothing away either, nor one that keeps nothing in memory.
+  @Test(arguments: [0, 4 << 20]) func whatIsStoredUnseenIsBesideWhatIsThere(_ memoryCapacity: Int) async throws {
+    try await CacheFolder.with { path in
+      let fields = [(name: "Cache-Control", value: "max-age=1000000"), (name: "Vary", value: "X-Lang")]
+      for number in 0..<6 {
+        let cache = try ResponseCache(memoryCapacity: memoryCapacity, directory: path)
+        for next in [number, number + 6] {
+          try await store("\(next)", for: try request("X-Lang", "\(next)"), fields, in: cache)
+        }
+      }
+      let cache = try ResponseCache(memoryCapacity: memoryCapacity, directory: path)
+      for number in 0..<12 { #expect(await text(try request("X-Lang", "\(number)"), in: cache) == "\(number)") }
+    }
+  }
+
   /// What is for one user, and in memory alone, takes nothing away from what is for those without a cookie, and in a file; nor the reverse.
   @Test func whatIsForOneIsBesideWhatIsForAll() async throws {
     try await CacheFolder.with { path in

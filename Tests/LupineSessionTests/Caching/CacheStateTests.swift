@@ -51,4 +51,54 @@ import Testing
     let second = state.generation(["accept"], first: "k", .written, since: state.stamp())
     #expect(second?.number == first && second?.needsJob == false && state.pending["k"] == nil)
   }
+
+  /// A file that was about to be read before something newer was stored is no answer, though that is in files alone by now.
+  @Test func anOlderReadingDoesNotHideWhatIsFiled() throws {
+    var state = CacheState(memoryCapacity: 10_000)
+    let count = state.storedCount
+    let newer = try CacheFolder.record("k", size: 50_000)
+    _ = state.insert(newer, first: "k", .written, since: state.stamp())
+    finish(&state)
+    let older = try CacheFolder.record("k", size: 10)
+    let isTaken = state.take(older, storedSince: count)
+    #expect(!isTaken && state.memory.count == 0)
+    let isTakenLater = state.take(older, storedSince: state.storedCount)
+    #expect(isTakenLater && state.memory.count == 1)
+  }
+
+  /// What only a file has of names is gone on with, if it has the same, and nothing else has become known of the URL since it was read.
+  @Test func namesOfAFileAreKept() {
+    let filed = CacheState.FiledNames(record: .variants(key: "k", names: ["accept"], generation: 7), epoch: 0)
+    for capacity in [0, 1 << 20] {
+      var state = CacheState(memoryCapacity: capacity)
+      let number = state.generation(["accept"], first: "k", filed: filed, .written, since: state.stamp())?.number
+      #expect(number == 7)
+      // They are looked for in the file, as another process may have removed them.
+      guard case .confirm(.variants(_, _, 7))? = state.pending["k"] else {
+        Issue.record("the names are not looked for: \(String(describing: state.pending["k"]))")
+        return
+      }
+      finish(&state)
+      let others = state.generation(["cookie"], first: "k", filed: filed, .written, since: state.stamp())?.number
+      #expect(others != 7)
+      state.remove("k")
+      let removed = state.generation(["accept"], first: "k", filed: filed, .written, since: state.stamp())?.number
+      #expect(removed != 7 && removed != others)
+    }
+  }
+
+  /// That no file has a URL is remembered until something is stored under it, and not where that came behind the look.
+  @Test func absencesAreRemembered() throws {
+    var state = CacheState(memoryCapacity: 0)
+    let count = state.storedCount
+    state.noteAbsence(of: "k", storedSince: count)
+    #expect(state.isAbsent("k") && !state.isAbsent("l"))
+    _ = state.insert(try CacheFolder.record("k", size: 10), first: "k", .written, since: state.stamp())
+    #expect(!state.isAbsent("k"))
+    state.noteAbsence(of: "k", storedSince: count)
+    #expect(!state.isAbsent("k"))
+    for number in 0..<2_000 { state.noteAbsence(of: "\(number)", storedSince: state.storedCount) }
+    let remembered = (0..<2_000).count { state.isAbsent("\($0)") }
+    #expect((1...512).contains(remembered))
+  }
 }
