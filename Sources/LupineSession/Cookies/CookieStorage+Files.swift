@@ -40,8 +40,8 @@ extension CookieStorage {
   ///
   /// - Parameter includesSessionCookies: also those without an expiry. Default true.
   /// - Returns: how many cookies have no place in the format.
-  /// - Throws: `SessionError` with `.fileFailed`: the file cannot be written, or would have more than the 16 MiB that `load` reads; what was there
-  ///   stays.
+  /// - Throws: `SessionError` with `.fileFailed`: the file cannot be written, or would have more than `load` reads, which what a storage may hold does not reach; what
+  ///   was there stays.
   @discardableResult
   public func save(
     to path: String, format: CookieFileFormat, includesSessionCookies: Bool = true
@@ -53,19 +53,23 @@ extension CookieStorage {
       try SmallFile.replace(path, with: Array(text.utf8), limit: NetscapeCookieFile.sizeLimit)
       return omitted
     case .json:
-      try SmallFile.replace(path, with: Self.json(records), limit: NetscapeCookieFile.sizeLimit)
+      try SmallFile.replace(path, with: Self.json(records), limit: Self.jsonSizeLimit)
       return 0
     }
   }
+
+  /// Bytes of a JSON file: a storage may hold 3,000 cookies with 4,096 bytes of name and value and 1,024 of path, each of which may take two.
+  package static let jsonSizeLimit = 64 << 20
 
   private var records: [CookieRecord] { cookies.map(\.record) }
 
   /// Adds the cookies of a file. What may not be kept is left out and reported. Blocks while the disk works.
   ///
-  /// - Throws: `SessionError` with `.fileFailed`: the file cannot be read, has more than 16 MiB, or is not JSON of a known version.
+  /// - Throws: `SessionError` with `.fileFailed`: the file cannot be read, has more than 16 MiB, or 64 as JSON, or is not JSON of a known version.
   @discardableResult
   public func load(from path: String, format: CookieFileFormat) throws(SessionError) -> CookieFileReport {
-    let bytes = try SmallFile.read(path, limit: NetscapeCookieFile.sizeLimit)
+    let bytes = try SmallFile.read(
+      path, limit: format == .json ? Self.jsonSizeLimit : NetscapeCookieFile.sizeLimit)
     switch format {
     case .netscape: return load(netscape: bytes)
     case .json: return try load(json: bytes)

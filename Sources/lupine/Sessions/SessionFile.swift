@@ -5,8 +5,6 @@ internal import LupineSession
 /// What belongs to a session, kept in a file between runs: a JSON object with `"version": 1`, `"cookies"`, and `"credentials"` if there are any. Members that
 /// this program does not know are kept as they are.
 struct SessionFile {
-  private static let sizeLimit = 16 << 20
-
   let path: String
   let cookies: CookieStorage
   /// What servers have accepted, and not refused since.
@@ -14,10 +12,12 @@ struct SessionFile {
   private var members: [JSONValue.Member]
   /// What it is written to; nil: it is read alone.
   private let file: WholeFile?
+  private let sizeLimit: Int
 
   /// Reads the file; a missing one is empty. That it can be written shows now, and not when the request has been sent.
-  init(_ path: String, isSaved: Bool = true) throws {
+  init(_ path: String, isSaved: Bool = true, sizeLimit: Int = CookieStorage.jsonSizeLimit) throws {
     self.path = path
+    self.sizeLimit = sizeLimit
     cookies = CookieStorage()
     credentials = CredentialStorage(followingServers: true)
     members = []
@@ -25,7 +25,7 @@ struct SessionFile {
       file = isSaved ? try WholeFile(path) : nil
       return
     }
-    let bytes = try SmallFile.read(path, limit: Self.sizeLimit)
+    let bytes = try SmallFile.read(path, limit: sizeLimit)
     do throws(JSONError) {
       let value = try JSONReader.read(bytes, depthLimit: 32, valueLimit: 1_000_000)
       // That a value is no object, the storage tells.
@@ -70,9 +70,9 @@ struct SessionFile {
       members.append(JSONValue.Member("credentials", kept))
     }
     let bytes = Array((JSONWriter.pretty(.object(members)) + "\n").utf8)
-    guard bytes.count <= Self.sizeLimit else {
+    guard bytes.count <= sizeLimit else {
       throw CommandFailure(
-        .failure, "cannot write \(path): it would have \(bytes.count) bytes, and \(Self.sizeLimit) are read again")
+        .failure, "cannot write \(path): it would have \(bytes.count) bytes, and \(sizeLimit) are read again")
     }
     try file?.write(bytes)
   }

@@ -51,6 +51,31 @@ import Testing
     #expect(storage.count == 2)
   }
 
+  /// What a storage may hold has room in a file, whatever servers have put into it: a quotation mark takes two bytes of JSON.
+  @Test(arguments: [CookieFileFormat.json, .netscape]) func theLargestCookiesHaveRoomInAFile(
+    _ format: CookieFileFormat
+  ) throws {
+    func size(_ count: Int) throws -> Int {
+      let storage = CookieStorage(suffixes: .builtIn)
+      let value = String(repeating: "\"", count: SetCookieReader.pairLimit - 1)
+      let path = "/" + String(repeating: "\"", count: 1_023)
+      let cookies = (0..<count).map {
+        "\($0)=\(value); Path=\(path); Max-Age=34560000; SameSite=Strict; Secure; HttpOnly"
+      }
+      #expect(try storage.setCookies(cookies, from: "https://www.example.com/") == count)
+      return try withFolder { folder in
+        #expect(try storage.save(to: folder + "/jar", format: format) == 0)
+        return try Data(contentsOf: URL(filePath: folder + "/jar")).count
+      }
+    }
+    let cookie = try size(2) - size(1)
+    let factor = format == .json ? 2 : 1
+    #expect(cookie > factor * (SetCookieReader.pairLimit + 1_000))
+    // A domain of 253 bytes has 238 more than this one.
+    let limit = format == .json ? CookieStorage.jsonSizeLimit : NetscapeCookieFile.sizeLimit
+    #expect(CookieStore.totalLimit * (cookie + 238) < limit)
+  }
+
   private static let hasList = unsafe access("/usr/share/publicsuffix/public_suffix_list.dat", R_OK) == 0
 
   /// A name that the rule without a list takes for anybody's: `*.kobe.jp` is in the list.
@@ -179,27 +204,17 @@ import Testing
     }
   }
 
-  /// What `load` would refuse does not take the place of what it reads.
+  /// What would be refused when it is read does not take the place of what is there.
   @Test func noMoreIsSavedThanIsLoaded() throws {
-    let storage = CookieStorage()
-    // Each of these bytes takes two in JSON.
-    let value = String(repeating: "\"", count: 4092)
-    for site in 0..<12 {
-      for first in stride(from: 100, to: 280, by: 45) {
-        let fields = (first..<first + 45).map { "c\($0)=\(value)" }
-        #expect(try storage.setCookies(fields, from: "https://site\(site).com/") == 45)
-      }
-    }
     try withFolder { folder in
       let path = folder + "/jar"
-      try Data("old".utf8).write(to: URL(filePath: path))
-      let error = #expect(throws: SessionError.self) { try storage.save(to: path, format: .json) }
+      try SmallFile.replace(path, with: Array("old".utf8), limit: 3)
+      let error = #expect(throws: SessionError.self) {
+        try SmallFile.replace(path, with: Array("fresh".utf8), limit: 4)
+      }
       #expect(error?.code == .fileFailed)
       #expect(try String(contentsOfFile: path, encoding: .utf8) == "old")
       #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["jar"])
-      // There no byte takes two.
-      try storage.save(to: path, format: .netscape)
-      #expect(try CookieStorage().load(from: path, format: .netscape).read == 12 * 180)
     }
   }
 
