@@ -19,6 +19,8 @@ final class TaskCallbacks: Sendable {
   /// Makes the request of each attempt.
   let repeater: (any RepeatingTaskDelegate)?
   private let sent = LockedStorage(Sent())
+  /// The last call was made, or none that is queued from now on matters: a question may be put by one thread while another one ends the task. On the queue.
+  private let isOver = Atomic<Bool>(false)
 
   private struct Sent {
     var unreported: Int64 = 0
@@ -70,9 +72,9 @@ final class TaskCallbacks: Sendable {
   }
 
   /// Makes a call whose turn on the queue has come. The session's delegate may have been told meanwhile that the session is invalid, behind which
-  /// it hears nothing.
+  /// it hears nothing; and the task may be over.
   func ask(_ delegate: any SessionTaskDelegate, for callback: CallbackSet, _ call: () -> Void) {
-    guard ownSet.contains(callback) || session.delegate === delegate else { return }
+    guard !isOver.load(ordering: .relaxed), ownSet.contains(callback) || session.delegate === delegate else { return }
     session.asking(delegate, call)
   }
 
@@ -125,7 +127,8 @@ final class TaskCallbacks: Sendable {
     _ answer: @escaping @Sendable (Result<Request, SessionError>) -> Void
   ) {
     let answer = Answer(default: .success(request), answer)
-    queue.async { [session, task] in
+    queue.async { [self] in
+      guard !isOver.load(ordering: .relaxed) else { return }
       repeater.session(session, task: task, prepare: request) { answer.give($0) }
     }
   }
@@ -134,7 +137,8 @@ final class TaskCallbacks: Sendable {
     after error: SessionError?, _ repeater: any RepeatingTaskDelegate, _ answer: @escaping @Sendable (Bool) -> Void
   ) {
     let answer = Answer(default: false, answer)
-    queue.async { [session, task] in
+    queue.async { [self] in
+      guard !isOver.load(ordering: .relaxed) else { return }
       repeater.session(session, task: task, mayRepeatAfter: error) { answer.give($0) }
     }
   }
@@ -191,11 +195,20 @@ final class TaskCallbacks: Sendable {
 
   /// - Parameter task: the handle that the delegates know by now.
   func completed(_ error: SessionError?, _ task: SessionTask) {
-    guard let delegate = delegate(for: .completed) else { return task.letGo() }
+    let delegate = delegate(for: .completed)
+    // Also without a call to make: what is queued before may give the task a delegate.
     queue.async { [self] in
-      ask(delegate, for: .completed) { delegate.session(session, task: task, didCompleteWithError: error) }
+      if let delegate {
+        ask(delegate, for: .completed) { delegate.session(session, task: task, didCompleteWithError: error) }
+      }
+      isOver.store(true, ordering: .relaxed)
       task.letGo()
     }
+  }
+
+  /// The end of a task is told somebody else: nothing is asked behind what is queued by now.
+  func end() {
+    queue.async { [self] in isOver.store(true, ordering: .relaxed) }
   }
 
   // MARK: Callbacks of data tasks

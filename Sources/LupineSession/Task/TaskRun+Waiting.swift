@@ -23,11 +23,15 @@ extension TaskRun {
     // The registry holds the task while it waits; a task that was cancelled need not be there until the date.
     DispatchQueue.global().asyncAfter(wallDeadline: .now() + date.timeIntervalSinceNow) { [weak self, weak observer] in
       guard let self, let observer else { return }
-      guard date.timeIntervalSinceNow <= 0 else {
-        if state.withLock({ $0.wait == wait }) { begin(at: date, wait) }
-        return
+      let isDue = date.timeIntervalSinceNow <= 0
+      // Cancelled meanwhile, and the word of that is perhaps on its way.
+      let isAwaited = state.withLock { state in
+        guard state.wait == wait else { return false }
+        if isDue { state.countsFrom = EventLoop.monotonicNow() }
+        return true
       }
-      state.withLock { $0.countsFrom = EventLoop.monotonicNow() }
+      guard isAwaited else { return }
+      guard isDue else { return begin(at: date, wait) }
       guard observer.wants(.willBeginDelayed) else {
         answered(wait) { self.beginPrepared() }
         return

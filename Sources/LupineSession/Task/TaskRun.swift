@@ -263,7 +263,10 @@ class TaskRun: PipeReceiver, TransportExchange, @unchecked Sendable {
     }
     observer?.collected(result, of: face)
     face?.finishProgress()
-    if observer == nil || !(consumer?.tellsDelegates ?? false) { face?.letGo() }
+    if !(consumer?.tellsDelegates ?? false) || observer == nil {
+      observer?.end()
+      face?.letGo()
+    }
     callbacks?.value = nil
   }
 

@@ -10,12 +10,14 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct CallbackOrderTests {
   /// A body that a challenge has sent twice: each time before the answer to it, and the challenge between them. An answer that comes from elsewhere, and
   /// late, changes nothing.
-  @Test(arguments: [false, true]) func challengedUpload(_ answersElsewhere: Bool) async throws {
+  @Test(arguments: RecordingDelegate.Manner.all) func challengedUpload(_ manner: RecordingDelegate.Manner)
+    async throws
+  {
     let server = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic))
     defer { server.shutdown() }
     var answers = RecordingDelegate.Answers()
     answers.challenge = { _ in .useCredential(AuthenticationTests.aladdin) }
-    answers.answersElsewhere = answersElsewhere
+    answers.manner = manner
     try await withDelegate(.all, answers, configure: { $0.credentialStorage = CredentialStorage() }) {
       session, delegate in
       let task = session.uploadTask(with: try Request(server.url("/"), method: .post), from: Data([1, 2, 3, 4, 5, 6]))
@@ -31,11 +33,11 @@ import Testing
   }
 
   /// Nobody is asked anything, nor told of anything but that the task is there, before the server is trusted; and once for a connection.
-  @Test(arguments: [false, true]) func serverTrust(_ answersElsewhere: Bool) async throws {
+  @Test(arguments: RecordingDelegate.Manner.all) func serverTrust(_ manner: RecordingDelegate.Manner) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard(), tls: try TestIdentity.server())
     defer { server.shutdown() }
     var answers = RecordingDelegate.Answers()
-    answers.answersElsewhere = answersElsewhere
+    answers.manner = manner
     try await withDelegate(.all, answers) { session, delegate in
       let first = session.uploadTask(with: try Request(server.url("/echo"), method: .post), from: Data([1]))
       first.resume()
@@ -67,11 +69,13 @@ import Testing
   }
 
   /// A challenge that nobody has an answer to: the 401 is the answer, with all that comes of one.
-  @Test(arguments: [false, true]) func challengeByDefault(_ answersElsewhere: Bool) async throws {
+  @Test(arguments: RecordingDelegate.Manner.all) func challengeByDefault(_ manner: RecordingDelegate.Manner)
+    async throws
+  {
     let server = try LoopbackServer(handler: AuthenticationTests.demanding(AuthenticationTests.basic))
     defer { server.shutdown() }
     var answers = RecordingDelegate.Answers()
-    answers.answersElsewhere = answersElsewhere
+    answers.manner = manner
     try await withDelegate(.all, answers, configure: { $0.credentialStorage = CredentialStorage() }) {
       session, delegate in
       session.dataTask(with: try Request(server.url("/"))).resume()
@@ -86,11 +90,13 @@ import Testing
   }
 
   /// A server that wants to see a certificate, and takes none: its own is judged first.
-  @Test(arguments: [false, true]) func clientCertificate(_ answersElsewhere: Bool) async throws {
+  @Test(arguments: RecordingDelegate.Manner.all) func clientCertificate(_ manner: RecordingDelegate.Manner)
+    async throws
+  {
     let server = try LoopbackServer(routes: ServerRoute.standard(), tls: try TestIdentity.asking())
     defer { server.shutdown() }
     var answers = RecordingDelegate.Answers()
-    answers.answersElsewhere = answersElsewhere
+    answers.manner = manner
     try await withDelegate(.all, answers) { session, delegate in
       session.dataTask(with: try Request(server.url("/hello"))).resume()
       #expect(await delegate.hasEnded())

@@ -108,13 +108,15 @@ import Testing
   }
 
   /// Not only told: what the session's delegate answers is done.
-  @Test(arguments: [false, true]) func theSessionsDelegateIsAsked(_ answersElsewhere: Bool) async throws {
+  @Test(arguments: RecordingDelegate.Manner.all) func theSessionsDelegateIsAsked(
+    _ manner: RecordingDelegate.Manner
+  ) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     var answers = RecordingDelegate.Answers()
     answers.redirection = { _ in nil }
     answers.disposition = { _ in .cancel }
-    answers.answersElsewhere = answersElsewhere
+    answers.manner = manner
     try await withDelegate(.all, answers) { session, delegate in
       let task = session.dataTask(with: try Request(server.url("/redirect?to=/hello")))
       task.delegate = Measurer()

@@ -37,7 +37,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [false, true]) func redirectIsFollowedRefusedOrChanged(_ answersElsewhere: Bool) async throws {
+  @Test(arguments: RecordingDelegate.Manner.all) func redirectIsFollowedRefusedOrChanged(
+    _ manner: RecordingDelegate.Manner
+  ) async throws {
     let server = try LoopbackServer(
       routes: [
         ServerRoute(nil, "/from") { _, connection in
@@ -63,7 +65,7 @@ import Testing
     for row in rows {
       var answers = RecordingDelegate.Answers()
       answers.redirection = row.answer
-      answers.answersElsewhere = answersElsewhere
+      answers.manner = manner
       try await withDelegate(.all, answers) { session, delegate in
         session.dataTask(with: request).resume()
         #expect(await delegate.hasEnded())
@@ -78,7 +80,8 @@ import Testing
     }
   }
 
-  @Test func dispositions() async throws {
+  @Test(arguments: [RecordingDelegate.Manner.elsewhere, .twice])
+  func dispositions(_ manner: RecordingDelegate.Manner) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     let path = FileManager.default.temporaryDirectory.path + "/lupine-test-\(UUID().uuidString)"
@@ -86,7 +89,7 @@ import Testing
     for disposition in [ResponseDisposition.allow, .cancel, .becomeDownload] {
       var answers = RecordingDelegate.Answers()
       answers.disposition = { _ in disposition }
-      answers.answersElsewhere = true
+      answers.manner = manner
       let shown = Locked("")
       answers.finished = { temporary in
         shown.withLock { $0 = temporary }
@@ -241,15 +244,14 @@ import Testing
   }
 
   /// A task whose delegate takes its time over what is stored is not over before that, and the session not before the task.
-  @Test func nothingIsToldBehindTheEndOfTheSession() async throws {
-    final class Store: ResponseStore {
-      func store(_ response: CachedResponse, for request: Request) {}
-    }
+  @Test(arguments: [RecordingDelegate.Manner.elsewhere, .twice])
+  func nothingIsToldBehindTheEndOfTheSession(_ manner: RecordingDelegate.Manner) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     var answers = RecordingDelegate.Answers()
-    answers.answersElsewhere = true
-    try await withDelegate(.all, answers, configure: { $0.responseStore = Store() }) { session, delegate in
+    answers.manner = manner
+    let store = KeptResponses()
+    try await withDelegate(.all, answers, configure: { $0.responseStore = store }) { session, delegate in
       session.dataTask(with: try Request(server.url("/hello"))).resume()
       session.finishTasksAndInvalidate()
       #expect(await delegate.hasEnded("invalid"))
@@ -258,5 +260,6 @@ import Testing
           "created", "response 200", "data", "willCache 13", "metrics", "completed well completed", "invalid",
         ])
     }
+    #expect(store.texts == ["Hello, world!"])
   }
 }

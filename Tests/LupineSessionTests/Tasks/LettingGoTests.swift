@@ -21,10 +21,19 @@ import Testing
     let tasks = Locked<[SessionTask]>([])
     let handledCallbacks: CallbackSet
     private let becomesDownload: Bool
+    private let give: @Sendable (@escaping @Sendable () -> Void) -> Void
 
     init(_ kind: Kind) {
       handledCallbacks = kind == .silent ? [] : .all
       becomesDownload = kind == .becomesDownload
+      give = { $0() }
+    }
+
+    /// Of a task that becomes a download when the test says so.
+    init(_ handled: CallbackSet, _ give: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) {
+      handledCallbacks = handled
+      becomesDownload = true
+      self.give = give
     }
 
     func keep(_ task: SessionTask) { tasks.withLock { $0.append(task) } }
@@ -35,7 +44,7 @@ import Testing
       _ session: Session, dataTask: DataTask, didReceive response: Response,
       completionHandler: @escaping @Sendable (ResponseDisposition) -> Void
     ) {
-      completionHandler(becomesDownload ? .becomeDownload : .allow)
+      give { [becomesDownload] in completionHandler(becomesDownload ? .becomeDownload : .allow) }
     }
 
     func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {
@@ -88,6 +97,27 @@ import Testing
     task.delegate = keeper
     keeper.keep(task)
     if kind == .cancelledBeforeItBegins { task.cancel() } else { task.resume() }
+  }
+
+  /// Told what the task has become when that is over already, a delegate that wants no word of the end goes all the same.
+  @Test func aDelegateThatIsToldLateGoes() async throws {
+    try await withServer { session, server in
+      let weak = Weak()
+      let answers = Locked<[@Sendable () -> Void]>([])
+      do {
+        let keeper = Keeper([.response, .becameDownload]) { answer in answers.withLock { $0.append(answer) } }
+        weak.keeper = keeper
+        let task = session.dataTask(with: try Request(server.url("/bytes?n=1000")))
+        task.delegate = keeper
+        task.resume()
+      }
+      #expect(await eventually { answers.withLock { $0.count } == 1 })
+      session.delegateQueue.suspend()
+      answers.withLock { $0.removeFirst() }()
+      #expect(await eventually { session.allTasks.isEmpty })
+      session.delegateQueue.resume()
+      #expect(await eventually { weak.keeper == nil })
+    }
   }
 
   private final class WeakTask: @unchecked Sendable {

@@ -17,8 +17,21 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     var delayed: (@Sendable (Request) -> DelayedRequestDisposition)?
     var stored: (@Sendable (CachedResponse) -> CachedResponse?)?
     var finished: (@Sendable (String) -> Void)?
-    /// Answers come from another thread, some time later.
-    var answersElsewhere = false
+    var manner = Manner.atOnce
+  }
+
+  /// How answers are given.
+  enum Manner: Sendable {
+    case atOnce
+    /// From another thread, some time later.
+    case elsewhere
+    /// At once, and then the opposite of it, from there and from another thread: the first answer counts.
+    case twice
+    /// Not before the test does so, which is given them.
+    case kept(@Sendable (@escaping @Sendable () -> Void) -> Void)
+
+    /// Those that make no difference.
+    static var all: [Manner] { [.atOnce, .elsewhere, .twice] }
   }
 
   private struct Log {
@@ -78,9 +91,18 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     }
   }
 
-  private func give(_ answer: @escaping @Sendable () -> Void) {
-    guard answers.answersElsewhere else { return answer() }
-    DispatchQueue.global().async(execute: answer)
+  private func give<Value: Sendable>(
+    _ answer: Value, opposite: Value, to completionHandler: @escaping @Sendable (Value) -> Void
+  ) {
+    switch answers.manner {
+    case .atOnce: completionHandler(answer)
+    case .elsewhere: DispatchQueue.global().async { completionHandler(answer) }
+    case .twice:
+      completionHandler(answer)
+      completionHandler(opposite)
+      DispatchQueue.global().async { completionHandler(opposite) }
+    case .kept(let keep): keep { completionHandler(answer) }
+    }
   }
 
   func session(
@@ -92,10 +114,12 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     case .clientCertificate: note("clientCertificate")
     }
     let answer = answers.trust?(challenge) ?? .performDefaultHandling
-    give { completionHandler(answer) }
+    give(answer, opposite: .reject, to: completionHandler)
   }
 
-  func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) { note("invalid") }
+  func session(_ session: Session, didBecomeInvalidWithError error: SessionError?) {
+    note(error.map { "invalid by \($0.code)" } ?? "invalid")
+  }
 
   func session(_ session: Session, didCreateTask task: SessionTask) { note("created", of: task) }
 
@@ -105,7 +129,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   ) {
     note("delayed", of: task)
     let answer = answers.delayed?(request) ?? .continueLoading
-    give { completionHandler(answer) }
+    give(answer, opposite: .cancel, to: completionHandler)
   }
 
   func session(_ session: Session, taskIsWaitingForConnectivity task: SessionTask) { note("waiting", of: task) }
@@ -120,7 +144,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   ) {
     note("redirect \(response.statusCode)", of: task)
     let answer = answers.redirection.map { $0(request) } ?? request
-    give { completionHandler(answer) }
+    give(answer, opposite: answer == nil ? request : nil, to: completionHandler)
   }
 
   func session(
@@ -129,7 +153,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   ) {
     note("challenge \(challenge.failureResponse.statusCode)", of: task)
     let answer = answers.challenge?(challenge) ?? .performDefaultHandling
-    give { completionHandler(answer) }
+    give(answer, opposite: .cancelAuthenticationChallenge, to: completionHandler)
   }
 
   func session(
@@ -138,7 +162,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   ) {
     note("newBody", of: task)
     let answer = answers.newBody?()
-    give { completionHandler(answer) }
+    give(answer, opposite: nil, to: completionHandler)
   }
 
   func session(
@@ -165,7 +189,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   ) {
     note("response \(response.statusCode)", of: dataTask)
     let answer = answers.disposition?(response) ?? .allow
-    give { completionHandler(answer) }
+    give(answer, opposite: answer == .cancel ? .allow : .cancel, to: completionHandler)
   }
 
   func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {
@@ -182,7 +206,7 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   ) {
     note("willCache \(proposedResponse.data.count)", of: dataTask)
     let answer = answers.stored.map { $0(proposedResponse) } ?? proposedResponse
-    give { completionHandler(answer) }
+    give(answer, opposite: answer == nil ? proposedResponse : nil, to: completionHandler)
   }
 
   func session(_ session: Session, downloadTask: DownloadTask, didFinishDownloadingTo path: String) {
