@@ -30,6 +30,7 @@ import Testing
         try await Self.storm(tasks: 400, seed: 1)
         let before = DescriptorCensus.now(threadsNamed: "lupine", except: ["lupine-dns", "lupine-file"])
         try await Self.storm(tasks: Self.tasks, seed: seed)
+        try await Self.storm(tasks: Self.tasks / 5, seed: seed, isCancelled: true)
         guard before.isRestored(withinSeconds: 60) else {
           throw Failed(description: "\(before) is now \(DescriptorCensus.now()): \(before.newcomers())")
         }
@@ -83,7 +84,8 @@ import Testing
     init(_ task: SessionTask) { self.task = task }
   }
 
-  private static func storm(tasks: Int, seed: UInt64) async throws {
+  /// - Parameter isCancelled: whether the session is cancelled as soon as all of the tasks are made, and most of them under way or waiting.
+  private static func storm(tasks: Int, seed: UInt64, isCancelled: Bool = false) async throws {
     let server = try LoopbackServer(routes: misbehaviour(), recording: .none)
     defer { server.shutdown() }
     let ledger = Ledger()
@@ -120,6 +122,7 @@ import Testing
       }
     }
     let expected = made.withLock { $0 }
+    if isCancelled { session.invalidateAndCancel() }
     let isComplete = await eventually(seconds: 240) { ledger.completions.withLock { $0.count } == expected.count }
     // A task is taken from the list just after it has said its last word.
     _ = await eventually { await session.tasks.isEmpty }

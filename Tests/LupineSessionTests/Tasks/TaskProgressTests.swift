@@ -112,6 +112,30 @@ import Testing
     #expect(delegate.reports.withLock { $0 } == [[5, 5, 5]])
   }
 
+  /// Each report says what has been sent since the one before, and in all.
+  @Test(arguments: [7, nil] as [Int64?]) func reportsOfABodyInPieces(_ length: Int64?) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let delegate = LateDelegate()
+    var configuration = SessionConfiguration.ephemeral
+    configuration.engine = .own
+    let session = try Session(configuration, delegate: delegate, delegateQueue: DispatchQueue(label: "reports"))
+    defer { session.invalidateAndCancel() }
+    let (pieces, producer) = AsyncStream.makeStream(of: [UInt8].self)
+    let body = Request.Body.stream(length: length, isReplayable: false) { BodyStream(pieces) }
+    let task = session.uploadTask(
+      withStreamedRequest: try Request(server.url("/echo"), method: .post, body: body))
+    task.resume()
+    producer.yield([1, 2, 3])
+    #expect(await eventually { delegate.reports.withLock { $0 } == [[3, 3, length]] })
+    #expect(task.countOfBytesSent == 3)
+    producer.yield([4, 5, 6, 7])
+    producer.finish()
+    #expect(await eventually { delegate.isOver.withLock { $0 } })
+    #expect(delegate.reports.withLock { $0 } == [[3, 3, length], [4, 7, length]])
+    #expect(task.countOfBytesSent == 7 && task.countOfBytesExpectedToSend == length)
+  }
+
   /// Compares what it is given with what its task says of it meanwhile.
   private final class CountingDelegate: SessionDataDelegate {
     struct Count: Sendable {
