@@ -6,13 +6,28 @@ internal import Synchronization
 /// The session of a manager, and what its tasks share.
 ///
 /// Who holds whom: the manager and every task that is not over hold the core; the core holds the session; the session holds its delegate, which holds
-/// the settings alone. So there is no cycle: when manager and tasks are gone, so is the core, and with it the session's connections.
+/// the settings alone. So there is no cycle: when manager and tasks are gone, so is the core, and with it the session's connections. Sessions that were
+/// replaced are held by their tasks alone.
 final class ManagerCore: Sendable {
+  private struct Former {
+    weak var session: Session?
+  }
+
+  private struct Sessions {
+    var current: Session
+    /// Those that were replaced: tasks that were made before may still begin.
+    var former: [Former] = []
+
+    /// The current one, and those before it that are not gone.
+    var living: [Session] { [current] + former.compactMap { $0.session } }
+  }
+
   let settings = ManagerSettings()
-  private let current: LockedStorage<Session>
+  private let sessions: LockedStorage<Sessions>
 
   init(_ configuration: SessionConfiguration) throws(SessionError) {
-    current = LockedStorage(try Self.session(configuration, settings))
+    let session = try Self.session(configuration, settings)
+    sessions = LockedStorage(Sessions(current: session))
   }
 
   deinit { session.finishTasksAndInvalidate() }
@@ -23,15 +38,33 @@ final class ManagerCore: Sendable {
     try Session(configuration, delegate: ManagerDelegate(settings))
   }
 
-  var session: Session { current.withLock { $0 } }
+  var session: Session { sessions.withLock { $0.current } }
+
+  private var living: [Session] { sessions.withLock { $0.living } }
 
   /// Puts a new session in the place of the current one, which is returned.
   func replaceSession() throws(SessionError) -> Session {
     let session = try Self.session(session.configuration, settings)
-    return current.withLock { current in
-      defer { current = session }
-      return current
+    // Those that are looked at come out of the lock: it may be their last reference by now.
+    let living = sessions.withLock { sessions -> [Session] in
+      let living = sessions.living
+      sessions = Sessions(current: session, former: living.map { Former(session: $0) })
+      return living
     }
+    return living[0]
+  }
+
+  /// Changes who decides about servers, for all sessions at once; see `Session.changeTrust(_:)`.
+  func changeTrust(_ change: () -> Void) {
+    let sessions = living
+    changeTrust(of: sessions[...], change)
+    // What was made meanwhile may have asked before the change.
+    for session in living where !sessions.contains(where: { $0 === session }) { session.flush() }
+  }
+
+  private func changeTrust(of sessions: ArraySlice<Session>, _ change: () -> Void) {
+    guard let session = sessions.first else { return change() }
+    session.changeTrust { changeTrust(of: sessions.dropFirst(), change) }
   }
 
   /// Where bodies are read and values made of them: not the delegate queue, which others wait for.

@@ -108,7 +108,8 @@ open class SessionManager: @unchecked Sendable {
   /// What servers are trusted. Default `.default`: those that the session trusts, at no cost.
   public var securityPolicy: SecurityPolicy { core.settings.values.withLock { $0.securityPolicy } }
 
-  /// Sets whom to trust. Connections, TLS sessions and stored responses that came under another policy are not used any more; requests under way go on.
+  /// Sets whom to trust. Connections, TLS sessions and stored responses that came under another policy are not used any more, nor by tasks of before a
+  /// reset that begin later; requests under way go on.
   ///
   /// Of a server that it refuses, the error of the tasks is `.serverCertificateUntrusted`, with the `SecurityPolicyError` as `underlying`: never a
   /// cancellation.
@@ -123,7 +124,7 @@ open class SessionManager: @unchecked Sendable {
         .transportDecidesTrust,
         message: "the session's transport decides about trust itself: set up the `tls` of its configuration instead")
     }
-    session.changeTrust { core.settings.exchange(\.securityPolicy, policy) }
+    core.changeTrust { core.settings.exchange(\.securityPolicy, policy) }
   }
 
   /// Watches the network, once somebody tells it to start. Default `NetworkReachabilityManager.shared`. Requests do not depend on it:
@@ -141,7 +142,7 @@ open class SessionManager: @unchecked Sendable {
     }
     set {
       if hook == \SessionManagerHooks.connectionChallengeHandler {
-        session.changeTrust { exchange(hook, newValue) }
+        core.changeTrust { exchange(hook, newValue) }
       } else {
         exchange(hook, newValue)
       }

@@ -1,5 +1,6 @@
 import Foundation
 import Lupine
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -124,6 +125,44 @@ import Testing
       try manager.setSecurityPolicy(
         SecurityPolicy(pinningMode: mode, pinnedCertificates: [authority.rootDER]))
       #expect(await ended { manager.get("json", success: $0, failure: $1) }.isSuccess)
+    }
+  }
+
+  /// A task of before a reset asks who decides when it begins: its session resumes no TLS session of before that.
+  @Test(arguments: [false, true]) func policiesReachFormerSessions(_ isByHandler: Bool) async throws {
+    let authority = try authority.get()
+    let other = try CertificateAuthority()
+    try await withManager(
+      tls: ServerTLS.minted(by: authority, .loopback),
+      configure: { $0.tls.roots = .certificates([authority.rootDER]) }
+    ) { manager, server in
+      try manager.setSecurityPolicy(
+        SecurityPolicy(pinningMode: .certificate, pinnedCertificates: [authority.rootDER]))
+      #expect(await ended { manager.get("json", success: $0, failure: $1) }.isSuccess)
+      let ends = Recorder<SessionError.Code?>()
+      let task = manager.dataTask(with: try Request(server.url("/json"))) { _, _, error in
+        ends.add((error as? SessionError)?.code)
+      }
+      // Twice: it is not the one before the current session alone.
+      for _ in 0..<2 { try manager.invalidateSession(cancellingTasks: false, resettingSession: true) }
+      if isByHandler {
+        manager.connectionChallengeHandler = { _, _, _ in .disposition(.reject) }
+      } else {
+        try manager.setSecurityPolicy(SecurityPolicy(pinningMode: .certificate, pinnedCertificates: [other.rootDER]))
+      }
+      task.resume()
+      #expect(await eventually { ends.values.count == 1 })
+      #expect(ends.values == [.serverCertificateUntrusted] && server.requestCount == 1)
+    }
+  }
+
+  /// The manager does not keep what it has replaced: a session without tasks goes.
+  @Test func formerSessionsGo() async throws {
+    try await withManager { manager, server in
+      weak let former = manager.session
+      try manager.invalidateSession(cancellingTasks: false, resettingSession: true)
+      try manager.setSecurityPolicy(.default)
+      #expect(await eventually { former == nil })
     }
   }
 
