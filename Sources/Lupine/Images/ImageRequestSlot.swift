@@ -7,7 +7,8 @@ internal import Synchronization
 /// One place for an image, filled by requests of which the latest counts: what an image view or a button is without its window.
 ///
 /// The receiver is called with each image, and with each placeholder. What is in memory comes at once, on the caller's thread; what is
-/// downloaded comes on the downloader's completion queue. A download of a request that was superseded or cancelled reports nothing.
+/// downloaded comes on the downloader's completion queue. A download of a request that was superseded or cancelled reports nothing. Who asks the place
+/// from within the receiver supersedes the request whose placeholder is shown.
 ///
 /// Source: `UIImageView+AFNetworking`, `UIButton+AFNetworking`. Changed: a URL that cannot be fetched supersedes a download too; a second request
 /// for what is being downloaded gets the image instead of being ignored; one for what is being fetched anew waits for that; a policy is obeyed when
@@ -27,7 +28,9 @@ public final class ImageRequestSlot: Sendable {
   }
 
   private struct State {
+    /// Of the latest call, if of any.
     var active: Active?
+    /// Of the latest call that asked for another image or for none.
     var lastNumber: UInt64 = 0
   }
 
@@ -67,9 +70,9 @@ public final class ImageRequestSlot: Sendable {
       request.fields[.accept] = "image/*"
       setImage(for: request, placeholder: placeholder, completion: completion)
     } catch {
-      cancel()
+      let number = supersede()
       receive(placeholder)
-      completion?(.failure(error))
+      if state.withLock({ $0.lastNumber == number }) { completion?(.failure(error)) }
     }
   }
 
@@ -83,7 +86,7 @@ public final class ImageRequestSlot: Sendable {
     let mayComeFromMemory = cachePolicy != .reload && downloader.core.mayComeFromMemory(request)
     let mayJoinReload = mayComeFromMemory && request.cachePolicy != .returnCacheDataDontLoad
     if let key, joined(key, mayJoinReload ? url : nil, completion) { return }
-    cancel()
+    let number = supersede()
     if mayComeFromMemory,
       let image = downloader.imageCache?.image(for: request, additionalIdentifier: nil)
     {
@@ -92,15 +95,14 @@ public final class ImageRequestSlot: Sendable {
     if let placeholder { receive(placeholder) }
     let isReload = cachePolicy == .reload || ImageDownloadCore.isReload(request)
     let reloadedURL = isReload && key != nil && downloader.core.isOfURL(request) ? url : nil
-    let (number, former) = state.withLock { state -> (UInt64, Active?) in
-      state.lastNumber += 1
-      let former = state.active
+    let isLatest = state.withLock { state in
+      guard state.lastNumber == number else { return false }
       state.active = Active(
-        key: key ?? "", reloadedURL: reloadedURL, number: state.lastNumber, receipt: nil, completion: completion)
-      return (state.lastNumber, former)
+        key: key ?? "", reloadedURL: reloadedURL, number: number, receipt: nil, completion: completion)
+      return true
     }
-    // Of another thread, since the line above.
-    if let receipt = former?.receipt { downloader.cancel(receipt) }
+    // Called since then, by the receiver or on another thread: that call counts.
+    guard isLatest else { return }
     let receipt = downloader.download(request, cachePolicy: cachePolicy) { [weak self] result in
       self?.end(number, result)
     }
@@ -116,12 +118,20 @@ public final class ImageRequestSlot: Sendable {
 
   /// Gives up the download under way: nobody hears of it any more. What is shown stays.
   public func cancel() {
+    _ = supersede()
+  }
+
+  /// Gives up the download under way, for a later call, whose number is returned: before the caller's code is called, which may call again.
+  private func supersede() -> UInt64 {
     // All of it comes out of the lock: the completion may hold the last reference to somebody who cancels when it goes.
-    let given = state.withLock { state in
-      defer { state.active = nil }
-      return state.active
+    let (number, given) = state.withLock { state -> (UInt64, Active?) in
+      let given = state.active
+      state.active = nil
+      state.lastNumber += 1
+      return (state.lastNumber, given)
     }
     if let receipt = given?.receipt { downloader.cancel(receipt) }
+    return number
   }
 
   /// Whether the same is being downloaded: the latest completion, or its absence, is what counts.

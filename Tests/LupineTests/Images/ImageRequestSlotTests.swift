@@ -1,5 +1,6 @@
 import Foundation
 import Lupine
+import LupineBase
 import LupineTesting
 import Testing
 
@@ -216,6 +217,31 @@ import Testing
 }
 
 extension ImageRequestSlotTests {
+  /// What the receiver asks for when it is shown a placeholder is the later call, also where the URL of the first is none: nothing is fetched for that one,
+  /// and nobody hears of it.
+  @Test(arguments: [false, true], [false, true])
+  func callsOfTheReceiverCount(_ isURL: Bool, _ cancels: Bool) async throws {
+    try await withService { service, downloader in
+      let shown = Calls<Int?>()
+      let place = Locked<ImageRequestSlot?>(nil)
+      let second = service.server.url("/image?w=2&h=1")
+      let slot = ImageRequestSlot(downloader: downloader) { image in
+        shown.note(image?.pixelWidth)
+        guard image?.pixelWidth == 7, let slot = place.withLock({ $0 }) else { return }
+        if cancels { slot.cancel() } else { slot.setImage(from: second) }
+      }
+      place.withLock { $0 = slot }
+      defer { place.withLock { $0 = nil } }
+      let calls = Calls<Outcome>()
+      let first = isURL ? service.server.url("/held?w=9&h=1") : ""
+      slot.setImage(from: first, placeholder: try TestImage.image(7, 1)) { calls.note($0) }
+      if !cancels { _ = try await shown.first(2) }
+      #expect(await until { downloader.activeDownloads == 0 } && slot.activeReceipt == nil)
+      #expect(shown.all == (cancels ? [7] : [7, 2]) && calls.all.isEmpty)
+      #expect(service.server.requestCount == (cancels ? 0 : 1))
+    }
+  }
+
   /// Asks its place when it goes, as a screen does that takes its request back.
   private final class Screen: Sendable {
     let slot: ImageRequestSlot
