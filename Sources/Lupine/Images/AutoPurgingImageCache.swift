@@ -69,34 +69,40 @@ public final class AutoPurgingImageCache: ImageRequestCache {
   public func add(_ image: EncodedImage, withIdentifier identifier: String) {
     // What is held is the encoded form: a head of one pixel may be followed by any number of bytes.
     let cost = max(image.memoryCost, image.data.count)
-    state.withLock { state in
-      _ = state.remove(identifier)
+    let former = state.withLock { state -> [EncodedImage?] in
+      var former = [state.remove(identifier)]
       // The capacity may be a smaller one by now.
-      if state.usage > state.limit { state.purge() }
-      guard cost <= state.limit else { return }
+      if state.usage > state.limit { former += state.purge() }
+      guard cost <= state.limit else { return former }
       state.access += 1
       state.entries[identifier] = Entry(image: image, cost: cost, lastAccess: state.access)
       state.usage += cost
-      if state.usage > state.limit { state.purge() }
+      if state.usage > state.limit { former += state.purge() }
+      return former
     }
+    // Let go of outside the lock, here and below: whoever owns the bytes of an image may ask the cache when it goes.
+    withExtendedLifetime(former) {}
   }
 
   /// Forgets an image; says whether there was one.
   @discardableResult
   public func removeImage(withIdentifier identifier: String) -> Bool {
-    state.withLock { $0.remove(identifier) }
+    let former = state.withLock { $0.remove(identifier) }
+    withExtendedLifetime(former) {}
+    return former != nil
   }
 
   /// Forgets all images; says whether there were any.
   @discardableResult
   public func removeAllImages() -> Bool {
-    state.withLock { state in
-      defer {
-        state.entries = [:]
-        state.usage = 0
-      }
-      return !state.entries.isEmpty
+    let former = state.withLock { state -> [String: Entry] in
+      let former = state.entries
+      state.entries = [:]
+      state.usage = 0
+      return former
     }
+    withExtendedLifetime(former) {}
+    return !former.isEmpty
   }
 
   /// The image of this name; it counts as looked at.
@@ -119,18 +125,21 @@ extension AutoPurgingImageCache.State {
   /// The capacity; two images that keep to it have a sum.
   fileprivate var limit: Int { min(capacity, .max / 2) }
 
-  fileprivate mutating func remove(_ identifier: String) -> Bool {
-    guard let entry = entries.removeValue(forKey: identifier) else { return false }
+  /// Removes an image, which is returned.
+  fileprivate mutating func remove(_ identifier: String) -> EncodedImage? {
+    guard let entry = entries.removeValue(forKey: identifier) else { return nil }
     usage -= entry.cost
-    return true
+    return entry.image
   }
 
-  /// Removes those looked at the longest time ago until the rest is small enough.
-  fileprivate mutating func purge() {
+  /// Removes those looked at the longest time ago until the rest is small enough, and returns them.
+  fileprivate mutating func purge() -> [EncodedImage?] {
     let target = max(0, min(preferred, limit))
+    var removed: [EncodedImage?] = []
     for (identifier, _) in entries.sorted(by: { $0.value.lastAccess < $1.value.lastAccess }) {
-      guard usage > target else { return }
-      _ = remove(identifier)
+      guard usage > target else { break }
+      removed.append(remove(identifier))
     }
+    return removed
   }
 }

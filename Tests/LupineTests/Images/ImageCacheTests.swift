@@ -175,3 +175,45 @@ import Testing
     #expect(try picky.shouldCache(image, for: request(), additionalIdentifier: "x"))
   }
 }
+
+extension AutoPurgingImageCacheTests {
+  enum Ending: CaseIterable, Sendable {
+    case removed, pressed, replaced, purged
+  }
+
+  /// Adds an image of 400 bytes whose owner asks the cache when it goes, and keeps nothing.
+  private static func add(_ identifier: String, to cache: AutoPurgingImageCache, _ asked: Calls<Int>) throws {
+    let bytes = TestImage.png(10, 10)
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: bytes.count, alignment: 1)
+    unsafe memory.copyMemory(from: bytes, byteCount: bytes.count)
+    let data = unsafe Data(
+      bytesNoCopy: memory, count: bytes.count,
+      deallocator: .custom { memory, _ in
+        unsafe memory.deallocate()
+        asked.note(cache.memoryUsage)
+      })
+    cache.add(try EncodedImage(data: data), withIdentifier: identifier)
+  }
+
+  /// The last reference to an image goes outside of the cache's lock, whatever it goes for.
+  @Test(.timeLimit(.minutes(1)), arguments: Ending.allCases)
+  func ownersOfImagesMayAskTheCache(_ ending: Ending) throws {
+    let cache = AutoPurgingImageCache(memoryCapacity: 1_000, preferredMemoryUsageAfterPurge: 900)
+    let asked = Calls<Int>()
+    try Self.add("a", to: cache, asked)
+    #expect(cache.memoryUsage == 400 && asked.all.isEmpty)
+    switch ending {
+    case .removed: cache.removeImage(withIdentifier: "a")
+    case .pressed: cache.handleMemoryPressure()
+    case .replaced: cache.add(try TestImage.image(5, 5), withIdentifier: "a")
+    case .purged: cache.add(try TestImage.image(15, 15), withIdentifier: "b")
+    }
+    let left =
+      switch ending {
+      case .removed, .pressed: 0
+      case .replaced: 100
+      case .purged: 900
+      }
+    #expect(asked.all == [left] && cache.memoryUsage == left)
+  }
+}
