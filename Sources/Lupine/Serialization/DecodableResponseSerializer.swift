@@ -88,11 +88,13 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
 enum PlainJSON {
   static let decoder = JSONDecoder()
 
-  /// The value of a body, which may be blank: the decoder refuses that before it makes anything, so it is looked for only then. `Data` takes hundreds of
+  /// The value of a body, which may be blank: most decoders refuse that before they make anything, so it is looked for only then. `Data` takes hundreds of
   /// instructions to show its first byte.
   static func decode<Value: Decodable & Sendable>(
     _ data: Data, _ response: Response, _ decoder: JSONDecoder
   ) throws(SerializationError) -> Value {
+    // Such a decoder takes a blank body for an object.
+    if decoder.assumesTopLevelDictionary, JSONValue.isBlank(data) { return try emptyValue(data, response) }
     do {
       try checkMarks(data)
       return try decoder.decode(Value.self, from: data)

@@ -103,6 +103,28 @@ import Testing
     }
   }
 
+  /// A decoder that puts braces around a body is not asked about a blank one.
+  @Test(arguments: ["application/json", "application/json; charset=utf-8"])
+  func blankBodiesAreNoObjects(type: String) async throws {
+    let bodies = ["none": "", "blank": " \r\n"]
+    let routes = bodies.map { path, body in
+      ServerRoute(nil, "/" + path) { _, connection in
+        try connection.respond(fields: ["Content-Type": type], text: body)
+      }
+    }
+    try await withManager(routes) { manager, server in
+      manager.decoder.assumesTopLevelDictionary = true
+      for (path, body) in bodies {
+        let value = try await manager.get(path, as: [String: Int]?.self)
+        #expect(value == nil)
+        let error = await #expect(throws: SerializationError.self) {
+          try await manager.get(path, as: [String: Int].self)
+        }
+        #expect(error?.code == .cannotParseResponse && error?.data == Data(body.utf8))
+      }
+    }
+  }
+
   /// Statuses that the manager's serializer does not accept are errors, 200 as well; with nil, any is accepted.
   @Test func statusesOfSuccessMayBeRefused() async throws {
     let routes = [200, 299, 500].map { status in
