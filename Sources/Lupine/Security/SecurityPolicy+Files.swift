@@ -4,16 +4,18 @@ internal import LupineSession
 extension SecurityPolicy {
   /// The certificates of a file: PEM, any number of them and what else it holds left out, or one in DER.
   ///
+  /// - Parameter path: as the system takes it: `~` is a name like any other.
   /// - Returns: DER, in the order of the file.
   /// - Throws: `SecurityPolicyError`: `.unreadable`, `.badCertificate` for a file without a certificate or with one that cannot be read.
   public static func certificates(inFile path: String) throws(SecurityPolicyError) -> [[UInt8]] {
-    let bytes: Data
-    do {
-      bytes = try Data(contentsOf: URL(filePath: path))
+    let bytes: [UInt8]
+    do throws(SessionError) {
+      // Not by way of a URL, to which `~` is somebody's home, and `..` not where a link before it leads.
+      bytes = try SmallFile.read(path, limit: .max)
     } catch {
-      throw SecurityPolicyError(.unreadable, message: "cannot read \(path): \(error.localizedDescription)")
+      throw SecurityPolicyError(.unreadable, message: error.message)
     }
-    guard let certificates = PEMReader.certificates(in: [UInt8](bytes)) ?? certificate(der: bytes) else {
+    guard let certificates = PEMReader.certificates(in: bytes) ?? certificate(der: bytes) else {
       throw SecurityPolicyError(.badCertificate, message: "\(path) holds no certificate in PEM or DER")
     }
     for certificate in certificates where PublicKeyPin(certificate: certificate) == nil {
@@ -24,6 +26,7 @@ extension SecurityPolicy {
 
   /// The certificates of the files of a directory that end in `.cer`, `.crt`, `.der` or `.pem`; directories in it are left alone.
   ///
+  /// - Parameter path: as of `certificates(inFile:)`.
   /// - Throws: as `certificates(inFile:)`, also if no file ends so: a policy without pins would be the result of a misspelt path.
   public static func certificates(inDirectory path: String) throws(SecurityPolicyError) -> [[UInt8]] {
     let names: [String]
@@ -45,8 +48,10 @@ extension SecurityPolicy {
 
   /// Whether there is a directory, or a link to one.
   private static func isDirectory(_ path: String) -> Bool {
-    let target = URL(filePath: path).resolvingSymlinksInPath().path
-    return (try? FileManager.default.attributesOfItem(atPath: target))?[.type] as? FileAttributeType == .typeDirectory
+    // A link has attributes of its own; with something behind its name the system follows it.
+    [path, path + "/."].contains { path in
+      (try? FileManager.default.attributesOfItem(atPath: path))?[.type] as? FileAttributeType == .typeDirectory
+    }
   }
 
   /// The certificates at the root of a bundle's resources. Source: `+certificatesInBundle:`.
@@ -56,9 +61,8 @@ extension SecurityPolicy {
     try certificates(inDirectory: bundle.resourcePath ?? bundle.bundlePath)
   }
 
-  private static func certificate(der: Data) -> [[UInt8]]? {
-    let bytes = [UInt8](der)
-    return PublicKeyPin(certificate: bytes) == nil ? nil : [bytes]
+  private static func certificate(der bytes: [UInt8]) -> [[UInt8]]? {
+    PublicKeyPin(certificate: bytes) == nil ? nil : [bytes]
   }
 }
 

@@ -168,6 +168,35 @@ import Testing
       Set(try SecurityPolicy.certificates(inDirectory: files.directory)) == Set(leaf.chainDER + [root.rootDER]))
   }
 
+  /// A path is what the system makes of it: `~` is a name like any other, and `..` is above what the link before it leads to. In a process of its own, for
+  /// its working directory.
+  @Test func pathsAreTakenAsTheyAre() async {
+    await #expect(processExitsWith: .success) {
+      let manager = FileManager.default
+      let folder = try ScratchFolder()
+      let top = folder.url.path
+      let meant = try CertificateAuthority().rootDER
+      let other = try CertificateAuthority().rootDER
+      for name in ["~", "~/former.pem", "deep", "deep/er"] {
+        try manager.createDirectory(atPath: top + "/" + name, withIntermediateDirectories: false)
+      }
+      for name in ["link", "~/link.pem"] {
+        try manager.createSymbolicLink(atPath: top + "/" + name, withDestinationPath: top + "/deep/er")
+      }
+      for name in ["~/pin.cer", "deep/pin.cer"] { try Data(meant).write(to: folder.file(name)) }
+      try Data(other).write(to: folder.file("pin.cer"))
+      #expect(manager.changeCurrentDirectoryPath(top))
+      for path in ["~/pin.cer", "./~/pin.cer", "link/../pin.cer", top + "/link/../pin.cer"] {
+        let read = try SecurityPolicy.certificates(inFile: path)
+        #expect(read == [meant], "\(path)")
+      }
+      for path in ["~", "./~", "link/..", top + "/~"] {
+        let read = try SecurityPolicy.certificates(inDirectory: path)
+        #expect(read == [meant], "\(path)")
+      }
+    }
+  }
+
   /// A backup pin is accepted, and the verdict says that it was needed.
   @Test func backupPins() throws {
     let root = try CertificateAuthority()
