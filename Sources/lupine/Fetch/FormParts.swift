@@ -29,9 +29,10 @@ struct FormParts: Sendable {
     guard try InputFile(path, waits: false).size != nil else {
       throw CommandFailure.misuse("\(path) is no regular file")
     }
-    let file = URL(filePath: path)
+    // A URL of the path itself would have `~` lead home, and `..` to where no link leads.
+    let file = URL(filePath: FileSystem.resolved(path))
     do {
-      try form.append(fileURL: file, name: name, fileName: fileName ?? file.lastPathComponent, mimeType: type)
+      try form.append(fileURL: file, name: name, fileName: fileName ?? FileSystem.name(of: path), mimeType: type)
     } catch {
       throw CommandFailure.misuse("cannot read \(path): \(error.message)")
     }

@@ -66,7 +66,7 @@ final class PartFile {
   /// What a file is called until it is complete: its name with `.part`. Of a name so long that no file system would take all that is beside it,
   /// the beginning with a hash of the whole.
   static func path(for final: String) -> String {
-    let name = name(final)
+    let name = FileSystem.name(of: final)
     let room = SafeFileName.maximumLength - freshRecordPath(".part").utf8.count
     // What no file system takes in the end is refused at once.
     guard (room + 1...SafeFileName.maximumLength).contains(name.utf8.count) else { return final + ".part" }
@@ -143,7 +143,7 @@ final class PartFile {
   /// A query may differ, as the same file is often signed anew, if there is a tag: files of one date are many.
   private static func record(_ path: String, of url: ParsedURL) -> ResumeRecord? {
     guard let bytes = try? InputFile(oursAlone: recordPath(path))?.contents(limit: 1 << 16),
-      let record = try? ResumeRecord(decoding: bytes), record.partialName == name(path),
+      let record = try? ResumeRecord(decoding: bytes), record.partialName == FileSystem.name(of: path),
       record.url.origin == url.origin, record.url.path == url.path,
       record.url.target == url.target || record.validator.isEntityTag
     else { return nil }
@@ -212,7 +212,7 @@ final class PartFile {
     guard
       let bytes = try? ResumeRecord(
         url: version.url, source: version.source, validator: version.validator, offset: size, total: version.total,
-        headHash: head, tailHash: tail, partialName: Self.name(path), createdAt: System.secondsSince1970()
+        headHash: head, tailHash: tail, partialName: FileSystem.name(of: path), createdAt: System.secondsSince1970()
       ).encoded()
     else { return false }
     // In one step, so that there is always a whole one; for its owner alone, as the query of the URL may be signed.
@@ -273,10 +273,6 @@ final class PartFile {
   private func removeRecord() {
     noted = nil
     if !isAdopted { FileSystem.remove(recordPath) }
-  }
-
-  private static func name(_ path: String) -> String {
-    path.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(path[path.utf8.index(after: $0)...]) } ?? path
   }
 
   private static func hashes(

@@ -1,7 +1,5 @@
-internal import FoundationEssentials
 import Glibc
 internal import LupineBase
-internal import LupineRules
 
 /// The system calls of the tool: standard streams, files, the terminal, the clock and the processor's time.
 enum System {
@@ -196,12 +194,6 @@ private func status(of descriptor: Int32) -> stat? {
   return unsafe fstat(descriptor, &status) == 0 ? status : nil
 }
 
-/// The same of a name; a link counts as itself.
-private func status(named path: String) -> stat? {
-  var status = stat()
-  return unsafe lstat(path, &status) == 0 ? status : nil
-}
-
 private func ownerOfDirectory(of path: String) -> uid_t? {
   var status = stat()
   let folder = FileSystem.folder(of: path)
@@ -215,7 +207,7 @@ private func opened(_ path: String, _ flags: Int32, mode: mode_t = 0) -> Int32 {
 
 extension stat {
   /// Nil unless it is a regular file.
-  fileprivate var size: Int64? { st_mode & S_IFMT == S_IFREG ? Int64(st_size) : nil }
+  var size: Int64? { st_mode & S_IFMT == S_IFREG ? Int64(st_size) : nil }
   fileprivate var isDirectory: Bool { st_mode & S_IFMT == S_IFDIR }
   /// A regular file with one name that is ours, or of whoever has its directory, who can put there anything at any time (some file systems give all
   /// files to one user). What else there is somebody may have put there, and what has two names belongs elsewhere as well.
@@ -356,7 +348,7 @@ final class OutputFile: Sendable {
   /// Whether it is this file that has the name, and no other that was put there.
   func hasName(_ path: String, followingLinks: Bool = false) -> Bool {
     guard let this = status(of: descriptor),
-      let named = followingLinks ? FileSystem.identity(path) : status(named: path)
+      let named = followingLinks ? FileSystem.identity(path) : FileSystem.identity(ofLink: path)
     else { return false }
     return this.st_dev == named.st_dev && this.st_ino == named.st_ino
   }
@@ -401,100 +393,5 @@ final class OutputFile: Sendable {
   /// Waits until the disk has everything.
   func synchronize() throws(System.Failure) {
     guard fsync(descriptor) == 0 else { throw System.Failure(operation: "cannot write to \(path)", code: errno) }
-  }
-}
-
-/// Names in the file system.
-enum FileSystem {
-  /// Whether there is anything of that name; a link counts as what it leads to.
-  static func exists(_ path: String) -> Bool {
-    identity(path) != nil
-  }
-
-  /// The same, where what cannot be known must not count as nothing: a link of somebody else's in a directory of all, say, which the system does not
-  /// follow, and a replacement of what it leads to would.
-  static func isThere(_ path: String) throws(System.Failure) -> Bool {
-    if exists(path) { return true }
-    guard [ENOENT, ENOTDIR].contains(errno) else { throw System.Failure(operation: "cannot find \(path)", code: errno) }
-    return false
-  }
-
-  /// The size of a regular file; nil if there is none.
-  static func size(_ path: String) -> Int64? {
-    identity(path)?.size
-  }
-
-  /// What there is to know of a file; a link counts as what it leads to.
-  static func identity(_ path: String) -> stat? {
-    var status = stat()
-    return unsafe stat(path, &status) == 0 ? status : nil
-  }
-
-  /// The whole path of a file, with no links in it, whether it is there or not: two names of one file have the same.
-  static func resolved(_ path: String) -> String {
-    var path = path
-    // Links that lead to nothing yet are followed here, as the system does when it makes a file; at most as many as the system follows.
-    for _ in 0..<40 {
-      guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path) else { break }
-      path = target.utf8.first == UInt8(ascii: "/") ? target : "\(folder(of: path))\(target)"
-    }
-    return URL(filePath: path).resolvingSymlinksInPath().path
-  }
-
-  /// What stands before the name of a file, with its slash. By bytes: with a mark behind it a slash is another character.
-  static func folder(of path: String) -> String {
-    path.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(decoding: path.utf8[...$0], as: UTF8.self) } ?? ""
-  }
-
-  /// Replaces a file, but no device, FIFO or socket, nor a link to one.
-  static func rename(_ from: String, to: String) throws(System.Failure) {
-    if exists(to), size(to) == nil { throw System.Failure(operation: "cannot replace \(to)", code: EEXIST) }
-    guard unsafe Glibc.rename(from, to) == 0 else {
-      throw System.Failure(operation: "cannot rename \(from) to \(to)", code: errno)
-    }
-  }
-
-  /// Renames a file and replaces nothing.
-  ///
-  /// - Returns: false if something has that name already.
-  static func renameUnlessTaken(_ from: String, to: String) throws(System.Failure) -> Bool {
-    if unsafe link(from, to) == 0 {
-      remove(from)
-      return true
-    }
-    if errno == EEXIST { return false }
-    // A file system that has no links, such as those of memory cards, leaves a moment between look and deed.
-    guard [EPERM, EOPNOTSUPP, ENOSYS, EMLINK].contains(errno) else {
-      throw System.Failure(operation: "cannot rename \(from) to \(to)", code: errno)
-    }
-    if isTaken(to) { return false }
-    try rename(from, to: to)
-    return true
-  }
-
-  /// Removes a file; a missing one is no error.
-  static func remove(_ path: String) {
-    unsafe unlink(path)
-  }
-
-  /// Whether there is anything of that name, also a link that leads nowhere.
-  static func isTaken(_ path: String) -> Bool { status(named: path) != nil }
-
-  /// The name, or "name-1.ext" and so on if it is taken, complete or in part.
-  static func unusedName(_ name: String) -> String {
-    func isTaken(_ name: String) -> Bool {
-      let part = PartFile.path(for: name)
-      return [name, part, PartFile.recordPath(part)].contains { Self.isTaken($0) }
-    }
-    guard isTaken(name) else { return name }
-    // What is longer is no extension, and no room for a number.
-    let dot = name.lastIndex(of: ".").flatMap { name[$0...].utf8.count <= 32 ? $0 : nil } ?? name.endIndex
-    for number in 1... {
-      let ending = "-\(number)\(name[dot...])"
-      let beginning = name[..<dot].cut(toBytes: max(1, SafeFileName.maximumLength - ending.utf8.count))
-      let candidate = "\(beginning)\(ending)"
-      if !isTaken(candidate) { return candidate }
-    }
-    return name
   }
 }

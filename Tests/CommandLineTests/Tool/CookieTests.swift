@@ -61,15 +61,9 @@ import Testing
   @Test func noMoreIsSavedThanIsRead() throws {
     let folder = try Folder()
     try folder.write(#"{"version": 1, "cookies": []}"#, to: "s.json")
-    let file = try SessionFile(folder.path("s.json"))
-    // Each of these bytes takes two in JSON.
-    let value = String(repeating: "\"", count: 4092)
-    for site in 0..<12 {
-      for first in stride(from: 100, to: 280, by: 45) {
-        let fields = (first..<first + 45).map { "c\($0)=\(value)" }
-        #expect(try file.cookies.setCookies(fields, from: "https://site\(site).com/") == 45)
-      }
-    }
+    let file = try SessionFile(folder.path("s.json"), sizeLimit: 500)
+    let value = String(repeating: "\"", count: 200)
+    #expect(try file.cookies.setCookies(["a=\(value)"], from: "https://site.com/") == 1)
     #expect(throws: CommandFailure.self) { try file.save() }
     #expect(try SessionFile(folder.path("s.json")).cookies.isEmpty)
   }
@@ -87,6 +81,39 @@ import Testing
       for _ in 0..<2 { #expect(try await Tool.run(["--session", "link", url], in: folder).status == 0) }
       #expect(try FileManager.default.destinationOfSymbolicLink(atPath: folder.path("link")) == "target")
       #expect(try SessionFile(folder.path("target")).cookies.count == 1)
+    }
+  }
+
+  /// The system says where a path leads: to it `~` is a name, and `..` behind a link is above what that leads to.
+  @Test(arguments: ["--session", "--har"], ["~/s.json", "link/../t.json"])
+  func aPathLeadsWhereTheSystemSays(_ option: String, _ path: String) async throws {
+    try await withServer { server, folder in
+      let root = folder.root.path
+      for name in ["~", "home", "real/sub"] {
+        try FileManager.default.createDirectory(atPath: "\(root)/\(name)", withIntermediateDirectories: true)
+      }
+      try FileManager.default.createSymbolicLink(atPath: "\(root)/link", withDestinationPath: "real/sub")
+      let others = ["home/s.json", "t.json"]
+      for other in others { try folder.write("mine", to: other) }
+      // Into a file that is missing, and into one that is there.
+      for _ in 0..<2 {
+        let outcome = try await Tool.run(
+          [option, path, server.url("/cookies/set?sid=1")], in: folder, environment: ["HOME": "\(root)/home"])
+        #expect(outcome.status == 0, "\(outcome.error)")
+      }
+      let meant = path.hasPrefix("~") ? "\(root)/~/s.json" : "\(root)/real/t.json"
+      let text = String(decoding: try Data(contentsOf: URL(filePath: meant)), as: UTF8.self)
+      #expect(text.contains("sid"), "\(text)")
+      for other in others { #expect(try folder.bytes(other) == Array("mine".utf8), "\(other)") }
+    }
+  }
+
+  @Test(arguments: ["--session", "--har"]) func anEmptyPathNamesNoFile(_ option: String) async throws {
+    try await withServer { server, folder in
+      let outcome = try await Tool.run([option, "", server.url("/cookies")], in: folder)
+      #expect(outcome.status == 1 && outcome.error.contains("an empty path names no file"), "\(outcome.error)")
+      #expect(server.requestCount == 0)
+      #expect(try FileManager.default.contentsOfDirectory(atPath: folder.root.path).isEmpty)
     }
   }
 
@@ -175,6 +202,23 @@ import Testing
     #expect(target == FileSystem.resolved(folder.path("c.txt")))
     #expect(!folder.exists("c.txt"))
     #expect(FileSystem.folder(of: link) == folder.root.path + "/" && FileSystem.folder(of: "\u{301}link") == "")
+    #expect(FileSystem.name(of: link) == "\u{301}link" && FileSystem.name(of: "\u{301}link") == "\u{301}link")
+  }
+
+  /// Several links, of which the last leads to nothing yet; what nothing can be made of is left as it is.
+  @Test func linksAreFollowedToWhereNothingIs() throws {
+    let folder = try Folder()
+    let root = folder.root.path
+    try FileManager.default.createDirectory(atPath: "\(root)/real/sub", withIntermediateDirectories: true)
+    for (name, target) in [("link", "real/sub"), ("a", "link/../b"), ("real/b", "c"), ("loop", "loop")] {
+      try FileManager.default.createSymbolicLink(atPath: "\(root)/\(name)", withDestinationPath: target)
+    }
+    let target = FileSystem.resolved("\(root)/a")
+    #expect(target.hasSuffix("/real/c") && target == FileSystem.resolved("\(root)/link/../c"))
+    #expect(FileSystem.resolved("\(root)/link/..") == FileSystem.resolved("\(root)/real"))
+    #expect(FileSystem.resolved("\(root)/loop").hasSuffix("/loop"))
+    #expect(FileSystem.resolved("/nowhere.txt") == "/nowhere.txt")
+    #expect(FileSystem.resolved("~/nowhere/x") == "~/nowhere/x")
   }
 
   /// As the system tells files apart: by bytes, also where Swift's strings are equal.
