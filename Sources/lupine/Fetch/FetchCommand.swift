@@ -83,6 +83,12 @@ struct FetchCommand: AsyncParsableCommand {
         redactingSecrets: !output.showSecrets, configuration: plan.configuration)
       return try System.print(command + "\n")
     }
+    if output.download, let path = output.output {
+      try FileSystem.checkWritable(path)
+      // A link stays one: what it leads to is replaced, and has what is incomplete beside it. One that the system does not follow, such as that of somebody
+      // else in a directory of all, leads nowhere.
+      if FileSystem.isLink(path), FileSystem.exists(path) { output.output = FileSystem.resolved(path) }
+    }
     // It makes its directory.
     let cache = try session.cache.map { try ResponseCache(directory: $0) }
     plan.configuration.responseCache = cache
@@ -101,9 +107,8 @@ struct FetchCommand: AsyncParsableCommand {
       await cache?.flush()
       do {
         try file?.save()
-      } catch let other {
-        let message = (other as? CommandFailure)?.message ?? "\(other)"
-        System.tell("lupine: \(TerminalText.escaped(message, keepsLines: true))\n")
+      } catch let loss {
+        System.tell(loss: loss)
       }
       throw error
     }
@@ -176,7 +181,7 @@ struct OutputOptions: ParsableArguments {
   @Flag(help: "Print the same request as a curl command, and do nothing else.")
   var printCurl = false
 
-  @Flag(help: "Do not hide credentials, cookies and keys in --verbose, --har and --print-curl.")
+  @Flag(help: "Do not hide credentials, cookies and keys in --verbose, --timing, --har and --print-curl.")
   var showSecrets = false
 
   @Flag(help: "Draw when what happened, to standard error.")
