@@ -23,6 +23,13 @@ package struct BatchRefusal: Error, Sendable, Equatable {
     return JSONWriter.quoted(start, escapingC1: true) + (start.utf8.count < text.utf8.count ? "…" : "")
   }
 
+  /// The same of what ought to begin with a name: up to and with the first blank, `=` or `:`. Who writes a field in another form than is wanted writes its
+  /// value too, which may be a secret.
+  package static func quoted(nameIn text: String) -> String {
+    let end = text.unicodeScalars.firstIndex { $0 == "=" || $0 == ":" || $0.properties.isWhitespace }
+    return quoted(end.map { String(text.unicodeScalars[...$0]) } ?? text)
+  }
+
   /// By scalars: a character may have any number of marks.
   private static func beginning(of text: String, scalars count: Int) -> String {
     var result = String.UnicodeScalarView()

@@ -6,9 +6,7 @@ extension HTTPField {
   /// A field as somebody wrote it, or a refusal: what would break the framing of the message must not be repaired silently.
   package static func written(_ name: String, _ value: String) throws(BatchRefusal) -> HTTPField {
     guard let parsed = HTTPField.Name(name) else {
-      // Who writes the whole field for its name writes its value too, which may be a secret.
-      let beginning = name.utf8.firstIndex(of: UInt8(ascii: ":")).map { "\(name[...$0])" } ?? name
-      throw BatchRefusal("\(BatchRefusal.quoted(beginning)) is no name for a header field")
+      throw BatchRefusal("\(BatchRefusal.quoted(nameIn: name)) is no name for a header field")
     }
     // RFC 9110 5.5: white space around a value is not part of it.
     let value = value.trimmingSpaces

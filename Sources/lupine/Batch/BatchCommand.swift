@@ -68,7 +68,11 @@ struct BatchRun: Sendable {
     } catch {
       // What the servers have set so far is kept too.
       await sessions.flushCaches()
-      try? sessions.saveCookies()
+      do throws(SessionError) {
+        try sessions.saveCookies()
+      } catch let loss {
+        System.tell(loss: loss)
+      }
       throw error
     }
     await sessions.flushCaches()

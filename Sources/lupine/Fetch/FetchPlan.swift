@@ -43,7 +43,7 @@ struct FetchPlan: Sendable {
   mutating func mark(secrets names: [String]) throws(CommandFailure) {
     for text in names {
       guard let name = HTTPField.Name(text) else {
-        throw .misuse("--secret \"\(text)\" is no name for a header field")
+        throw .misuse("--secret \(BatchRefusal.quoted(nameIn: text)) is no name for a header field")
       }
       request.sensitiveFields.insert(name)
     }
@@ -54,7 +54,7 @@ struct FetchPlan: Sendable {
     try Self.checkCount(texts.count, of: "fields after --trailer")
     for text in texts {
       guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else {
-        throw .misuse("--trailer \"\(text)\" is not of the form name:value")
+        throw .misuse("--trailer \(BatchRefusal.quoted(nameIn: text)) is not of the form name:value")
       }
       trailers.append(try Self.field(String(text[..<colon]), String(text[text.utf8.index(after: colon)...])))
     }
@@ -117,6 +117,8 @@ struct FetchPlan: Sendable {
 
   /// A file that is missing is better told before anything else than by the TLS handshake.
   private static func checkReadable(_ path: String) throws(CommandFailure) {
+    // What a pipe has can be read once, and that is for the handshake.
+    guard !FileSystem.isPipe(path) else { return }
     do throws(System.Failure) {
       _ = try InputFile(path)
     } catch {
@@ -126,6 +128,10 @@ struct FetchPlan: Sendable {
 
   /// A certificate without its key is better told by the name of the option that is missing.
   private static func checkHoldsKey(_ path: String) throws(CommandFailure) {
+    guard !FileSystem.isPipe(path) else {
+      throw .misuse(
+        "\(path) is a pipe, and is read once, for the certificate; name the file of the key with --key FILE")
+    }
     guard FileSystem.size(path) != nil, let bytes = try? System.contents(of: path, limit: 1 << 20) else { return }
     let lines = bytes.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") })
     let isKey = lines.contains { line in

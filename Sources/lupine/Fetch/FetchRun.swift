@@ -136,7 +136,8 @@ struct FetchRun {
   }
 
   private func tellTiming(_ metrics: TaskMetrics) {
-    let chart = TimingChart(style: console.errorStyle, width: System.columns(.error))
+    let chart = TimingChart(
+      style: console.errorStyle, width: System.columns(.error), showsSecrets: output.showSecrets)
     System.tell("\n" + chart.text(metrics))
   }
 }

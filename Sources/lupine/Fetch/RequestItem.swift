@@ -1,3 +1,4 @@
+internal import LupineCommandLine
 internal import LupineRules
 
 /// One argument after the URL, in HTTPie's notation.
@@ -38,11 +39,12 @@ enum RequestItem: Sendable, Equatable {
       return
     }
     guard let (name, separator, rest) = Self.split(text) else {
+      let beginning = BatchRefusal.quoted(nameIn: text)
       throw CommandFailure.misuse(
-        "\"\(text)\" is no item; write name:value, name==value, name=value, name:=json or name@file")
+        "\(beginning) is no item; write name:value, name==value, name=value, name:=json or name@file")
     }
     guard !name.isEmpty || separator == "@" else {
-      throw CommandFailure.misuse("\"\(text)\" has no name before \"\(separator)\"")
+      throw CommandFailure.misuse("an item has no name before \"\(separator)\"")
     }
     let value = Self.unescaped(rest)
     switch separator {
@@ -53,7 +55,9 @@ enum RequestItem: Sendable, Equatable {
     case ":=": self = .json(name: name, value: try Self.json(Array(value.utf8), name))
     case ":=@": self = .json(name: name, value: try Self.json(try readFile(value), name))
     default:
-      guard !value.isEmpty else { throw CommandFailure.misuse("\"\(text)\" names no file after \"@\"") }
+      guard !value.isEmpty else {
+        throw CommandFailure.misuse("\(BatchRefusal.quoted(nameIn: text)) names no file after \"@\"")
+      }
       self = name.isEmpty ? .body(path: value) : Self.file(name, escaped: rest)
     }
   }
@@ -75,7 +79,7 @@ enum RequestItem: Sendable, Equatable {
       default: name.append(scalar)
       }
     }
-    throw .misuse("--multipart \"\(text)\" is neither name=text nor name@file")
+    throw .misuse("--multipart \(BatchRefusal.quoted(nameIn: text)) is neither name=text nor name@file")
   }
 
   /// Reads what follows `--header`: `name:value` or `name;`. What is written for other tools as well stands for itself: no sign is looked for behind the
@@ -86,7 +90,7 @@ enum RequestItem: Sendable, Equatable {
       return
     }
     guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), colon != text.startIndex else {
-      throw .misuse("--header \"\(text)\" is not of the form name:value")
+      throw .misuse("--header \(BatchRefusal.quoted(nameIn: text)) is not of the form name:value")
     }
     self = .header(name: String(text[..<colon]), value: String(text[text.utf8.index(after: colon)...]))
   }

@@ -1,4 +1,5 @@
 internal import LupineCommandLine
+internal import LupineRules
 internal import LupineSession
 
 /// When what happened, as a waterfall: one bar for each phase of each exchange, all on one time axis.
@@ -12,6 +13,8 @@ struct TimingChart {
 
   var style: Style
   var width: Int
+  /// Whether URLs are told with the credentials and keys in them.
+  var showsSecrets = false
 
   func text(_ metrics: TaskMetrics) -> String {
     guard let origin = metrics.transactions.first?.fetchStart else { return "" }
@@ -36,8 +39,9 @@ struct TimingChart {
           .filter { !$0.isEmpty }.joined(separator: " "))
     }
     if transaction.retryCount > 0 { facts.append("sent \(transaction.retryCount + 1) times") }
-    let url = TerminalText.escaped("\(transaction.method) \(transaction.urlString)")
-    return style.paint(url, .bold) + "  " + style.paint(facts.joined(separator: ", "), .dim) + "\n"
+    let url = showsSecrets ? transaction.urlString : SecretText.redacted(url: transaction.urlString)
+    return style.paint(TerminalText.escaped("\(transaction.method) \(url)"), .bold) + "  "
+      + style.paint(facts.joined(separator: ", "), .dim) + "\n"
   }
 
   /// The phases of an exchange that happened, on the axis of the whole task.

@@ -28,12 +28,17 @@ struct ArchiveFile: Sendable {
     try file.write(archive.json(redactingSecrets: !showsSecrets))
   }
 
-  /// Does some work and writes the archive, if there is one, whatever came of the work. Its failure is worth more than that of the file.
+  /// Does some work and writes the archive, if there is one, whatever came of the work. Its failure is worth more than that of the file,
+  /// which is told before it.
   static func writing(_ archive: ArchiveFile?, _ work: () async throws -> Void) async throws {
     do {
       try await work()
     } catch {
-      try? await archive?.write()
+      do {
+        try await archive?.write()
+      } catch let loss {
+        System.tell(loss: loss)
+      }
       throw error
     }
     try await archive?.write()

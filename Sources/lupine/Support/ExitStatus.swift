@@ -1,3 +1,4 @@
+internal import LupineCommandLine
 internal import LupineSession
 
 /// What the tool tells its caller by its exit status. Documented in `--help` and in Docs/CommandLine.md.
@@ -49,6 +50,21 @@ enum ExitStatus: Int32, Sendable, CaseIterable {
       6   timeout
       22  the status is 400 or above, with --fail
     """
+}
+
+extension System {
+  /// Tells of a failure beside the one that ends the command, whose status counts: what was to be kept is lost. As there, nothing is said where a reader has
+  /// gone.
+  static func tell(loss error: any Error) {
+    if (error as? Failure)?.isReaderGone == true { return }
+    let message =
+      switch error {
+      case let failure as CommandFailure: TerminalText.escaped(failure.message, keepsLines: true)
+      case let error as SessionError: TerminalText.escaped(error.forTool.description)
+      default: TerminalText.escaped("\(error)")
+      }
+    tell("lupine: \(message)\n")
+  }
 }
 
 /// Ends a command with a status and, if not empty, a message on standard error.

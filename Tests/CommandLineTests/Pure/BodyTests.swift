@@ -105,7 +105,7 @@ import Testing
       (#"{"url":"http://h/","method":"G T"}"#, "\"method\" is no token: \"G T\""),
       (#"{"url":"http://h/","headers":{"a":"b"}}"#, "\"headers\" must be an array, not an object"),
       (#"{"url":"http://h/","headers":[["a"]]}"#, "\"headers\" is an array of [name, value] pairs of strings"),
-      (#"{"url":"http://h/","headers":[["a b","c"]]}"#, "\"headers\": \"a b\" is no name for a header field"),
+      (#"{"url":"http://h/","headers":[["a b","c"]]}"#, "\"headers\": \"a \" is no name for a header field"),
       (
         #"{"url":"http://h/","body":"a","bodyFile":"b"}"#,
         "\"body\", \"bodyBase64\" and \"bodyFile\" exclude each other"

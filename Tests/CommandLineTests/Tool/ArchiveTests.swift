@@ -86,6 +86,17 @@ import Testing
     #expect(refused.error.contains("no/such/folder/x"))
   }
 
+  /// The first failure is the one that counts, and that its record is lost is told all the same.
+  @Test func theLossOfAnArchiveIsTold() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let loss = "lupine: cannot write to /dev/full: No space left on device\n"
+    let failed = try await Tool.run(["--fail", "--har", "/dev/full", server.url("/status?code=404")])
+    #expect(failed.status == 22 && failed.error.contains(loss) && failed.error.contains("404"), "\(failed.error)")
+    let other = try await Tool.run(["--har", "/dev/full", server.url("/status?code=404")])
+    #expect(other.status == 1 && other.error == loss, "\(other.error)")
+  }
+
   /// The answer to what is sent again, and a part that does not fit, with which nobody goes on.
   @Test func whatIsLetGoOfIsInTheArchiveAsAWhole() async throws {
     let isFirst = LockedFlag()

@@ -19,6 +19,23 @@ import Testing
     #expect(outcome.status == 2 && outcome.text == "" && !outcome.error.isEmpty)
   }
 
+  /// Who writes a field in the wrong form writes its value too, which may be a secret.
+  @Test(
+    arguments: [
+      (["-H", "X-Api-Key=s3cret"], "\"X-Api-Key=\""), (["-H", "X-Api-Key s3cret"], "\"X-Api-Key \""),
+      (["-H", "X-Api-Key s3cret:1"], "\"X-Api-Key \""), (["-H", ":s3cret"], "\":\""),
+      (["X-Api-Key s3cret"], "\"X-Api-Key \""), (["X-Api-Key s3cret:1"], "\"X-Api-Key \""),
+      (["=s3cret"], "no name before \"=\""), (["key s3cret@"], "\"key \""),
+      (["--raw", "x", "--trailer", "X-Sum=s3cret"], "\"X-Sum=\""),
+      (["--raw", "x", "--trailer", "X-Sum s3cret:1"], "\"X-Sum \""),
+      (["--multipart", "key:s3cret"], "\"key:\""), (["--secret", "X-Own: s3cret"], "\"X-Own:\""),
+    ] as [([String], String)])
+  func misuseRepeatsNoSecret(_ arguments: [String], _ beginning: String) async throws {
+    let outcome = try await Tool.run(["http://h/"] + arguments)
+    #expect(outcome.status == 2 && outcome.text == "" && outcome.error.contains(beginning), "\(outcome.error)")
+    #expect(!outcome.error.contains("s3cret"), "\(outcome.error)")
+  }
+
   /// Far more of them would end the process. Of those behind the body there may be fewer.
   /// The time of the parser of arguments grows with the square of the number of options: not each field is one.
   @Test(arguments: [["", ""], ["--header", ""], ["--trailer", "--trailer", "--raw", "body"]])

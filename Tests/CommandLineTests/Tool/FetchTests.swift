@@ -183,6 +183,49 @@ import Testing
     #expect(shown.error.contains("< Location: http://user:pa55@other.test/end?a=1&access_token=t0ken\n"))
   }
 
+  /// Nor does the waterfall, of redirects either.
+  @Test func timingHidesSecretsOfURLs() async throws {
+    let server = try LoopbackServer(routes: [
+      ServerRoute(nil, "/start") { _, connection in
+        try connection.respond(302, fields: ["Location": "/end?a=1&access_token=t0ken"])
+      },
+      ServerRoute(nil, "/end") { _, connection in try connection.respond(text: "here") },
+    ])
+    defer { server.shutdown() }
+    let arguments = [server.url("/start?access_token=t0ken&a=1"), "-F", "--timing"]
+    let hidden = try await Tool.run(arguments)
+    #expect(hidden.status == 0 && hidden.text == "here")
+    for path in ["/start?access_token=REDACTED&a=1", "/end?a=1&access_token=REDACTED"] {
+      #expect(hidden.error.contains("\(path)  "), "\(hidden.error)")
+    }
+    #expect(!hidden.error.contains("t0ken"))
+    let shown = try await Tool.run(arguments + ["--show-secrets"])
+    for path in ["/start?access_token=t0ken&a=1", "/end?a=1&access_token=t0ken"] {
+      #expect(shown.error.contains("\(path)  "), "\(shown.error)")
+    }
+  }
+
+  /// A form has the file that its path names to the system, where `~` is a name, and `..` behind a link is above what that leads to.
+  @Test func filesOfAFormAreWhereTheSystemSays() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let root = folder.root.path
+    for name in ["~", "home", "real/sub"] {
+      try FileManager.default.createDirectory(atPath: "\(root)/\(name)", withIntermediateDirectories: true)
+    }
+    try FileManager.default.createSymbolicLink(atPath: "\(root)/link", withDestinationPath: "real/sub")
+    for name in ["~/f", "real/f"] { try Data("meant".utf8).write(to: URL(filePath: "\(root)/\(name)")) }
+    for name in ["home/f", "f"] { try Data("wrong".utf8).write(to: URL(filePath: "\(root)/\(name)")) }
+    for path in ["~/f", "link/../f"] {
+      let outcome = try await Tool.run(
+        [server.url("/upload"), "doc@\(path)"], in: folder, environment: ["HOME": "\(root)/home"])
+      #expect(outcome.status == 0, "\(outcome.error)")
+      let text = try #require(server.recordedRequests.last).text
+      #expect(text.contains("name=\"doc\"; filename=\"f\"\r\n") && text.contains("\r\n\r\nmeant\r\n"), "\(text)")
+    }
+  }
+
   /// A pipe has no length, and can be opened only once: all of it comes, in chunks.
   @Test(arguments: [["@pipe"], ["--raw", "@pipe"]]) func bodyOfAPipe(_ arguments: [String]) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
@@ -245,6 +288,44 @@ import Testing
     #expect(outcome.status == 0 && outcome.text == "Hello, world!")
     #expect(server.tlsSummaries.values.contains { $0.clientSubject == "/CN=someone" })
     #expect(try await Tool.run(arguments).status != 0)
+  }
+
+  /// What a pipe has can be read once: a look whether it can be would leave nothing for the handshake.
+  @Test(arguments: ["--cacert", "--cert", "--key"]) func certificatesOfAPipe(_ option: String) async throws {
+    let authority = try CertificateAuthority()
+    var tls = try ServerTLS.minted(by: authority)
+    tls.clientAuthorities = authority.rootPEM
+    tls.requiresClientCertificate = true
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: tls)
+    defer { server.shutdown() }
+    let root = try authority.writeRoot()
+    let client = try authority.issue(CertificateOrder(commonName: "someone", usage: .client)).write()
+    defer {
+      root.remove()
+      client.remove()
+    }
+    let folder = try Folder()
+    let pipe = folder.path("pipe")
+    try #require(unsafe mkfifo(pipe, 0o600) == 0)
+    var files = ["--cacert": root.certificatePath, "--cert": client.chainPath, "--key": client.privateKeyPath]
+    let content = try #require(files[option])
+    files[option] = pipe
+    let writer = Process()
+    writer.executableURL = URL(filePath: "/bin/sh")
+    writer.arguments = ["-c", #"exec cat "$1" >pipe"#, "sh", content]
+    writer.currentDirectoryURL = folder.root
+    try writer.run()
+    defer {
+      // It waits for a reader if there was none.
+      if writer.isRunning { writer.terminate() }
+      writer.waitUntilExit()
+    }
+    let arguments = [server.url("/hello", host: "127.0.0.1"), "--timeout", "60"]
+    let outcome = try await Tool.run(arguments + files.flatMap { [$0.key, $0.value] }, in: folder)
+    #expect(outcome.status == 0 && outcome.text == "Hello, world!", "\(outcome.error)")
+    // Of a certificate in a pipe the key is elsewhere.
+    let alone = try await Tool.run(arguments + ["--cert", "pipe"], in: folder)
+    #expect(alone.status == 2 && alone.error.contains("--key FILE"), "\(alone.error)")
   }
 
   @Test func outputFile() async throws {

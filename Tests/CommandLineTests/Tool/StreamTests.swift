@@ -115,6 +115,21 @@ import Testing
     #expect(process.terminationStatus == 1, "\(said(folder))")
   }
 
+  /// What cannot be kept of a batch that fails is told, beside why it failed.
+  @Test func batchThatLosesItsRecords() async throws {
+    let server = try server()
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write(#"{"url":"\#(server.url("/"))","cookieFile":"/nonexistent/jar"}"# + "\n", to: "lines")
+    let process = process(
+      ["batch", "--har", "/dev/full"], in: folder, line: #"exec timeout 60 "$@" <lines >/dev/full 2>said"#)
+    try await Tool.finish(process) { try process.run() }
+    #expect(process.terminationStatus == 1)
+    for name in ["to standard output", "/nonexistent/jar", "to /dev/full"] {
+      #expect(said(folder).contains("cannot write \(name): "), "\(said(folder))")
+    }
+  }
+
   /// As with `lupine URL | head`: what is kept for the next run is kept.
   @Test func recordsOutliveTheReader() async throws {
     let server = try server(4 << 20)
