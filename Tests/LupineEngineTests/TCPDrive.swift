@@ -85,6 +85,12 @@ final class TCPDrive {
     server[index] = -1
   }
 
+  /// Reads what waits at the server's end.
+  func drain(_ index: Int) {
+    var bytes = [UInt8](repeating: 0, count: 1 << 20)
+    while unsafe recv(server[index], &bytes, bytes.count, Int32(MSG_DONTWAIT)) > 0 {}
+  }
+
   func shutDownServer() { _ = shutdown(server[0], Int32(SHUT_WR)) }
 
   func start(_ request: TransferRequest) {

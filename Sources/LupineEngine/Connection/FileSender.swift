@@ -17,6 +17,8 @@ final class FileSender {
   /// A job is putting bytes into the socket.
   private(set) var isSending = false
   private var isAbandoned = false
+  /// See `FileSlice.isShort`.
+  private var isShort = false
   /// The size has been looked at for the last time.
   private var isChecked = false
   private var chunk: [UInt8] = []
@@ -77,7 +79,7 @@ final class FileSender {
     let offset = body.offset + sent
     let count = Int(min(body.length - sent, Int64(Self.turn)))
     let isLast = Int64(count) == body.length - sent
-    let slice = FileSlice(offset: offset, count: count, fileSize: isLast ? body.fileSize : nil)
+    let slice = FileSlice(offset: offset, count: count, fileSize: isLast ? body.fileSize : nil, isShort: isShort)
     let edges = connection.writableEdges
     isSending = true
     run { () throws(IOError) in
@@ -85,6 +87,7 @@ final class FileSender {
     } then: { sender, outcome in
       guard let connection = sender.connection else { return }
       sender.sent += Int64(outcome.sent)
+      sender.isShort = outcome.isShort
       // The socket may have become writable between the refusal and now; that event will not come again.
       connection.fileSent(outcome.sent, wouldBlock: outcome.wouldBlock && connection.writableEdges == edges)
       if let error = outcome.socketError { connection.fileFailed(error) }
@@ -203,9 +206,12 @@ private struct FileSlice: Sendable {
   let count: Int
   /// What the file must have now; nil: it does not matter.
   let fileSize: Int64?
+  /// The call before took less than it was given: it may have met an error of the socket, which it does not tell, and behind which there is a broken pipe.
+  let isShort: Bool
 
   struct Outcome: Sendable {
     var sent = 0
+    var isShort = false
     var wouldBlock = false
     var atEnd = false
     /// The file has this size and not the one it must have: nothing was sent.
@@ -218,6 +224,7 @@ private struct FileSlice: Sendable {
   /// left to the next slice, which meets it again, so that those bytes are known of; one of the socket is told once.
   func send(_ file: File, into socket: Socket) throws(IOError) -> Outcome {
     var outcome = Outcome()
+    outcome.isShort = isShort
     if let fileSize {
       let size = try file.size() ?? -1
       guard size == fileSize else {
@@ -228,20 +235,25 @@ private struct FileSlice: Sendable {
     let start = EventLoop.monotonicNow()
     while outcome.sent < count {
       if outcome.sent > 0, EventLoop.monotonicNow().nanoseconds(since: start) > FileSender.jobNanoseconds { break }
+      let size = min(FileSender.callSize, count - outcome.sent)
       do throws(IOError) {
         switch try SystemCalls.sendFile(
-          socket.descriptor, file.descriptor, offset: offset + Int64(outcome.sent),
-          count: min(FileSender.callSize, count - outcome.sent))
+          socket.descriptor, file.descriptor, offset: offset + Int64(outcome.sent), count: size)
         {
         case .wouldBlock:
           outcome.wouldBlock = true
+          outcome.isShort = false
           return outcome
         case .end:
           outcome.atEnd = true
           return outcome
-        case .bytes(let sent): outcome.sent += sent
+        case .bytes(let sent):
+          outcome.sent += sent
+          outcome.isShort = sent < size
         }
       } catch {
+        // Perhaps an end in order, and perhaps not.
+        let error = outcome.isShort && error == .brokenPipe ? .reset : error
         guard outcome.sent > 0 else { throw error }
         if error.isOfSocket { outcome.socketError = error }
         return outcome
