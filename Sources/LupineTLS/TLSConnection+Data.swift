@@ -94,7 +94,7 @@ extension TLSConnection {
   package var isSendHeld: Bool { unsent != nil }
 
   /// The transport ended, or its silence is waited for no longer. Nothing is wrong if the peer had sent `close_notify`. If it was offered a
-  /// session and had not answered, none is offered to it for an hour.
+  /// session and had not answered, none is offered to it for a while (`TLSSessionCache.silenceSeconds`).
   ///
   /// - Throws: `.truncated` if it had not: somebody may have cut the connection short. The reason of an earlier failure stays.
   package func endOfInput() throws(TLSError) {

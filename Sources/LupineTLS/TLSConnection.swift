@@ -266,6 +266,7 @@ package final class TLSConnection {
     if unsafe SSL_session_reused(ssl) == 1, let resumable {
       trustReport = resumable.report
       verdictEnd = resumable.verdictEnd
+      if let key = sessionKey { options?.sessions?.noteResumption(key) }
     }
     resumable = nil
     if let name = info.applicationProtocol, let options, !options.applicationProtocols.contains(name) {
@@ -307,6 +308,6 @@ package final class TLSConnection {
   /// ends for another reason.
   func refuseUnansweredSession() {
     guard resumable != nil, !sawFirstByte, let sessions = options?.sessions, let key = sessionKey else { return }
-    sessions.refuse(key, now: now)
+    sessions.refuse(key, now: now, isSilent: true)
   }
 }

@@ -72,8 +72,20 @@ package final class TLSSessionCache: Sendable {
     var entries: [TLSSessionKey: Entry] = [:]
     var clock: UInt64 = 0
     var count = 0
-    /// Who ended a handshake because of a session that was offered, and until when none is; seconds since 1970.
-    var refusals: [TLSSessionKey: Int64] = [:]
+    /// Who ended a handshake because of a session that was offered, or did not answer; those whose time is over are asked again.
+    var refusals: [TLSSessionKey: Refusal] = [:]
+  }
+
+  /// That no session is offered to somebody for a while.
+  private struct Refusal: Sendable {
+    let seconds: Int64
+    /// Seconds since 1970.
+    let end: Int64
+
+    init(seconds: Int64, now: Int64) {
+      self.seconds = seconds
+      end = now + seconds
+    }
   }
 
   /// Tickets kept for one key: as many connections can resume at the same time.
@@ -85,6 +97,9 @@ package final class TLSSessionCache: Sendable {
 
   /// A server that cannot resume what it gave out is not asked to for that long: each attempt costs a connection.
   static let refusalSeconds: Int64 = 3600
+  /// The same of one that did not answer, for the first time: it may be busy, and a full handshake makes it more so. Eight times as long the next time, unless
+  /// it has resumed one meanwhile, and up to `refusalSeconds`.
+  static let silenceSeconds: Int64 = 60
   /// Refusals kept; beyond it, all are forgotten.
   static let refusalLimit = 256
 
@@ -152,10 +167,7 @@ package final class TLSSessionCache: Sendable {
   func take(for key: TLSSessionKey, now: Int64) -> Ticket? {
     state.withLock { state in
       guard var entry = state.entries[key] else { return nil }
-      if let end = state.refusals[key] {
-        guard now >= end else { return nil }
-        state.refusals[key] = nil
-      }
+      if let refusal = state.refusals[key], now < refusal.end { return nil }
       state.clock += 1
       entry.stamp = state.clock
       var found: Ticket?
@@ -178,11 +190,24 @@ package final class TLSSessionCache: Sendable {
   }
 
   /// The server ended a handshake, or never answered, because of a session that was offered: none is offered for a while, whatever it gives out.
-  func refuse(_ key: TLSSessionKey, now: Int64) {
+  ///
+  /// - Parameter isSilent: it said nothing, which may have another reason.
+  func refuse(_ key: TLSSessionKey, now: Int64, isSilent: Bool = false) {
     remove(key)
     state.withLock { state in
-      if state.refusals.count >= Self.refusalLimit { state.refusals = [:] }
-      state.refusals[key] = now + Self.refusalSeconds
+      let former = state.refusals[key]
+      // Several connections of one moment count once.
+      if isSilent, let former, now < former.end { return }
+      if former == nil, state.refusals.count >= Self.refusalLimit { state.refusals = [:] }
+      let seconds = isSilent ? former.map { $0.seconds * 8 } ?? Self.silenceSeconds : Self.refusalSeconds
+      state.refusals[key] = Refusal(seconds: min(seconds, Self.refusalSeconds), now: now)
+    }
+  }
+
+  /// The server has resumed a session.
+  func noteResumption(_ key: TLSSessionKey) {
+    state.withLock { state in
+      if !state.refusals.isEmpty { state.refusals[key] = nil }
     }
   }
 

@@ -258,6 +258,44 @@ struct SessionTests {
     #expect(!next.client.connection.info.isResumed)
   }
 
+  @Test("Silence counts for longer each time, and once for all connections of a moment", arguments: TLSVersion.allCases)
+  func silences(version: TLSVersion) throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, version)
+    let server = try serverContext()
+    var now = Int64(time(nil))
+    func pair() throws -> Pair {
+      try makePair(client: policy, server: server) {
+        $0.sessions = cache
+        $0.now = now
+      }
+    }
+    func isResumed() throws -> Bool {
+      let pair = try pair()
+      pair.run()
+      #expect(pair.client.failure == nil)
+      return pair.client.connection.info.isResumed
+    }
+    #expect(try !isResumed())
+    for seconds in [60, 480, 3600, 3600] as [Int64] {
+      // A full handshake has given a ticket of TLS 1.3 for each.
+      let cut = try [pair(), pair()]
+      for pair in cut { _ = try pair.client.connection.handshake() }
+      for pair in cut { #expect(throws: TLSError.truncated) { try pair.client.connection.endOfInput() } }
+      now += seconds - 1
+      #expect(try !isResumed())
+      now += 1
+    }
+    #expect(try isResumed())
+    let cut = try pair()
+    _ = try cut.client.connection.handshake()
+    #expect(throws: TLSError.truncated) { try cut.client.connection.endOfInput() }
+    now += 59
+    #expect(try !isResumed())
+    now += 1
+    #expect(try isResumed())
+  }
+
   @Test("Whoever showed its certificates did not stumble over a session", arguments: TLSVersion.allCases)
   func hungUpLater(version: TLSVersion) throws {
     let cache = TLSSessionCache()

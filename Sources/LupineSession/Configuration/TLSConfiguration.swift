@@ -10,6 +10,7 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// A file of PEM certificates.
     case file(String)
     /// A directory of PEM certificates: those with OpenSSL's hashed names (`openssl rehash`), else its `.pem`, `.crt` and `.cer` files.
+    /// Read again for a later connection when the directory or one of these files has changed.
     case directory(String)
     /// DER certificates.
     case certificates([[UInt8]])
@@ -56,7 +57,9 @@ public struct TLSConfiguration: Hashable, Sendable {
 
   /// Resume sessions of earlier connections: no certificates are sent or checked then. Default true. Whoever watches the
   /// network can link connections that do so with TLS 1.2; tickets of TLS 1.3 are used once (RFC 8446 appendix C.4).
-  /// A server that refuses what it is offered, hangs up or does not answer is offered none for an hour.
+  /// A server that refuses what it is offered is offered none for an hour; one that hangs up or does not answer for a minute, and for longer if it does so
+  /// again. What was found out about a server's certificates holds for seven days at most, and no longer than they and the lists of revoked ones do (RFC 8446
+  /// section 4.6.1).
   public var allowsResumption = true
 
   /// The defaults.
