@@ -301,8 +301,9 @@ extension Connection {
           fail(.closedBeforeResponse, .receive)
           return
         }
-        // The write that met it took the error of the socket from the read, which is told an end. A broken pipe alone stands behind an end in order.
-        if let writeError, writeError != .brokenPipe {
+        // The write that met it took the error of the socket from the read, which is told an end. A broken pipe alone stands behind an end in order, and what
+        // TLS has said no socket takes back.
+        if let writeError, writeError != .brokenPipe, !cleanly || tls == nil && outerTLS == nil {
           fail(.io(writeError), .receive)
           return
         }
