@@ -275,14 +275,14 @@ extension CacheExchange {
     guard let head = kept.head, let body = kept.body else { return land() }
     let store: @Sendable (ResponseHead, [UInt8]) -> Void = { [self] head, body in
       // What came by the word of somebody who does not decide any more is not for those who come now.
-      guard owner.isCurrent(place, for: request.url) else { return }
+      guard owner.isCurrent(place, for: request.url) else { return land() }
       owner.cache.store(
-        head, body, query, requestTime: kept.2, responseTime: kept.3, since: kept.4, isMarkedSensitive: isSensitive)
+        head, body, query, requestTime: kept.2, responseTime: kept.3, since: kept.4, isMarkedSensitive: isSensitive
+      ) { [self] in land() }
     }
     let run = request.composition.run
     guard !isBehind, run.consumer is DelegateConsumer, run.observer?.wants(.willCacheResponse) ?? false else {
-      store(head, body)
-      return land()
+      return store(head, body)
     }
     // The task ends without the answer if that takes too long, and nobody else has a deadline for it.
     if state.withLock({ $0.leads }) { owner.schedule(after: Self.answerTime) { [weak self] in self?.land() } }
@@ -295,8 +295,8 @@ extension CacheExchange {
         store(answer.response.head, [UInt8](answer.data))
       } else {
         owner.cache.remove(first: query.first)
+        land()
       }
-      land()
     }
     run.propose(StorageProposal(response: proposed, answer: answered) { [self] in land() })
   }

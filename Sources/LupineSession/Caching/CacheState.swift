@@ -22,8 +22,10 @@ struct CacheState {
   /// What a file has under a first key.
   struct FiledNames {
     var record: CacheRecord
-    /// Before which removals it was read.
+    /// Behind which removals it was read.
     var epoch: UInt64
+    /// How many records had been stored when it was about to be read.
+    var count: UInt64
   }
 
   /// Removals that are remembered by their keys.
@@ -79,6 +81,7 @@ struct CacheState {
   /// - Parameter count: how many records had been stored when it was about to be read.
   /// - Returns: false: another one of that key has been stored since, wherever it is now, and the file may be an older one.
   mutating func take(_ record: CacheRecord, storedSince count: UInt64) -> Bool {
+    if !absences.isEmpty { absences.remove(RecordKey(record.key)) }
     guard !insertions.has(record.key, storedSince: count) else { return false }
     memory.insert(record, isFiled: true)
     return true
@@ -135,7 +138,7 @@ struct CacheState {
       return (known, renew(record, filing, since: stamp))
     }
     if let filed, case .variants(_, names, let generation) = filed.record, step(first) == nil, !pending.isRemovingAll,
-      !isRemoved(first, since: filed.epoch)
+      !isRemoved(first, since: filed.epoch), !insertions.has(first, storedSince: filed.count)
     {
       return (generation, renew(filed.record, filing, since: stamp, isFiled: true))
     }

@@ -64,7 +64,7 @@ extension ResponseCache {
 
   /// Stores a response for a request, as if it had come just now, if it may be stored at all (RFC 9111 section 3): nothing but a GET has an answer that is;
   /// false if not. Of cookies those count that stand in the request itself: what is `private` (RFC 9111 section 5.2.2.7), or varies by `Cookie`, is not found
-  /// by a session that sends others from its storage. What varies (`Vary`) is stored beside the other responses of its URL: a small file may be read for that.
+  /// by a session that sends others from its storage. What varies (`Vary`) is stored beside the other responses of its URL: a file may be read for that.
   ///
   /// - Parameter session: who is answered with it; see above.
   @discardableResult
@@ -114,14 +114,21 @@ extension ResponseCache {
   }
 
   /// Stores a complete response, if the rules let it: at once, or on a file thread where a disk has to be waited for and that may not be done here.
+  /// - Parameters:
+  ///   - mayWait: whether a disk may be waited for.
+  ///   - then: called once the response is there, or will not be.
   @discardableResult
   func store(
     _ head: ResponseHead, _ body: [UInt8], _ query: Query, requestTime: Int64, responseTime: Int64,
-    since stamp: Stamp, mayWait: Bool = false, isMarkedSensitive: (String) -> Bool
+    since stamp: Stamp, mayWait: Bool = false, isMarkedSensitive: (String) -> Bool,
+    then: @escaping @Sendable () -> Void = {}
   ) -> Storing {
     guard
       let (inMemoryOnly, varying) = storing(head, size: body.count, query, isMarkedSensitive: isMarkedSensitive)
-    else { return .refused }
+    else {
+      then()
+      return .refused
+    }
     let names = CacheKey.names(varying, isDecoded: query.isDecoded)
     let store: @Sendable (UInt64) -> Storing = { [self] generation in
       let response = StoredResponse(
@@ -133,18 +140,27 @@ extension ResponseCache {
       insert(.response(response), for: query, inMemoryOnly: inMemoryOnly, since: stamp)
       return .stored
     }
-    guard !names.isEmpty else { return store(0) }
-    switch generation(names, for: query, inMemoryOnly: inMemoryOnly, since: stamp, mayWait: mayWait) {
-    case .number(let generation): return store(generation)
-    case .outdated: return .outdated
+    let found =
+      names.isEmpty
+      ? .number(0) : generation(names, for: query, inMemoryOnly: inMemoryOnly, since: stamp, mayWait: mayWait)
+    switch found {
+    case .number(let generation):
+      defer { then() }
+      return store(generation)
+    case .outdated:
+      then()
+      return .outdated
     case .onDisk:
-      onReader { [self] in
-        guard
-          case .number(let generation) = generation(
-            names, for: query, inMemoryOnly: inMemoryOnly, since: stamp, mayWait: true)
-        else { return }
-        _ = store(generation)
+      let forget: @Sendable () -> Void = { [self] in
+        remove(first: query.first)
+        then()
       }
+      onWriter(
+        { [self] in
+          let generation = generation(names, for: query, inMemoryOnly: inMemoryOnly, since: stamp, mayWait: true)
+          if case .number(let generation) = generation, store(generation) == .refused { return forget() }
+          then()
+        }, orElse: forget)
       return .stored
     }
   }

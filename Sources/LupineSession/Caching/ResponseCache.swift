@@ -236,8 +236,8 @@ public final class ResponseCache: Sendable {
     case onDisk
   }
 
-  /// The generation of the responses of a URL that vary by these names. What is stored without a look at the URL before, or long after one, stays beside
-  /// what only files have.
+  /// The generation of the responses of a URL that vary by these names. What is stored without a look at the URL before stays beside what only files have; behind
+  /// a look that found nothing it does not ask whether another process has stored something since.
   ///
   /// - Parameter mayWait: whether a disk may be waited for.
   func generation(
@@ -245,15 +245,18 @@ public final class ResponseCache: Sendable {
   ) -> Generation {
     var filed: CacheState.FiledNames?
     if let disk, !query.isInMemoryOnly {
-      let (isKnown, epoch) = state.withLock {
-        ($0.step(query.first) != nil || $0.isAbsent(query.first) || $0.pending.isRemovingAll, $0.epoch)
+      let (isKnown, epoch, count) = state.withLock {
+        let isKnown = $0.step(query.first) != nil || $0.isAbsent(query.first) || $0.pending.isRemovingAll
+        return (isKnown, $0.epoch, $0.storedCount)
       }
+      var record: CacheRecord?
       switch isKnown ? .missing : disk.readAtOnce(query.first) {
-      case .record(let record): filed = CacheState.FiledNames(record: record, epoch: epoch)
+      case .record(let found): record = found
       case .missing: break
       case .later where !mayWait: return .onDisk
-      case .later: filed = disk.read(query.first).map { CacheState.FiledNames(record: $0, epoch: epoch) }
+      case .later: record = disk.read(query.first)
       }
+      filed = record.map { CacheState.FiledNames(record: $0, epoch: epoch, count: count) }
     }
     let filing = filing(for: query, inMemoryOnly: inMemoryOnly)
     let generation = state.withLock { $0.generation(names, first: query.first, filed: filed, filing, since: stamp) }
@@ -262,12 +265,15 @@ public final class ResponseCache: Sendable {
     return .number(generation.number)
   }
 
-  /// Does what may wait for a disk.
-  func onReader(_ work: @escaping @Sendable () -> Void) {
-    // Without a thread for it, nothing is stored.
-    readers?.run { () throws(IOError) in
+  /// Does what may wait for a disk, in its turn: whoever flushes behind it waits for it.
+  ///
+  /// - Parameter giveUp: called instead where there is no thread for it.
+  func onWriter(_ work: @escaping @Sendable () -> Void, orElse giveUp: @escaping @Sendable () -> Void) {
+    guard let writer else { return giveUp() }
+    writer.run { () throws(IOError) in
       work()
-    } completion: { _ in
+    } completion: { result in
+      if case .failure = result { giveUp() }
     }
   }
 

@@ -68,7 +68,7 @@ import Testing
 
   /// What only a file has of names is gone on with, if it has the same, and nothing else has become known of the URL since it was read.
   @Test func namesOfAFileAreKept() {
-    let filed = CacheState.FiledNames(record: .variants(key: "k", names: ["accept"], generation: 7), epoch: 0)
+    let filed = CacheState.FiledNames(record: .variants(key: "k", names: ["accept"], generation: 7), epoch: 0, count: 0)
     for capacity in [0, 1 << 20] {
       var state = CacheState(memoryCapacity: capacity)
       let number = state.generation(["accept"], first: "k", filed: filed, .written, since: state.stamp())?.number
@@ -97,6 +97,11 @@ import Testing
     #expect(!state.isAbsent("k"))
     state.noteAbsence(of: "k", storedSince: count)
     #expect(!state.isAbsent("k"))
+    state.noteAbsence(of: "m", storedSince: state.storedCount)
+    #expect(state.isAbsent("m"))
+    // What another process has stored was read.
+    #expect(state.take(try CacheFolder.record("m", size: 10), storedSince: state.storedCount) == true)
+    #expect(!state.isAbsent("m"))
     for number in 0..<2_000 { state.noteAbsence(of: "\(number)", storedSince: state.storedCount) }
     let remembered = (0..<2_000).count { state.isAbsent("\($0)") }
     #expect((1...512).contains(remembered))
