@@ -16,10 +16,12 @@ package final class EncodedFields: Sendable {
     let offersCodings: Bool
     let marks: RequestMarks
     let hasCookie: Bool
+    /// Whether some are for a proxy.
+    let namesProxy: Bool
 
     init(
       composer: RequestComposer, offers: Bool, prepared: PreparedFields?, offersCodings: Bool, marks: RequestMarks,
-      hasCookie: Bool
+      hasCookie: Bool, namesProxy: Bool
     ) {
       self.composer = composer
       self.offers = offers
@@ -27,6 +29,7 @@ package final class EncodedFields: Sendable {
       self.offersCodings = offersCodings
       self.marks = marks
       self.hasCookie = hasCookie
+      self.namesProxy = namesProxy
     }
   }
 

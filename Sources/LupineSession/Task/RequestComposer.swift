@@ -86,7 +86,8 @@ struct ComposedFields: Sendable {
       composer: composer, offers: offers,
       // What is refused is refused again, with its reason, when the head is written field by field.
       prepared: isPreparable ? try? PreparedFields(preparablePairs) : nil, offersCodings: computedOffersCodings,
-      marks: computedMarks, hasCookie: fields.contains(.cookie))
+      marks: computedMarks, hasCookie: fields.contains(.cookie),
+      namesProxy: fields.contains { HeadForm.isForProxy($0.name.rawName) })
   }
 
   private var composer: RequestComposer { run.session.composer }
@@ -229,7 +230,8 @@ struct ComposedFields: Sendable {
     let isPlain = framing == .none && !isExpecting
     // Whoever sends one `Request` again and again, polling or in a loop, has its head written once.
     let isRepeatable = isPlain && isDefault && !form.isAbsolute
-    let cookies = isDefault || form.leavesAllIn && encoded?.prepared != nil ? jarCookies : nil
+    let leavesAllIn = form.leavesAllIn(namingProxy: encoded?.namesProxy ?? true)
+    let cookies = isDefault || leavesAllIn && encoded?.prepared != nil ? jarCookies : nil
     if isRepeatable, cookies == nil, let kept = url.keptHead, kept.serves(composer, method: method, variant: offers) {
       return kept.bytes
     }
@@ -238,7 +240,7 @@ struct ComposedFields: Sendable {
     let isShared = isPlain || !hasTrailers
     let prepared =
       !isShared
-      ? nil : isDefault ? composer.prepared(offering: offers) : form.leavesAllIn ? encoded?.prepared : nil
+      ? nil : isDefault ? composer.prepared(offering: offers) : leavesAllIn ? encoded?.prepared : nil
     if let prepared, cookies == nil, isPlain {
       let host = url.authority
       let size = RequestEncoder.headSize(method: method, target: target, host: host, fields: prepared)

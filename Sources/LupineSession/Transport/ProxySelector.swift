@@ -181,18 +181,22 @@ enum HeadForm {
   var isAbsolute: Bool { if case .absolute = self { true } else { false } }
 
   /// Whether every field of the caller's goes out.
-  var leavesAllIn: Bool {
+  ///
+  /// - Parameter namesProxy: whether some of them are for a proxy.
+  func leavesAllIn(namingProxy namesProxy: Bool) -> Bool {
     switch self {
     case .origin, .absolute(hasCredentials: false): true
-    case .beyondProxies, .absolute(hasCredentials: true): false
+    case .beyondProxies, .absolute(hasCredentials: true): !namesProxy
     }
   }
+
+  static func isForProxy(_ name: String) -> Bool { name.lowercased().hasPrefix("proxy-") }
 
   /// Whether a field of the caller's must not go out: what is for a proxy does not reach the origin, and what the engine says itself is not said twice.
   func leavesOut(_ name: String) -> Bool {
     switch self {
     case .origin: false
-    case .beyondProxies: name.lowercased().hasPrefix("proxy-")
+    case .beyondProxies: Self.isForProxy(name)
     case .absolute(let hasCredentials): hasCredentials && name.lowercased() == "proxy-authorization"
     }
   }

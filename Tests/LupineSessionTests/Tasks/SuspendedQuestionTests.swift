@@ -142,7 +142,7 @@ import Testing
     try await withDelegate([.taskChallenge, .completed], behaviour, configure: { $0.credentialStorage = storage }) {
       session, delegate in
       var request = try Request(server.url("/"))
-      request.totalTimeout = .seconds(1)
+      request.totalTimeout = .seconds(3)
       session.dataTask(with: request).resume()
       #expect(await delegate.hasEnded())
       #expect(delegate.entries == ["challenge 401", "completed timedOut completed"])
