@@ -23,10 +23,10 @@ package struct BatchRefusal: Error, Sendable, Equatable {
     return JSONWriter.quoted(start, escapingC1: true) + (start.utf8.count < text.utf8.count ? "…" : "")
   }
 
-  /// The same of what ought to begin with a name: up to and with the first blank, `=` or `:`. Who writes a field in another form than is wanted writes its
+  /// The same of what ought to begin with a name: up to and with the first blank or sign that may stand behind one. Who writes a field in another form than is wanted writes its
   /// value too, which may be a secret.
   package static func quoted(nameIn text: String) -> String {
-    let end = text.unicodeScalars.firstIndex { $0 == "=" || $0 == ":" || $0.properties.isWhitespace }
+    let end = text.unicodeScalars.firstIndex { "=:;,@".unicodeScalars.contains($0) || $0.properties.isWhitespace }
     return quoted(end.map { String(text.unicodeScalars[...$0]) } ?? text)
   }
 

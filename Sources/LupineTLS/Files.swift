@@ -73,6 +73,11 @@ struct FileIdentity: Hashable, Sendable {
       numbers = []
       return
     }
+    // What a pipe has is read once: it is no other one because somebody has written to it.
+    if status.st_mode & S_IFMT == S_IFIFO {
+      numbers = [Int64(bitPattern: UInt64(status.st_dev)), Int64(bitPattern: UInt64(status.st_ino))]
+      return
+    }
     numbers = [
       Int64(bitPattern: UInt64(status.st_dev)), Int64(bitPattern: UInt64(status.st_ino)), Int64(status.st_size),
       Int64(status.st_mtim.tv_sec), Int64(status.st_mtim.tv_nsec),

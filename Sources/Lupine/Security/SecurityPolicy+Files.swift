@@ -4,7 +4,7 @@ internal import LupineSession
 extension SecurityPolicy {
   /// The certificates of a file: PEM, any number of them and what else it holds left out, or one in DER.
   ///
-  /// - Parameter path: as the system takes it: `~` is a name like any other.
+  /// - Parameter path: of a regular file, as the system takes it: `~` is a name like any other.
   /// - Returns: DER, in the order of the file.
   /// - Throws: `SecurityPolicyError`: `.unreadable`, `.badCertificate` for a file without a certificate or with one that cannot be read.
   public static func certificates(inFile path: String) throws(SecurityPolicyError) -> [[UInt8]] {

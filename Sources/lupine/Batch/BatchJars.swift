@@ -50,7 +50,7 @@ final class BatchJars: Sendable {
     }
   }
 
-  /// Writes every file; the first failure is thrown when the others are written.
+  /// Writes every file; the first failure is thrown when the others are written, and others are told.
   func save() throws(SessionError) {
     var failure: SessionError?
     for (file, storage) in files.withLock({ $0 }).sorted(by: { $0.key.wrappedValue < $1.key.wrappedValue }) {
@@ -62,7 +62,7 @@ final class BatchJars: Sendable {
             "lupine: \(TerminalText.escaped(path)): \(omitted) cookies with tabs in them have no place in the format\n")
         }
       } catch {
-        failure = failure ?? error
+        if failure == nil { failure = error } else { System.tell(loss: error) }
       }
     }
     if let failure { throw failure }

@@ -65,7 +65,9 @@ struct FetchCommand: AsyncParsableCommand {
     if plan.request.method == .head, let option = output.optionOfFile {
       throw CommandFailure.misuse("\(option) saves a body, and the answer to HEAD has none; leave one of them out")
     }
-    if output.download, let path = output.output, FileSystem.isWrittenInPlace(path) {
+    if output.download, let path = output.output,
+      FileSystem.isWrittenInPlace(path) || FileSystem.isLink(path) && OutputFile(standardStreamAt: path) != nil
+    {
       throw CommandFailure.misuse(
         "--download makes a file, and \(path) is something else; without --download the body goes into what is there")
     }

@@ -35,7 +35,10 @@ import Testing
   }
 
   /// Who may write in its directory could put another file in its place.
-  @Test(.enabled(if: isAvailable, "setpriv is missing: apt-get install -y util-linux"))
+  @Test(
+    .enabled(
+      if: isAvailable,
+      "root needs setpriv (apt-get install -y util-linux), CAP_SETUID, and a build that user 65534 can reach"))
   func whatMayNotBeWrittenStays() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }

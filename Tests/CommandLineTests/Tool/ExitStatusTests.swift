@@ -23,6 +23,7 @@ import Testing
   @Test(
     arguments: [
       (["-H", "X-Api-Key=s3cret"], "\"X-Api-Key=\""), (["-H", "X-Api-Key s3cret"], "\"X-Api-Key \""),
+      (["-H", "X-Api-Key;s3cret"], "\"X-Api-Key;\""), (["-H", "X-Api-Key@s3cret"], "\"X-Api-Key@\""),
       (["-H", "X-Api-Key s3cret:1"], "\"X-Api-Key \""), (["-H", ":s3cret"], "\":\""),
       (["X-Api-Key s3cret"], "\"X-Api-Key \""), (["X-Api-Key s3cret:1"], "\"X-Api-Key \""),
       (["=s3cret"], "no name before \"=\""), (["key s3cret@"], "\"key \""),
