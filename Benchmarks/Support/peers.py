@@ -54,6 +54,7 @@ class Peers:
                 self.program(peer, job)
         self.program("urllib3", "getloop")
         build_peer("bareloop")
+        build_peer("ringloop")
         build_peer("baretransfer")
 
 

@@ -7,7 +7,7 @@ from collections import namedtuple
 
 from harness import processors
 from report import Row, figure as shown
-from scenarios import AHC, AWAIT, BARE, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, SPLICE, URLLIB3, URLSESSION, WRK
+from scenarios import AHC, AWAIT, BARE, BIG, CALLBACKS, CURL, ENGINE, GO, LIBCURL, MANAGER, RING, SPLICE, URLLIB3, URLSESSION, WRK
 
 # `peer` None: our figure alone, against an absolute budget. `design`: the line of the design's table that the row answers. `where`: a candidate, and
 # between which figures of its own the budget speaks of a machine.
@@ -32,6 +32,9 @@ EVERY = [LIBCURL, AHC, URLSESSION, GO, URLLIB3]
 for peer in [LIBCURL, GO]:
     add("floor-64" + SHORT[peer], f"GET, 64 connections, a bare loop ÷ {peer}: the floor", "µs", None, "get-64", BARE, peer)
 add("floor-1", "GET, 1 connection, a bare loop ÷ libcurl: the floor", "µs", None, "get-1", BARE, LIBCURL)
+for connections in [1, 64]:
+    add(f"floor-ring-{connections}", f"GET, {connections} connection{'s'[:connections > 1]}, a bare loop over io_uring ÷ one over epoll", "µs", None,
+        f"ring-{connections}", RING, BARE)
 add("wrk-64", "GET, 64 connections, wrk ÷ libcurl", "µs", None, "get-64", WRK, LIBCURL)
 add("wrk-1", "GET, 1 connection, wrk ÷ libcurl", "µs", None, "get-1", WRK, LIBCURL)
 beside("get-await-64", "GET, 64 connections, await", "get-64", AWAIT, EVERY, budgets={LIBCURL: 0.5, AHC: 0.2}, design={

@@ -14,9 +14,9 @@ from peers import shipped_bytes, without_debugging
 
 GIBI = 1 << 30
 CALLBACKS, AWAIT, ENGINE, MANAGER = "Lupine, callbacks", "Lupine, await", "Lupine, await on the engine", "Lupine, manager"
-LIBCURL, BIG, AHC, URLSESSION, GO, URLLIB3, WRK, CURL, BARE, SPLICE = (
+LIBCURL, BIG, AHC, URLSESSION, GO, URLLIB3, WRK, CURL, BARE, SPLICE, RING = (
     "libcurl", "libcurl, 256 KiB", "AsyncHTTPClient", "URLSession", "Go net/http", "urllib3", "wrk", "curl",
-    "a bare loop", "a bare loop that splices")
+    "a bare loop", "a bare loop that splices", "a bare loop over io_uring")
 MODES = {CALLBACKS: "callback", AWAIT: "await", ENGINE: "engine"}
 # Dear candidates send a smaller share of the requests, so that all runs take about as long.
 SHARES = {AHC: 0.4, URLSESSION: 0.06, URLLIB3: 0.07, GO: 0.8}
@@ -133,9 +133,9 @@ def wrk(bench, url, connections):
     return {"cpu": result["processMicroseconds"] / requests, "perSecond": requests / seconds}
 
 
-def bare(bench, url, connections, count):
+def bare(bench, url, connections, count, program="bareloop"):
     """A loop in C that parses nothing: what it costs is what the kernel takes from everybody."""
-    result = client([build_peer("bareloop"), url, connections, count])
+    result = client([build_peer(program), url, connections, count])
     return {"cpu": result["cpuMicroseconds"], "perSecond": result["perSecond"]}
 
 
@@ -152,6 +152,8 @@ def gets(candidates, connections, path="/hello", tls=False, count=40_000, option
                 return wrk(bench, url, connections)
             if candidate == BARE:
                 return bare(bench, url, connections, requests)
+            if candidate == RING:
+                return bare(bench, url, connections, requests, "ringloop")
             more = list(options) + (["--decode"] if candidate == LIBCURL and size else [])
             figures = loop(bench, candidate, url, connections, requests, *more)
             if size and figures["bytes"] != size * figures["requests"]:
@@ -391,6 +393,8 @@ scenarios = {
     "get-8": (gets(OURS + MAIN, 8), None),
     "get-64": (gets(OURS + [ENGINE, WRK, BARE] + ALL, 64), None),
     "get-512": (gets(OURS + MAIN, 512), None),
+    "ring-1": (gets([BARE, RING], 1, count=40_000), None),
+    "ring-64": (gets([BARE, RING], 64, count=150_000), None),
     "engines-64": (engines, None),
     "json-64": (manager, None),
     "get-64k": (gets(OURS + ALL, 64, lambda bench: "/" + os.path.basename(bench.body(1 << 16)), count=10_000), None),
