@@ -317,7 +317,7 @@ final class EngineTransport: Transport {
     if request.method != "GET" { try Self.check(request, framing) }
     // RFC 9110 10.1.1: no expectation without content.
     let isExpecting = request.expectsContinue && framing != .none && framing != .length(0)
-    let mayHaveProxy = configuration.unixSocketPath == nil && (proxies != nil || request.composition.hasProxy)
+    let mayHaveProxy = (proxies != nil || request.composition.hasProxy) && configuration.unixSocketPath == nil
     let way = mayHaveProxy ? try way(of: request) : nil
     let form = mayHaveProxy ? HeadForm(way?.route) : .origin
     let head: [UInt8]
