@@ -51,9 +51,12 @@ package enum OriginRule {
   private static func isSensitive(lowercased name: String) -> Bool {
     switch name {
     case "www-authenticate", "origin": true
-    default: isCredential(lowercased: name) || name.hasPrefix("proxy-")
+    default: isCredential(lowercased: name) || isForProxy(lowercased: name)
     }
   }
+
+  /// Whether a field is for the next proxy, and for no origin (RFC 9110 section 11.7.2).
+  package static func isForProxy(lowercased name: String) -> Bool { name.hasPrefix("proxy-") }
 
   /// Whether a field says who is asking.
   package static func isCredential(lowercased name: String) -> Bool {

@@ -114,6 +114,7 @@ extension ResponseCache {
   }
 
   /// Stores a complete response, if the rules let it: at once, or on a file thread where a disk has to be waited for and that may not be done here.
+  ///
   /// - Parameters:
   ///   - mayWait: whether a disk may be waited for.
   ///   - then: called once the response is there, or will not be.

@@ -87,7 +87,7 @@ struct ComposedFields: Sendable {
       // What is refused is refused again, with its reason, when the head is written field by field.
       prepared: isPreparable ? try? PreparedFields(preparablePairs) : nil, offersCodings: computedOffersCodings,
       marks: computedMarks, hasCookie: fields.contains(.cookie),
-      namesProxy: fields.contains { HeadForm.isForProxy($0.name.rawName) })
+      namesProxy: fields.contains { OriginRule.isForProxy(lowercased: $0.name.canonicalName) })
   }
 
   private var composer: RequestComposer { run.session.composer }

@@ -190,13 +190,11 @@ enum HeadForm {
     }
   }
 
-  static func isForProxy(_ name: String) -> Bool { name.lowercased().hasPrefix("proxy-") }
-
   /// Whether a field of the caller's must not go out: what is for a proxy does not reach the origin, and what the engine says itself is not said twice.
   func leavesOut(_ name: String) -> Bool {
     switch self {
     case .origin: false
-    case .beyondProxies: Self.isForProxy(name)
+    case .beyondProxies: OriginRule.isForProxy(lowercased: name.lowercased())
     case .absolute(let hasCredentials): hasCredentials && name.lowercased() == "proxy-authorization"
     }
   }
