@@ -210,12 +210,6 @@ import Testing
   }
 
   @Test func storingAResponseIsOffered() async throws {
-    final class Store: ResponseStore {
-      let stored = Locked<[String]>([])
-      func store(_ response: CachedResponse, for request: Request) {
-        stored.withLock { $0.append(String(decoding: response.data, as: UTF8.self)) }
-      }
-    }
     let server = try LoopbackServer(
       routes: [
         ServerRoute(nil, "/private") { _, connection in
@@ -227,7 +221,7 @@ import Testing
         },
       ] + ServerRoute.standard())
     defer { server.shutdown() }
-    let store = Store()
+    let store = KeptResponses()
     var answers = RecordingDelegate.Answers()
     answers.stored = { proposed in
       proposed.data.count == 13 ? CachedResponse(response: proposed.response, data: Data("changed".utf8)) : nil
@@ -239,7 +233,7 @@ import Testing
         #expect(await eventually { delegate.entries.count { $0.hasPrefix("completed") } > before })
       }
       #expect(delegate.entries.filter { $0.hasPrefix("willCache") } == ["willCache 13", "willCache 5"])
-      #expect(store.stored.withLock { $0 } == ["changed"])
+      #expect(store.texts == ["changed"])
     }
   }
 

@@ -41,31 +41,35 @@ import Testing
     }
   }
 
-  /// Refused by one thread and cancelled by another at the same moment, a redirect leads to the question about its own response, or to none.
-  @Test func aSecondQuestionAtTheMomentOfTheCancellation() async throws {
-    let answers = Locked<[@Sendable () -> Void]>([])
+  /// Tasks that are answered with a redirect, which their delegate refuses when it is told to.
+  private func withRefusal(_ body: (Session, RecordingDelegate, KeptAnswers) async throws -> Void) async throws {
+    let answers = KeptAnswers()
     var behaviour = RecordingDelegate.Answers()
     behaviour.redirection = { _ in nil }
-    behaviour.manner = .kept { answer in answers.withLock { $0.append(answer) } }
-    try await withDelegate(
-      [.redirection, .response, .completed], behaviour, configure: { $0.transport = Redirecting() }
-    ) {
-      session, delegate in
+    behaviour.manner = answers.manner
+    let handled: CallbackSet = [.redirection, .response, .completed]
+    try await withDelegate(handled, behaviour, configure: { $0.transport = Redirecting() }) { session, delegate in
+      try await body(session, delegate, answers)
+    }
+  }
+
+  /// Refused by one thread and cancelled by another at the same moment, a redirect leads to the question about its own response, or to none.
+  @Test func aSecondQuestionAtTheMomentOfTheCancellation() async throws {
+    try await withRefusal { session, delegate, answers in
       for round in 1...300 {
         let task = session.dataTask(with: try Request("http://a.example/"))
         task.resume()
-        #expect(await eventually { answers.withLock { $0.count } == 1 })
-        let answer = answers.withLock { $0.removeFirst() }
+        #expect(await answers.hasOne())
         let ready = Atomic<Int>(0)
         DispatchQueue.concurrentPerform(iterations: 2) { number in
           ready.add(1, ordering: .relaxed)
           // Both are there, or the other one has no processor.
           for _ in 0..<10_000 where ready.load(ordering: .relaxed) < 2 {}
-          if number == 0 { answer() } else { task.cancel() }
+          if number == 0 { answers.give() } else { task.cancel() }
         }
         #expect(await eventually { delegate.entries.count { $0.hasPrefix("completed") } == round })
         session.delegateQueue.sync {}
-        answers.withLock { $0.removeAll() }
+        answers.give()
       }
       #expect(delegate.entries.count { $0 == "redirect 302" } == 300)
       #expect(delegate.entries.count { $0 == "completed cancelled completed" } == 300)
@@ -74,22 +78,16 @@ import Testing
 
   /// A task that was cancelled over its second question is over once, whatever is answered then.
   @Test func cancelledOverItsSecondQuestion() async throws {
-    let answers = Locked<[@Sendable () -> Void]>([])
-    var behaviour = RecordingDelegate.Answers()
-    behaviour.redirection = { _ in nil }
-    behaviour.manner = .kept { answer in answers.withLock { $0.append(answer) } }
-    try await withDelegate(
-      [.redirection, .response, .completed], behaviour, configure: { $0.transport = Redirecting() }
-    ) {
-      session, delegate in
+    try await withRefusal { session, delegate, answers in
       let task = session.dataTask(with: try Request("http://a.example/"))
       task.resume()
-      #expect(await eventually { answers.withLock { $0.count } == 1 })
-      answers.withLock { $0.removeFirst() }()
-      #expect(await eventually { delegate.entries == ["redirect 302", "response 302"] })
+      #expect(await answers.hasOne())
+      answers.give()
+      #expect(await answers.hasOne())
+      #expect(delegate.entries == ["redirect 302", "response 302"])
       task.cancel()
       #expect(await delegate.hasEnded())
-      answers.withLock { $0.removeFirst() }()
+      answers.give()
       session.delegateQueue.sync {}
       #expect(delegate.entries == ["redirect 302", "response 302", "completed cancelled completed"])
     }

@@ -103,17 +103,17 @@ import Testing
   @Test func aDelegateThatIsToldLateGoes() async throws {
     try await withServer { session, server in
       let weak = Weak()
-      let answers = Locked<[@Sendable () -> Void]>([])
+      let answers = KeptAnswers()
       do {
-        let keeper = Keeper([.response, .becameDownload]) { answer in answers.withLock { $0.append(answer) } }
+        let keeper = Keeper([.response, .becameDownload]) { answers.keep($0) }
         weak.keeper = keeper
         let task = session.dataTask(with: try Request(server.url("/bytes?n=1000")))
         task.delegate = keeper
         task.resume()
       }
-      #expect(await eventually { answers.withLock { $0.count } == 1 })
+      #expect(await answers.hasOne())
       session.delegateQueue.suspend()
-      answers.withLock { $0.removeFirst() }()
+      answers.give()
       #expect(await eventually { session.allTasks.isEmpty })
       session.delegateQueue.resume()
       #expect(await eventually { weak.keeper == nil })

@@ -228,6 +228,28 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   }
 }
 
+/// Answers that delegates give when the test says so.
+final class KeptAnswers: Sendable {
+  private let kept = Locked<[@Sendable () -> Void]>([])
+
+  /// Of a delegate whose answers are kept here.
+  var manner: RecordingDelegate.Manner { .kept { self.keep($0) } }
+
+  func keep(_ answer: @escaping @Sendable () -> Void) { kept.withLock { $0.append(answer) } }
+
+  /// Whether a question comes, and no other one waits.
+  func hasOne() async -> Bool { await eventually { self.kept.withLock { $0.count } == 1 } }
+
+  /// Answers whatever has been asked, each question once.
+  func give() {
+    let answers = kept.withLock { kept in
+      defer { kept = [] }
+      return kept
+    }
+    for answer in answers { answer() }
+  }
+}
+
 /// Runs `body` with a session whose callbacks go to a recording delegate: all of them on its queue, and none behind the last one of a task or of the session.
 func withDelegate(
   _ handled: CallbackSet = .all, _ answers: RecordingDelegate.Answers = RecordingDelegate.Answers(),

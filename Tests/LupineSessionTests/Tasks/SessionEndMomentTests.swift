@@ -41,9 +41,9 @@ import Testing
       isOver.release()
       server.shutdown()
     }
-    let answers = Locked<[@Sendable () -> Void]>([])
+    let answers = KeptAnswers()
     var behaviour = RecordingDelegate.Answers()
-    behaviour.manner = .kept { answer in answers.withLock { $0.append(answer) } }
+    behaviour.manner = answers.manner
     let folder = try DownloadFolder()
     try await withDelegate(.all, behaviour) {
       if moment == .noNetwork { $0.waitForNetwork(Locked(0)) { _ in false } }
@@ -55,15 +55,15 @@ import Testing
         moment == .download ? session.downloadTask(with: request) : session.dataTask(with: request)
       task.resume()
       if moment == .suspendedInItsBody {
-        #expect(await eventually { answers.withLock { $0.count } == 1 })
-        for answer in answers.withLock({ $0 }) { answer() }
+        #expect(await answers.hasOne())
+        answers.give()
         #expect(await eventually { delegate.data.count == 100_000 })
         task.suspend()
       }
       #expect(await eventually { delegate.entries == moment.entries })
       session.invalidateAndCancel()
       #expect(await delegate.hasEnded("invalid"))
-      for answer in answers.withLock({ $0 }) { answer() }
+      answers.give()
       session.delegateQueue.sync {}
       let end = ["metrics", "completed cancelled completed", "invalid"]
       #expect(delegate.entries == moment.entries + end)

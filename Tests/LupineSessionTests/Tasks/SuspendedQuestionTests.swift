@@ -46,15 +46,15 @@ import Testing
   @Test func resumedBehindTheEnd() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
-    let answers = Locked<[@Sendable () -> Void]>([])
+    let answers = KeptAnswers()
     var behaviour = RecordingDelegate.Answers()
-    behaviour.manner = .kept { answer in answers.withLock { $0.append(answer) } }
+    behaviour.manner = answers.manner
     try await withDelegate([.redirection, .completed, .becameInvalid], behaviour) { session, delegate in
       let task = session.dataTask(with: try Request(server.url("/redirect?to=/hello")))
       task.resume()
-      #expect(await eventually { answers.withLock { $0.count } == 1 })
+      #expect(await answers.hasOne())
       task.suspend()
-      answers.withLock { $0.removeFirst() }()
+      answers.give()
       session.finishTasksAndInvalidate()
       _ = await session.poolStatistics()
       #expect(server.requestCount == 1 && delegate.entries == ["redirect 302"])
@@ -74,18 +74,18 @@ import Testing
         }
       ] + ServerRoute.standard())
     defer { server.shutdown() }
-    let answers = Locked<[@Sendable () -> Void]>([])
+    let answers = KeptAnswers()
     var behaviour = RecordingDelegate.Answers()
     behaviour.newBody = { BodyStream([Array("an".utf8), Array("ew".utf8)]) }
-    behaviour.manner = .kept { answer in answers.withLock { $0.append(answer) } }
+    behaviour.manner = answers.manner
     try await withDelegate([.needNewBodyStream, .receivedData, .completed], behaviour) { session, delegate in
       var request = try Request(server.url("/from"), method: .post)
       request.body = .stream(length: nil, isReplayable: false) { BodyStream([Array("once".utf8)]) }
       let task = session.uploadTask(withStreamedRequest: request)
       task.resume()
-      #expect(await eventually { answers.withLock { $0.count } == 1 })
+      #expect(await answers.hasOne())
       task.suspend()
-      answers.withLock { $0.removeFirst() }()
+      answers.give()
       _ = await session.poolStatistics()
       #expect(server.requestCount == 1)
       task.resume()
@@ -135,10 +135,10 @@ import Testing
       server.shutdown()
     }
     let storage = CredentialStorage()
-    let answers = Locked<[@Sendable () -> Void]>([])
+    let answers = KeptAnswers()
     var behaviour = RecordingDelegate.Answers()
     behaviour.challenge = { _ in .useCredential(AuthenticationTests.aladdin) }
-    behaviour.manner = .kept { answer in answers.withLock { $0.append(answer) } }
+    behaviour.manner = answers.manner
     try await withDelegate([.taskChallenge, .completed], behaviour, configure: { $0.credentialStorage = storage }) {
       session, delegate in
       var request = try Request(server.url("/"))
@@ -147,7 +147,7 @@ import Testing
       #expect(await delegate.hasEnded())
       #expect(delegate.entries == ["challenge 401", "completed timedOut completed"])
       #expect(delegate.error?.phase == .total)
-      for answer in answers.withLock({ $0 }) { answer() }
+      answers.give()
       session.delegateQueue.sync {}
       _ = await session.poolStatistics()
       #expect(delegate.entries.count == 2 && server.requestCount == 1)

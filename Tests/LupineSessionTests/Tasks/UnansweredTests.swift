@@ -365,15 +365,10 @@ import Testing
 
   // MARK: What is stored
 
-  private final class Store: ResponseStore {
-    let count = Locked(0)
-    func store(_ response: CachedResponse, for request: Request) { count.withLock { $0 += 1 } }
-  }
-
   @Test func aWordOnStoringThatNeverComes() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
-    let store = Store()
+    let store = KeptResponses()
     try await withDelegate([.completed], configure: { $0.responseStore = store }) { session, delegate in
       var request = try Request(server.url("/hello"))
       request.totalTimeout = .seconds(2)
@@ -382,14 +377,14 @@ import Testing
       await expectTimeout(task, "store", silent, delegate, of: session)
       #expect(task.error?.response?.statusCode == 200 && task.error?.metrics?.transactions.count == 1)
     }
-    #expect(store.count.withLock { $0 } == 0)
+    #expect(store.texts.isEmpty)
   }
 
   /// Cancelled by its owner or with its session, the task is over, and the session is: an answer after that is void.
   @Test(arguments: [false, true]) func cancelledBeforeTheWordOnStoring(_ bySession: Bool) async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
-    let store = Store()
+    let store = KeptResponses()
     try await withDelegate([.completed, .becameInvalid], configure: { $0.responseStore = store }) {
       session, delegate in
       let silent = SilentDelegate(.willCacheResponse)
@@ -405,7 +400,7 @@ import Testing
       #expect(delegate.entries == ["completed cancelled completed", "invalid"])
       #expect(task.error?.code == .cancelled && task.error?.requestBytesSent == true)
       #expect(task.error?.response?.statusCode == 200)
-      #expect(store.count.withLock { $0 } == 0)
+      #expect(store.texts.isEmpty)
     }
   }
 }
