@@ -233,8 +233,10 @@ private struct FileSlice: Sendable {
       }
     }
     let start = EventLoop.monotonicNow()
+    // Not left behind a short call: the loop would read the end that stands behind an error of which nobody has heard yet.
+    var mayStop = false
     while outcome.sent < count {
-      if outcome.sent > 0, EventLoop.monotonicNow().nanoseconds(since: start) > FileSender.jobNanoseconds { break }
+      if mayStop, EventLoop.monotonicNow().nanoseconds(since: start) > FileSender.jobNanoseconds { break }
       let size = min(FileSender.callSize, count - outcome.sent)
       do throws(IOError) {
         switch try SystemCalls.sendFile(
@@ -250,6 +252,7 @@ private struct FileSlice: Sendable {
         case .bytes(let sent):
           outcome.sent += sent
           outcome.isShort = sent < size
+          mayStop = sent == size
         }
       } catch {
         // Perhaps an end in order, and perhaps not.
