@@ -68,7 +68,7 @@ func withPool(
 /// A plaintext request to a host.
 func request(
   host: String = "127.0.0.1", port: Int, method: String = "GET", framing: RequestFraming = .none,
-  body: RequestBody = .none, total: Int64? = Deadlines().total, target: String = "/",
+  body: RequestBody = .none, total: Int64? = Deadlines().total, firstByte: Int64? = nil, target: String = "/",
   priority: TransferPriority = .default
 ) throws -> TransferRequest {
   var head: [UInt8] = []
@@ -77,6 +77,7 @@ func request(
   let key = PoolKey(ConnectionIdentity(host: host, serverName: host, port: UInt16(port), tls: nil))
   var deadlines = Deadlines()
   deadlines.total = total
+  deadlines.firstByte = firstByte
   return TransferRequest(
     key: key, method: method, head: head, context: RequestContext(), body: body, deadlines: deadlines,
     priority: priority)

@@ -106,7 +106,8 @@ extension Connection {
   @inline(__always)
   private func noteSent() {
     exchange.bodySent()
-    guard let transfer else { return }
+    // Of a body of known length it was noted with its last byte; the end of its producer is none.
+    guard let transfer, transfer.record.sendEnd == nil else { return }
     let now = context.now
     transfer.clock.sendEndedAt = now
     transfer.record.sendEnd = now
