@@ -346,6 +346,31 @@ import Testing
     }
   }
 
+  /// Also where it comes behind the time after which the body goes out, as long as that can be had again; the head is told of as it was sent.
+  @Test(arguments: [true, false]) func aLateRefusalOfTheExpectation(_ isReplayable: Bool) async throws {
+    let refusal: [ScriptStep] = [
+      .readHead, .readBody, .send("HTTP/1.1 417 No\r\nContent-Length: 2\r\n\r\nno"),
+    ]
+    let answer: [ScriptStep] = [.readHead, .readBody, .send(reply("taken")), .waitForClose]
+    // All of the body has been sent: the connection serves on.
+    try await withScript([refusal + answer], configure: { $0.continueTimeout = .milliseconds(50) }) {
+      session, server in
+      var request = try Request(server.url(), method: .post)
+      request.body = .stream(length: 4, isReplayable: isReplayable) { BodyStream([Array("body".utf8)]) }
+      request.expectsContinue = true
+      let (text, response) = try await session.text(request)
+      #expect(text == (isReplayable ? "taken" : "no"))
+      let head = String(decoding: response.requestHead, as: UTF8.self)
+      #expect(head.contains("Expect: 100-continue") == !isReplayable)
+      let transactions = response.metrics.transactions
+      #expect(transactions.last?.requestHeaderBytes == response.requestHead.count)
+      #expect(transactions.last?.retryCount == (isReplayable ? 1 : 0))
+      if !isReplayable { try await session.expect("taken", from: server.url()) }
+      let recorded = server.recordedRequests
+      #expect(recorded.map { $0.fields.first("Expect") } == ["100-continue", nil] && recorded[0].text == "body")
+    }
+  }
+
   @Test func finalResponseInsteadOfContinueWithholdsTheBody() async throws {
     try await withScript(
       [[.readHead, .send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"), .expectNothing]],

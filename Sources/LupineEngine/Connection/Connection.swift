@@ -355,11 +355,11 @@ final class Connection: ReadinessHandler, TimerHandler {
       mayHaveDied: hasIdled)
   }
 
-  /// 417 refused the expectation, and no byte of the body has been sent; or a proxy wants to know who is asking.
+  /// 417 refused the expectation, and the whole body is to be had; or a proxy wants to know who is asking.
   private func mayResend(_ transfer: Transfer) -> Bool {
     switch transfer.resend {
     case nil: false
-    case .withoutExpectation: exchange.bodyWasWithheld
+    case .withoutExpectation: !transfer.isBodySpent
     case .toProxy: true
     }
   }

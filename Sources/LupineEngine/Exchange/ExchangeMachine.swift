@@ -81,7 +81,4 @@ package struct ExchangeMachine: Equatable, Sendable {
 
   /// Whether this exchange leaves the connection fit for another one, as far as the request is concerned.
   package var leavesConnectionClean: Bool { sending == .done && receiving == .done }
-
-  /// Whether the body was never begun, so that the request may be sent again without any doubt (417, RFC 9110 15.5.18).
-  package var bodyWasWithheld: Bool { expectsContinue && (sending == .stopped || sending == .awaitingContinue) }
 }

@@ -1,3 +1,4 @@
+internal import Synchronization
 package import LupineBase
 internal import LupineIO
 package import LupineRules
@@ -49,6 +50,9 @@ open class Transfer {
   /// Apart, as `decoding` is.
   private final var otherHead: OtherHead?
   final var expectsContinue: Bool
+  /// A 417 has refused what the request expected of the server. For any thread.
+  package final var lacksExpectation: Bool { refusal.load(ordering: .acquiring) }
+  private final let refusal = Atomic(false)
   final var receivedAnything = false
   /// A body, or a piece of one, that can be had once only has been asked for. It changes no more once a final head of 300 or above has
   /// come.
@@ -320,6 +324,7 @@ open class Transfer {
   final func dropExpectation() {
     guard resend == .withoutExpectation else { return }
     expectsContinue = false
+    refusal.store(true, ordering: .releasing)
     if let plain = request.headWithoutExpectation { head = plain }
   }
 

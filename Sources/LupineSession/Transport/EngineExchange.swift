@@ -17,7 +17,11 @@ final class EngineExchange: Transfer, TransferHandler, SendingExchange, LoopWork
   private let receiver: any TransportReceiver
   private let url: ParsedURL
   private let pauseState = LockedStorage(PauseState())
-  var requestHead: [UInt8] { request.head }
+  /// That of the last attempt, but for what it said to a proxy.
+  var requestHead: [UInt8] {
+    guard let plain = request.headWithoutExpectation, lacksExpectation else { return request.head }
+    return plain
+  }
 
   init(
     _ request: consuming TransferRequest, pool: PoolHandle, receiver: any TransportReceiver, url: ParsedURL,
