@@ -36,6 +36,8 @@ package final class LoopContext {
   private let requeueBatch = Exclusive<[Registration]>([])
   private let mail = Exclusive<[Mailbox.Item]>([])
   private var clock: Instant?
+  /// All that came until then has been told. No timer fires that is due later: what it waits for may be there by now, behind work that took long.
+  private var askedAt = Instant(nanoseconds: .min)
   /// Nil but for loops that are driven by hand.
   private let world: DrivenWorld?
 
@@ -244,7 +246,7 @@ package final class LoopContext {
       runRequeued()
       turnEnd.flush()
       // Epoll is asked behind it, as behind any sleep: what has come to an idle connection meanwhile is told before mail leases it.
-      if turnEnd.standBack() { clock = nil }
+      turnEnd.standBack()
       poll()
       turnEnd.flush()
     }
@@ -282,14 +284,19 @@ package final class LoopContext {
   @discardableResult
   private func poll() -> Int {
     var timeout: Int64 = 0
+    clock = nil
+    // What was done since the clock was read may have taken long.
+    if nextTimer != nil { askedAt = refreshNow() }
     if requeued.value.isEmpty, world == nil {
-      timeout = nextTimer.map { max($0.nanoseconds(since: now), 0) } ?? -1
+      timeout = nextTimer.map { max($0.nanoseconds(since: askedAt), 0) } ?? -1
       if timeout != 0, !loop.mailbox.prepareSleep() { timeout = 0 }
     }
     let count = unsafe SystemCalls.epollWait(epoll, events, nanoseconds: timeout, precise: isPrecise)
     loop.mailbox.didWake()
-    if timeout != 0, count > 0 { loop.turnEnd.onLoop.woken() }
-    clock = nil
+    if timeout != 0 {
+      clock = nil
+      if count > 0 { loop.turnEnd.onLoop.woken() } else if let nextTimer { askedAt = min(nextTimer, refreshNow()) }
+    }
     pollCount &+= 1
     isTelling = true
     var told = 0
@@ -363,8 +370,13 @@ package final class LoopContext {
       clock = nil
       for item in mail.value {
         // Of somebody else, and may take any time.
-        if case .job = item { runStages() }
-        loop.run(item)
+        if case .job = item {
+          runStages()
+          loop.run(item)
+          clock = nil
+        } else {
+          loop.run(item)
+        }
         runStagesIfFull()
       }
       runStages()
@@ -375,11 +387,10 @@ package final class LoopContext {
   }
 
   private func fireTimers() {
-    guard let earliest = nextTimer, earliest <= now else { return }
-    let now = now
+    guard let earliest = nextTimer, earliest <= askedAt else { return }
     // Timers that a handler schedules for now or the past wait for the next turn, lest they keep the loop from everything else.
     var due = timers.value.count
-    while due > 0, let (handler, identifier) = timers.value.popDue(now) {
+    while due > 0, let (handler, identifier) = timers.value.popDue(askedAt) {
       due -= 1
       nextTimer = timers.value.earliest
       handler.timerFired(identifier)

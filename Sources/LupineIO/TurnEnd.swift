@@ -89,13 +89,12 @@ final class TurnEnd {
     if let gate { standingBack.woken(done: gate.done) }
   }
 
-  /// Leaves the processor to the tasks that have been resumed, if there is none for both; whether it did.
+  /// Leaves the processor to the tasks that have been resumed, if there is none for both.
   @inline(__always)
-  func standBack() -> Bool {
-    guard let gate, let count = standingBack.wait(done: gate.done) else { return false }
+  func standBack() {
+    guard let gate, let count = standingBack.wait(done: gate.done) else { return }
     timesStoodBack += 1
     gate.wait(for: count)
-    return true
   }
 }
 

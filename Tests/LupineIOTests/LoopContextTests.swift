@@ -123,6 +123,56 @@ import Testing
     #expect(measured.allSatisfy { $0 >= 0 })
   }
 
+  /// What came while a turn took long is told before what it was waited for with: time has not run out for it.
+  @Test func whatCameBeforeADeadlineIsToldFirst() throws {
+    let seen = Locked<[String]>([])
+    try onLoop { context in
+      do {
+        let (near, far) = try socketPair()
+        let handler = Handler()
+        var timer: TimerIdentifier?
+        let registration = try register(context, near, handler)
+        handler.body = { readiness in
+          guard readiness.contains(.readable) else { return }
+          seen.withLock { $0.append("told") }
+          if let timer { context.cancel(timer) }
+          context.deregister(registration)
+          context.loop.stop()
+        }
+        let alarm = Alarm { _ in seen.withLock { $0.append("late") } }
+        let loop = context.loop
+        let deadline = EventLoop.monotonicNow().advanced(byNanoseconds: 20_000_000)
+        timer = context.schedule(at: deadline, alarm)
+        loop.submit {
+          do { try send(far, [1]) } catch { Issue.record(error) }
+          while EventLoop.monotonicNow() < deadline {}
+          // Another round of mail, for which the clock is read anew.
+          loop.submit {}
+        }
+      } catch { Issue.record(error) }
+    }
+    #expect(seen.withLock { $0 } == ["told"])
+  }
+
+  /// A sleep ends when the next timer is due, however long the turn before it took.
+  @Test func aLongTurnMakesNoTimerLate() throws {
+    let late = Locked<Int64>(.max)
+    try onLoop { context in
+      let confined = LoopConfined(context)
+      context.loop.submit {
+        let context = confined.onLoop
+        let due = context.now.advanced(byNanoseconds: 400_000_000)
+        let alarm = Alarm { _ in
+          late.withLock { $0 = EventLoop.monotonicNow().nanoseconds(since: due) }
+          context.loop.stop()
+        }
+        _ = context.schedule(at: due, alarm)
+        while EventLoop.monotonicNow().nanoseconds(since: due) < -20_000_000 {}
+      }
+    }
+    #expect(late.withLock { $0 } < 200_000_000)
+  }
+
   /// As of a process that was stopped and goes on: what came meanwhile is told with the interruption.
   @Test(arguments: [false, true]) func interruptionsHideNothing(precise: Bool) async {
     await #expect(processExitsWith: .exitCode(42)) { [precise] in
