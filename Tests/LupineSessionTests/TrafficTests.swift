@@ -146,6 +146,11 @@ import Testing
     #expect(
       RouteLookup.interface(to: .v4(.loopback, port: 80)) == NetworkInterface(name: "lo", medium: .loopback))
     #expect(RouteLookup.interface(to: .abstract(name: [1])) == nil)
+    // From where the socket is bound: there is no way from an address that is not this machine's.
+    let far = SocketAddress.v4(IPv4Address(bits: 0xC000_0207), port: 0)
+    #expect(RouteLookup.interface(to: .v4(.loopback, port: 80), from: far) == nil)
+    #expect(RouteLookup.interface(to: .v4(.loopback, port: 80), from: .v4(.loopback, port: 0))?.name == "lo")
+    #expect(RouteLookup.interface(to: .v4(.loopback, port: 80), from: .v4(IPv4Address(bits: 0), port: 0))?.name == "lo")
     try await withServer(configure: { $0.allowsCellularAccess = false }) { session, server in
       try await session.expect("Hello, world!", from: server.url("/hello"))
     }

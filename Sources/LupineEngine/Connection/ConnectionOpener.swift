@@ -181,7 +181,8 @@ final class ConnectionOpener: TimerHandler {
       addresses = within
     }
     if !identity.traffic.allowsCellular {
-      let find = connection.pool.configuration.routes ?? RouteLookup.interface(to:)
+      let find =
+        connection.pool.configuration.routes ?? { RouteLookup.interface(to: $0, from: identity.localAddress) }
       let (allowed, refused) = RouteLookup.sort(addresses, by: find)
       if let refused, allowed.isEmpty {
         return connection.openFailed(.cellular(interface: refused.name), .connect)

@@ -16,17 +16,15 @@ package struct NetworkInterface: Hashable, Sendable {
 /// socket of its own, which the kernel gives at once, and two looks at its file system; only for connections that may not go everywhere.
 package enum RouteLookup {
   /// The interface; nil: there is no route, or the system does not say.
-  package static func interface(to address: SocketAddress) -> NetworkInterface? {
-    let target: InternetAddress
-    var scope: UInt32 = 0
-    switch address {
-    case .v4(let address, _): target = InternetAddress(v4: address.bits)
-    case .v6(let address, _, let link): (target, scope) = (InternetAddress(v6: address.high, address.low), link)
-    case .unix, .abstract: return nil
-    }
+  ///
+  /// - Parameter local: the address that the socket is bound to, if it is to one.
+  package static func interface(to address: SocketAddress, from local: SocketAddress? = nil) -> NetworkInterface? {
+    guard let (target, scope) = internetAddress(of: address) else { return nil }
+    let source = local.flatMap { internetAddress(of: $0)?.address }
+    let question = RouteQuery.route(to: target, from: source, over: scope)
     do throws(IOError) {
       let socket = try NetlinkSocket(listens: false)
-      guard let index = try ask(socket, RouteQuery.route(to: target, over: scope), { RouteQuery.interface(in: $0) }),
+      guard let index = try ask(socket, question, { RouteQuery.interface(in: $0) }),
         let link = try ask(socket, RouteQuery.link(index), { RouteQuery.link(in: $0) })
       else { return nil }
       let facts = NetworkInterfaces.facts(link.name)
@@ -34,6 +32,14 @@ package enum RouteLookup {
       return NetworkInterface(name: link.name, medium: medium)
     } catch {
       return nil
+    }
+  }
+
+  private static func internetAddress(of address: SocketAddress) -> (address: InternetAddress, scope: UInt32)? {
+    switch address {
+    case .v4(let address, _): (InternetAddress(v4: address.bits), 0)
+    case .v6(let address, _, let link): (InternetAddress(v6: address.high, address.low), link)
+    case .unix, .abstract: nil
     }
   }
 

@@ -2,16 +2,23 @@
 package enum RouteQuery {
   /// RTM_GETROUTE: how an address is reached.
   ///
-  /// - Parameter link: for an address that means something on one link only; 0: none is given.
-  package static func route(to address: InternetAddress, over link: UInt32 = 0) -> [UInt8] {
+  /// - Parameters:
+  ///   - source: the address of this machine that is used, by which rules may choose; nil, or one of the other family: the kernel is to choose.
+  ///   - link: for an address that means something on one link only; 0: none is given.
+  package static func route(
+    to address: InternetAddress, from source: InternetAddress? = nil, over link: UInt32 = 0
+  ) -> [UInt8] {
     var attributes = attribute(1, address.bytes)
+    let source = source?.family == address.family ? source : nil
+    if let source { attributes += attribute(2, source.bytes) }
     if link != 0, address.isLinkLocal { attributes += attribute(4, Self.bytes(link)) }
     // rtmsg: family, lengths of destination and source, and zeros, which say nothing.
-    let body = [address.family.rawValue, UInt8(address.family.width)] + [UInt8](repeating: 0, count: 10)
+    let width = UInt8(address.family.width)
+    let body = [address.family.rawValue, width, source == nil ? 0 : width] + [UInt8](repeating: 0, count: 9)
     return message(type: 26, body + attributes)
   }
 
-  /// The interface that an answer to `route(to:over:)` names; nil: there is no route.
+  /// The interface that an answer to `route(to:from:over:)` names; nil: there is no route.
   package static func interface(in datagram: [UInt8]) -> UInt32? {
     guard let body = body(of: datagram, type: 24), body.count >= 12 else { return nil }
     for attribute in NetlinkAttributes(body.dropping(12)) where attribute.type == 4 {

@@ -21,6 +21,12 @@ import Testing
       Array(linkLocal[28...]) == Netlink.attribute(1, bytes) + Netlink.attribute(4, Netlink.bytes(UInt32(3))))
     // The interface is of no matter to other addresses.
     #expect(RouteQuery.route(to: try address([192, 0, 2, 1]), over: 3) == old)
+    // Nor is a source of the other family.
+    #expect(RouteQuery.route(to: try address([192, 0, 2, 1]), from: try address(bytes)) == old)
+    let bound = RouteQuery.route(to: try address([192, 0, 2, 1]), from: try address([192, 0, 2, 9]))
+    #expect(bound.count == 44 && Array(bound[16..<28]) == [2, 32, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    #expect(
+      Array(bound[28...]) == Netlink.attribute(1, [192, 0, 2, 1]) + Netlink.attribute(2, [192, 0, 2, 9]))
     let link = RouteQuery.link(5)
     #expect(link.count == 32 && Array(link[20..<24]) == Netlink.bytes(UInt32(5)))
   }
