@@ -34,9 +34,11 @@ extension SystemCalls {
   }
 
   private static func attributes(_ status: stat) -> FileAttributes {
-    FileAttributes(
+    // File systems keep times that are no nanoseconds in 64 bits; these here can be subtracted from any of today's.
+    let seconds = min(max(Int64(status.st_mtim.tv_sec), -4_000_000_000), 9_000_000_000)
+    return FileAttributes(
       isRegular: Int32(status.st_mode) & Int32(S_IFMT) == Int32(S_IFREG), size: Int64(status.st_size),
-      modified: Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec))
+      modified: seconds * 1_000_000_000 + Int64(status.st_mtim.tv_nsec))
   }
 
   /// The names in a directory, but "." and "..", in no order. What comes and goes meanwhile may be among them or not.

@@ -207,6 +207,21 @@ import Testing
     }
   }
 
+  /// Times that are no nanoseconds in 64 bits, as of a machine whose clock was wrong.
+  @Test(arguments: [10_000_000_000, -10_000_000_000]) func timesFarAway(_ seconds: Int) throws {
+    try withDirectory { (_, directory) throws in
+      try directory.create("a").write([1], at: 0)
+      defer { try? directory.remove("a") }
+      var times = [timespec(tv_sec: seconds, tv_nsec: 0), timespec(tv_sec: seconds, tv_nsec: 0)]
+      #expect(unsafe utimensat(directory.descriptor.number, "a", &times, 0) == 0)
+      let modified = try #require(try directory.attributes(of: "a")).modified
+      let now = EventLoop.wallClockNanoseconds()
+      let (age, isTooLong) = now.subtractingReportingOverflow(modified)
+      #expect(!isTooLong && (age < 0) == (seconds > 0))
+      #expect(try directory.read("a", limit: 10, now: now) == [1])
+    }
+  }
+
   @Test func aUseIsNoted() throws {
     try withDirectory { (_, directory) throws in
       try directory.create("a").write([1], at: 0)
