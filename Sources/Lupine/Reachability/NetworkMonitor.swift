@@ -90,7 +90,7 @@ final class NetworkSubscription: Sendable {
 }
 
 /// Takes datagrams from the socket to the machine, and requests back. Lives on the monitor's thread.
-private final class NetlinkDriver: ReadinessHandler {
+private final class NetlinkDriver: ReadinessHandler, TimerHandler {
   private let socket: NetlinkSocket
   private var watch: LoopWatch?
   private let publish: (NetworkTable) -> Void
@@ -98,6 +98,7 @@ private final class NetlinkDriver: ReadinessHandler {
   private var machine = ReachabilityMachine()
   private var registration: Registration?
   private static let datagramsPerTurn = 64
+  private static let refusalNanoseconds: Int64 = 1_000_000_000
 
   init(socket: consuming NetlinkSocket, watch: consuming LoopWatch, publish: @escaping (NetworkTable) -> Void) {
     self.socket = socket
@@ -128,17 +129,23 @@ private final class NetlinkDriver: ReadinessHandler {
         }
       } catch {
         perform(machine.lost())
-        return
+        break
       }
     }
     if let registration { context?.requeue(registration) }
   }
 
+  func timerFired(_ identifier: TimerIdentifier) { perform(machine.askAgain()) }
+
   private func perform(_ actions: [ReachabilityMachine.Action]) {
     for action in actions {
       switch action {
-      // The kernel takes a request at once, or is out of memory: then it is as if its answer had been lost.
-      case .send(let request): _ = try? socket.send(request)
+      // The kernel takes a request at once, or is out of memory.
+      case .send(let request):
+        if case .bytes? = try? socket.send(request) { continue }
+        machine.refused()
+        guard let context else { continue }
+        _ = context.schedule(at: context.now.advanced(byNanoseconds: Self.refusalNanoseconds), self)
       case .changed: if let table = machine.table { publish(table) }
       }
     }

@@ -4,9 +4,9 @@
 /// - `idle`: nothing was asked yet. → `dumping`.
 /// - `dumping`: everything is asked for, one kind after another (the kernel answers one dump at a time), and gathered in a new table; events
 ///   go into the new table, and into the one in force too. → itself with the next kind; → `current`; → itself from the start, when the kernel says
-///   that the dump is inconsistent or was lost; → `stalled` after five attempts in a row.
 /// - `current`: the table is what the kernel has. → `dumping`, when messages were lost or the kernel removes more than it tells.
-/// - `stalled`: the kernel does not give a whole answer. The table in force, if any, is kept. → `dumping` with the next event.
+///   that the dump is inconsistent or was lost; → `stalled` after five attempts in a row, and when what asks for it could not be sent.
+/// - `stalled`: the kernel does not give a whole answer. The table in force, if any, is kept. → `dumping` with the next event, or when it is asked again.
 ///
 /// Invariants: at most one dump is outstanding, and only its answers are taken for answers; `table` is nil until a dump is complete, and never
 /// half of one; `changed` is among the actions only if `table` is there and is another one than before, or the first.
@@ -53,12 +53,25 @@ package struct ReachabilityMachine: Sendable {
     case .current, .stalled:
       attempts = 0
       return dump()
-    // Its end may be among what was lost: nobody waits for it.
     // Answers to a dump wait for room, only events are dropped: this dump ends, and another follows it.
     case .dumping:
       isStale = true
       return []
     }
+  }
+
+  /// What `send` named last could not be sent, so that nothing answers it. Whoever says so calls `askAgain` some time later: no event need come.
+  package mutating func refused() {
+    guard case .dumping = phase else { return }
+    phase = .stalled
+    building = NetworkTable()
+  }
+
+  /// Asks for everything, if the kernel has given no whole answer.
+  package mutating func askAgain() -> [Action] {
+    guard phase == .stalled else { return [] }
+    attempts = 0
+    return dump()
   }
 
   /// Takes a datagram of the kernel's. Bytes that cannot be read count as lost.

@@ -27,6 +27,21 @@ import Testing
     #expect(machine.phase == .current && machine.table != nil && reach(machine) == nil)
   }
 
+  /// What could not be sent is not waited for: the next event asks again, or whoever was told of it.
+  @Test(arguments: [true, false]) func whatCouldNotBeSentIsAskedAgain(_ isByEvent: Bool) {
+    var machine = ReachabilityMachine()
+    let early = machine.askAgain()
+    _ = machine.begin()
+    machine.refused()
+    #expect(machine.phase == .stalled)
+    let asked = [ReachabilityMachine.Action.send(NetlinkDump.links.request(sequence: 2))]
+    let next = isByEvent ? machine.receive(Netlink.message(16, Self.eth)) : machine.askAgain()
+    let later = machine.askAgain()
+    #expect(early == [] && next == asked && later == [])
+    Netlink.answer(&machine, links: [Self.eth], addresses: [Self.own], routes: [Self.standard], from: 2)
+    #expect(machine.phase == .current && reach(machine) == "eth0")
+  }
+
   static let reaches: [(String, String?)] = [
     ("dump-empty-namespace", nil), ("dump-wired-v4", "v0"), ("dump-many-routes", "v0"), ("dump-multipath", "v0"),
     ("link-down", nil), ("link-up-again", "v0"), ("route-vanishes", nil), ("address-vanishes", nil),
