@@ -82,7 +82,7 @@ public struct CannedReply: Sendable {
   func steps(for request: TransportRequest) -> [ExchangeStep] {
     var steps: [ExchangeStep] = delay > .zero ? [.wait(delay)] : []
     do throws(WireError) {
-      if hasResponse { steps += try responseSteps() }
+      if hasResponse { steps += try responseSteps(request.method) }
     } catch {
       return [
         .end(
@@ -117,7 +117,7 @@ public struct CannedReply: Sendable {
     return announced
   }
 
-  private func responseSteps() throws(WireError) -> [ExchangeStep] {
+  private func responseSteps(_ method: String) throws(WireError) -> [ExchangeStep] {
     var steps: [ExchangeStep] = []
     for interim in informational {
       let head = try ResponseHead(status: interim.status, fields: interim.fields.pairs)
@@ -126,9 +126,7 @@ public struct CannedReply: Sendable {
     }
     let head = try ResponseHead(status: status, reason: reason, fields: completeFields)
     guard !head.isInformational else { throw WireError(.invalidStatusCode, at: 9) }
-    let announced = head.fields.first(.contentLength).flatMap { Int64($0) }
-    let length = isCoded && isToBeComplete ? Int64(bodyLength) : announced
-    steps.append(.head(head, length.map { .length($0) } ?? .untilClose))
+    steps.append(.head(head, framing(of: head, method)))
     for chunk in chunks {
       if chunkDelay > .zero { steps.append(.wait(chunkDelay)) }
       steps.append(.body(chunk))
@@ -137,9 +135,19 @@ public struct CannedReply: Sendable {
     return steps
   }
 
+  /// As on the network (RFC 9112 section 6.3): what stands above it, a cache for one, goes by it.
+  private func framing(of head: ResponseHead, _ method: String) -> BodyFraming {
+    if method == "HEAD" || hasNoContent { return .none }
+    if !trailers.isEmpty || fields.has("Transfer-Encoding", token: "chunked") { return .chunked }
+    let announced = head.fields.first(.contentLength).flatMap { Int64($0) }
+    let length = isCoded && isToBeComplete ? Int64(bodyLength) : announced
+    return length.map { .length($0) } ?? .untilClose
+  }
+
+  private var hasNoContent: Bool { status == 204 || status == 304 }
+
   private var completeFields: [(name: String, value: String)] {
     var pairs = fields.pairs
-    let hasNoContent = status == 204 || status == 304
     if !hasNoContent, isToBeComplete, !isCoded, trailers.isEmpty, fields.first("Content-Length") == nil,
       fields.first("Transfer-Encoding") == nil
     {
