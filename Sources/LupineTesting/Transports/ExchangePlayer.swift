@@ -61,7 +61,6 @@ final class ExchangePlayer: TransportExchange {
   let requestHead: [UInt8]
   private let thread: TransportThread
   private let start: Int64
-  private let hasBody: Bool
   private let state: Locked<State>
 
   /// - Parameters:
@@ -75,7 +74,6 @@ final class ExchangePlayer: TransportExchange {
     self.request = request
     self.thread = thread
     start = thread.now
-    hasBody = request.method != "HEAD"
     requestHead = Self.head(of: request)
     var state = State(
       limitsIdleTime: limitsIdleTime, isPassedOn: isPassedOn, lastActivity: start, position: start)
@@ -133,11 +131,12 @@ final class ExchangePlayer: TransportExchange {
 
   /// Names the exchange that feeds this one.
   func attach(_ source: any TransportExchange) {
-    let isCancelled = state.withLock { state -> Bool in
+    // What was said before it could be named.
+    let (isCancelled, isDiscarding) = state.withLock { state in
       if !state.hasEnded { state.source = source }
-      return state.hasEnded || state.isCancelled
+      return (state.hasEnded || state.isCancelled, state.isDiscarding)
     }
-    if isCancelled { source.cancel() }
+    if isCancelled { source.cancel() } else if isDiscarding { source.discardBody() }
   }
 
   /// Names what to call when the exchange has ended, at once if it has.
@@ -259,15 +258,14 @@ final class ExchangePlayer: TransportExchange {
       receiver.receive(head: head, framing: framing, of: self)
     case .body(let bytes):
       let isWanted = state.withLock { state -> Bool in
-        // What has no body on the wire has none here, whatever is to be played.
-        guard hasBody, state.status != 204, state.status != 304 else { return false }
+        guard hasBody(state) else { return false }
         state.counts.responseBodyBytes += Int64(bytes.count)
         if !state.isDiscarding { state.counts.responseDecodedBytes += Int64(bytes.count) }
         return !state.isDiscarding
       }
       if isWanted, !bytes.isEmpty { receiver.receive(body: bytes.span, of: self) }
     case .trailers(let trailers):
-      if !state.withLock({ $0.isDiscarding }) { receiver.receive(trailers: trailers, of: self) }
+      if state.withLock({ hasBody($0) && !$0.isDiscarding }) { receiver.receive(trailers: trailers, of: self) }
     case .sent(let count):
       state.withLock { $0.counts.requestBodyBytes += Int64(count) }
       receiver.sent(bodyBytes: count, of: self)
@@ -278,6 +276,11 @@ final class ExchangePlayer: TransportExchange {
     case .end(let failure): end(failure, nil)
     case .endWith(let failure, let metrics): end(failure, metrics)
     }
+  }
+
+  /// What has no body on the wire has none here, whatever is to be played.
+  private func hasBody(_ state: borrowing State) -> Bool {
+    request.method != "HEAD" && state.status != 204 && state.status != 304
   }
 
   private func note(_ head: ResponseHead, isFinal: Bool) {

@@ -1,0 +1,97 @@
+import Dispatch
+import LupineBase
+import LupineSession
+import LupineTesting
+import LupineWire
+import Testing
+
+/// What is said of an exchange while the transport that begins it has not returned.
+@Suite(.timeLimit(.minutes(1))) struct EarlyDiscardTests {
+  /// Its head came at once, and its body is not wanted: who sends that hears of it.
+  @Test func aBodyThatIsDiscardedAtOnce() async throws {
+    let sudden = SuddenTransport()
+    let session = try Session(over: DiscardingTransport(FaultTransport(sudden) { _, _ in [] }, sudden.seen))
+    _ = try? await session.data(from: "http://a.example/")
+    #expect(sudden.discarded.value == 1)
+  }
+}
+
+/// Answers before it returns, and ends when its body is discarded, or is known not to be.
+private final class SuddenTransport: Transport {
+  let seen = DispatchSemaphore(value: 0)
+  let discarded = Total()
+
+  func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    let exchange = SuddenExchange(request, receiver, discarded)
+    guard let head = try? ResponseHead(status: 200, fields: []) else { return exchange }
+    receiver.receive(head: head, framing: .untilClose, of: exchange)
+    seen.wait()
+    DispatchQueue.global().asyncAfter(deadline: .now() + 5) { exchange.end() }
+    return exchange
+  }
+}
+
+private final class SuddenExchange: TransportExchange {
+  private let request: TransportRequest
+  private let receiver: Locked<(any TransportReceiver)?>
+  private let discarded: Total
+
+  init(_ request: TransportRequest, _ receiver: any TransportReceiver, _ discarded: Total) {
+    self.request = request
+    self.receiver = Locked(receiver)
+    self.discarded = discarded
+  }
+
+  func cancel() {}
+  func setPaused(_ state: PauseState) {}
+
+  func discardBody() {
+    discarded.add(1)
+    end()
+  }
+
+  func end() {
+    let receiver = receiver.withLock { receiver in
+      defer { receiver = nil }
+      return receiver
+    }
+    receiver?.end(nil, metrics: TransactionMetrics(request, statusCode: 200, times: .init()), of: self)
+  }
+}
+
+/// Wants no body, and says when it has said so.
+private final class DiscardingTransport: Transport {
+  private let wrapped: any Transport
+  private let seen: DispatchSemaphore
+
+  init(_ wrapped: any Transport, _ seen: DispatchSemaphore) {
+    self.wrapped = wrapped
+    self.seen = seen
+  }
+
+  func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    wrapped.start(request, Receiver(receiver, seen))
+  }
+
+  private final class Receiver: TransportReceiver {
+    private let wrapped: any TransportReceiver
+    private let seen: DispatchSemaphore
+
+    init(_ wrapped: any TransportReceiver, _ seen: DispatchSemaphore) {
+      self.wrapped = wrapped
+      self.seen = seen
+    }
+
+    func receive(informational head: ResponseHead, of exchange: any TransportExchange) {}
+    func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
+      exchange.discardBody()
+      seen.signal()
+    }
+    func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {}
+    func receive(trailers: FieldSection, of exchange: any TransportExchange) {}
+    func sent(bodyBytes count: Int, of exchange: any TransportExchange) {}
+    func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
+      wrapped.end(failure, metrics: metrics, of: exchange)
+    }
+  }
+}
