@@ -81,21 +81,22 @@ extension Request.Body {
     case .bytes(let bytes): Int64(bytes.count)
     case .file(_, _, let length): length
     case .stream(let length, _, _): length
-    case .segments(let segments): Self.sum(segments)
+    case .segments(let segments): Self.sum(segments, \.knownLength)
     }
   }
 
-  /// The length that a head would announce, for which a file is looked at now; nil: it goes in chunks, or cannot be sent.
+  /// The length that a head would announce, for which files are looked at now; nil: it goes in chunks, or cannot be sent.
   package var announcedLength: Int64? {
+    if case .segments(let segments) = self { return Self.sum(segments, \.announcedLength) }
     guard case .file(let path, let offset, nil) = self else { return knownLength }
     guard let size = (try? File.open(path).size()) ?? nil, offset >= 0, offset <= size else { return nil }
     return size - offset
   }
 
-  private static func sum(_ segments: [Segment]) -> Int64? {
+  private static func sum(_ segments: [Segment], _ length: (Self) -> Int64?) -> Int64? {
     var total: Int64 = 0
     for segment in segments {
-      guard let length = segment.body.knownLength else { return nil }
+      guard let length = length(segment.body) else { return nil }
       let (sum, isTooLarge) = total.addingReportingOverflow(length)
       guard !isTooLarge else { return nil }
       total = sum

@@ -53,6 +53,8 @@ private final class RecordingReceiver: ForwardingReceiver {
   }
 
   private let request: TransportRequest
+  /// Of a body with a stream, as the wrapped transport would announce it.
+  private let announcedLength: Int64?
   let receiver: any TransportReceiver
   private let recorder: ArchiveRecorder
   private let index: Int
@@ -62,6 +64,7 @@ private final class RecordingReceiver: ForwardingReceiver {
 
   init(_ request: TransportRequest, _ receiver: any TransportReceiver, _ recorder: ArchiveRecorder, _ index: Int) {
     self.request = request
+    announcedLength = request.body.hasStream ? request.body.announcedLength : nil
     self.receiver = receiver
     self.recorder = recorder
     self.index = index
@@ -73,7 +76,7 @@ private final class RecordingReceiver: ForwardingReceiver {
     guard body.hasStream else { return request }
     var observed = request
     // Whoever makes the stream holds this receiver no longer than the exchange.
-    observed.body = .stream(length: body.knownLength, isReplayable: body.isReplayable) { [self] in
+    observed.body = .stream(length: announcedLength, isReplayable: body.isReplayable) { [self] in
       // A stream that is made again begins again.
       let number = state.withLock { state in
         state.streams += 1
@@ -167,7 +170,7 @@ private final class RecordingReceiver: ForwardingReceiver {
     }
     recordAttempts(metrics.earlierAttempts, exchange)
     var requestBody: [UInt8]?
-    let isWhole = state.hasWholeRequest || request.body.knownLength == Int64(state.requestBody.count)
+    let isWhole = state.hasWholeRequest || announcedLength == Int64(state.requestBody.count)
     if request.body.hasStream, !state.isRequestCut, isWhole { requestBody = state.requestBody }
     // What was given is seen before it is looked at, and what is refused is not sent.
     let requestTrailers = failure?.code == .badTrailers ? [] : state.requestTrailers
