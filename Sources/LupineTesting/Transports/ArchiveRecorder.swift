@@ -112,13 +112,21 @@ public final class ArchiveRecorder: Sendable {
   func record(_ entry: HTTPArchive.Entry, at index: Int, body: LupineSession.Request.Body) {
     // Streams took their room as they passed.
     let entry = body.hasStream ? entry : fitting(entry)
-    state.withLock { $0.entries[index] = entry }
-    switch body {
-    case .none, .bytes, .stream: return
-    case .segments where body.hasStream: return
-    case .file, .segments: break
+    let isFile =
+      switch body {
+      case .none, .bytes, .stream: false
+      case .file: true
+      case .segments: !body.hasStream
+      }
+    // Both at once: whoever finds the entry waits for its file. The task finds it behind this lock.
+    state.withLock { state in
+      state.entries[index] = entry
+      if isFile { state.files[index] = read(body, at: index) }
     }
-    let task = Task.detached { [self] in
+  }
+
+  private func read(_ body: LupineSession.Request.Body, at index: Int) -> Task<Void, Never> {
+    Task.detached { [self] in
       var kept: [UInt8]?
       do throws(SessionError) {
         let bytes = try await body.collect(upTo: limits.bodyBytes)
@@ -129,7 +137,6 @@ public final class ArchiveRecorder: Sendable {
       }
       keep(kept, at: index)
     }
-    state.withLock { $0.files[index] = task }
   }
 
   /// - Parameter body: nil: there was no room for it.

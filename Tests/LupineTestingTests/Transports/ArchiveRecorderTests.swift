@@ -32,6 +32,26 @@ import Testing
     #expect(archive.entries.map { $0.request.body?.count } == [16 << 20] + Array(repeating: 1 << 20, count: 50))
   }
 
+  /// Whoever finds an entry waits for its file, at whatever moment.
+  @Test func anEntryComesWithItsFile() async throws {
+    let path = FileManager.default.temporaryDirectory.path + "/lupine-moment-\(UUID().uuidString)"
+    try Data([1]).write(to: URL(filePath: path))
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    for _ in 0..<2000 {
+      let recorder = ArchiveRecorder()
+      let index = try #require(recorder.reserve())
+      async let archive = {
+        while recorder.unfinishedCount > 0 {}
+        return await recorder.archive()
+      }()
+      let request = HTTPArchive.Request(method: "PUT", url: "http://a.example/")
+      let entry = HTTPArchive.Entry(startedAt: Date(), request: request, response: nil)
+      recorder.record(entry, at: index, body: .file(path: path))
+      let bodies = await archive.entries.map(\.request.body)
+      #expect(bodies == [[1]])
+    }
+  }
+
   /// Records requests with these bodies over a transport that answers nothing to speak of, and plays them again, to the last byte the same.
   private func replay(_ bodies: [Request.Body], _ change: (inout ArchiveRecorder.Limits) -> Void) async throws
     -> [HTTPArchive.Entry]
