@@ -189,7 +189,11 @@ public final class ReplayTransport: Transport {
     let request = asked.request
     switch order {
     case .recorded:
-      guard let next = index.next() else { break }
+      guard let next = index.next() else {
+        var nearest: String?
+        if let entry = first(asked, by: matcher, &index, &nearest) { return .success(entry) }
+        break
+      }
       if let difference = matcher.difference(recorded[next], asked) {
         return .failure(Self.answer(to: difference, entries[next].request, request))
       }

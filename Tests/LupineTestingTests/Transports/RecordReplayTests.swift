@@ -57,6 +57,22 @@ import Testing
     }
   }
 
+  /// A stream of known length and a file behind it are announced as they are without a recorder.
+  @Test func aRecorderChangesNoFraming() async throws {
+    let scratch = FileManager.default.temporaryDirectory.path + "/lupine-framing-\(UUID().uuidString)"
+    try Data([4, 5]).write(to: URL(filePath: scratch))
+    defer { try? FileManager.default.removeItem(atPath: scratch) }
+    let stream = Request.Body.Segment.stream(length: 3, isReplayable: true) { BodyStream([[1, 2, 3]]) }
+    let (archive, _) = try await record { session, server in
+      let body = Request.Body.segments([stream, .file(path: scratch)])
+      let (echo, _) = try await session.data(for: Request(server.url("/echo"), method: .post, body: body))
+      #expect(Array(echo) == [1, 2, 3, 4, 5])
+      let fields = try #require(server.recordedRequests.first).fields
+      #expect(fields.first("Content-Length") == "5" && fields.first("Transfer-Encoding") == nil)
+    }
+    #expect(archive.entries.map(\.request.body) == [[1, 2, 3, 4, 5]])
+  }
+
   @Test func redirectsAndFailuresAreRecordedAndPlayed() async throws {
     let (archive, base) = try await record { session, server in
       _ = try await session.data(from: server.url("/redirect?to=/hello"))
@@ -284,6 +300,10 @@ import Testing
     #expect(error.underlying as? NoAnswer == .notRecorded(method: "GET", url: "http://a.example/1"))
     session = try Session(over: ReplayTransport(recorded, repeats: true))
     for answer in ["0", "2", "2"] { #expect(try await session.text("http://a.example/1").0 == answer) }
+    session = try Session(over: ReplayTransport(recorded, order: .recorded, repeats: true))
+    for (path, answer) in [("1", "0"), ("2", "1"), ("1", "2"), ("2", "1"), ("1", "2")] {
+      #expect(try await session.text("http://a.example/\(path)").0 == answer)
+    }
     session = try Session(over: ReplayTransport(recorded, order: .recorded))
     let early = try await failure { try await session.data(from: "http://a.example/2") }
     #expect(
