@@ -92,7 +92,7 @@ private struct ArchiveWriter {
     if let body = request.body, includesBodies, !body.isEmpty {
       let (text, isBase64) = Self.text(body)
       var data = [
-        Member("mimeType", .string(request.first(named: "content-type") ?? "")), Member("params", .array([])),
+        Member("mimeType", .string(mimeType(request.fields) ?? "")), Member("params", .array([])),
         Member("text", .string(text)),
       ]
       if isBase64 { data.append(Member("_encoding", .string("base64"))) }
@@ -143,7 +143,7 @@ private struct ArchiveWriter {
     if !isCached, let wire = response.bodyBytes, response.body != nil, size > wire, Self.isCoded(response) {
       members.append(Member("compression", .integer(size - wire)))
     }
-    members.append(Member("mimeType", .string(response.first(named: "content-type") ?? "x-unknown")))
+    members.append(Member("mimeType", .string(mimeType(response.fields) ?? "x-unknown")))
     if let body = response.body, includesBodies {
       let (text, isBase64) = Self.text(body)
       members.append(Member("text", .string(text)))
@@ -172,6 +172,9 @@ private struct ArchiveWriter {
         field.name, SecretText.redacted(field: field.name, value: field.value, isSensitive: field.isSensitive))
     }
   }
+
+  /// As little of it is said here as among the fields.
+  private func mimeType(_ fields: [HTTPArchive.Field]) -> String? { HTTPArchive.first(shown(fields), "content-type") }
 
   private func cookie(_ cookie: ArchiveCookies.Cookie) -> JSONValue {
     var members = [

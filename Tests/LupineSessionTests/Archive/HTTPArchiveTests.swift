@@ -78,6 +78,12 @@ import Testing
       #expect(!text.contains(secret), "\(secret)")
     }
     #expect(text.contains("Bearer [redacted]"))
+    var marked = archive
+    let type = HTTPArchive.Field("Content-Type", "text/x; k=m4rked", isSensitive: true)
+    marked.entries[0].request.fields = [type]
+    marked.entries[0].response?.fields = [type]
+    try #require(marked.entries[0].request.body?.isEmpty == false)
+    #expect(!String(decoding: marked.json(), as: UTF8.self).contains("m4rked"))
     #expect(text.contains("sid=[redacted]; Path=/; HttpOnly"))
     #expect(text.contains("https://a.example/p?x=1&access_token=REDACTED#f"))
     #expect(String(decoding: archive.json(redactingSecrets: false), as: UTF8.self).contains("s3cret"))
