@@ -38,7 +38,8 @@ package enum StructuredTextFuzz {
     guard let value = try? BinaryPropertyListReader.read(bytes, depthLimit: limit) else { return }
     var (count, content) = (0, 0)
     check(value, limit, &count, &content)
-    precondition(count <= bytes.count, "more values than bytes")
+    // The value itself is in no container.
+    precondition(count - 1 <= BinaryPropertyListReader.valueLimit(bytes.count), "values without bound")
     precondition(content <= BinaryPropertyListReader.contentLimit(bytes.count), "strings and data without bound")
   }
 

@@ -10,7 +10,7 @@ package enum BinaryPropertyListError: Error, Equatable, Sendable {
   /// A key has more combining marks in a row than `CombiningMarks.limit`. The number of its object.
   case tooManyMarks(Int)
   case tooDeep(limit: Int)
-  /// Containers that share their contents stand for more values than the list has bytes.
+  /// Containers that are shared, or overlap, stand for more values than `valueLimit`.
   case tooManyValues
   /// Strings and data that are shared, or overlap, stand for more bytes than that.
   case tooManyBytes(limit: Int)
@@ -19,8 +19,8 @@ package enum BinaryPropertyListError: Error, Equatable, Sendable {
 /// Reads a binary property list ("bplist00", CFBinaryPList.c).
 ///
 /// Objects refer to one another by number, so that a list can contain itself, or stand for many more values than it has bytes: depth and number of
-/// values are limited. No writer shares containers, so a list of n bytes has fewer than n values. Writers do share strings and data, but what they
-/// stand for together is limited too: `contentLimit`.
+/// values are limited. Few writers share containers (Python's plistlib does), and none makes more values than bytes without. All share strings and data, but
+/// what they stand for together is limited too: `contentLimit`.
 package struct BinaryPropertyListReader {
   private let bytes: [UInt8]
   private let offsetSize: Int
@@ -33,6 +33,9 @@ package struct BinaryPropertyListReader {
 
   /// Bytes that the strings, in UTF-8, and the data of a list of `count` bytes may have together, each counted as often as it is referred to.
   package static func contentLimit(_ count: Int) -> Int { max(1 << 20, 16 * count) }
+
+  /// Values that the containers of a list of `count` bytes may have together, each counted as often as it is referred to.
+  package static func valueLimit(_ count: Int) -> Int { max(1 << 16, count) }
 
   /// Whether the bytes begin as a binary property list does.
   package static func recognises(_ bytes: some Collection<UInt8>) -> Bool { bytes.starts(with: "bplist0".utf8) }
@@ -54,7 +57,7 @@ package struct BinaryPropertyListReader {
     else { throw .badTrailer }
     var reader = BinaryPropertyListReader(
       bytes: bytes, offsetSize: offsetSize, referenceSize: referenceSize, count: count, tableStart: table,
-      depthLimit: depthLimit, valuesLeft: bytes.count - 1, contentLeft: contentLimit(bytes.count))
+      depthLimit: depthLimit, valuesLeft: valueLimit(bytes.count), contentLeft: contentLimit(bytes.count))
     return try reader.value(top, depth: 0)
   }
 

@@ -42,7 +42,7 @@ import Testing
   }
 
   static let refusals: [([[UInt8]], BinaryPropertyListError)] = [
-    ([[0xA1, 0, 0]], .tooManyValues), ([[0xA1, 0, 7]], .badObject(7)), ([[0xA2, 0, 0]], .badObject(0)),
+    ([[0xA1, 0, 0]], .tooDeep(limit: 128)), ([[0xA1, 0, 7]], .badObject(7)), ([[0xA2, 0, 0]], .badObject(0)),
     ([[0xD1, 0, 1, 0, 1], [0x09]], .keyIsNoString), ([[0x00]], .unsupported(marker: 0)),
     ([[0x80, 1]], .unsupported(marker: 0x80)), ([[0xC0]], .unsupported(marker: 0xC0)), ([[0x51]], .badObject(0)),
     ([[0x51, 0xFF]], .badObject(0)), ([[0x61, 0xD8, 0]], .badObject(0)), ([[0x15, 0]], .badObject(0)),
@@ -79,14 +79,26 @@ import Testing
     }
   }
 
+  /// A list whose writer shares containers: thirty times the same dictionary, as Python's plistlib writes it.
+  @Test func sharedContainersAreRead() throws {
+    let elements = Array(repeating: [0, 1] as [UInt8], count: 30).flatMap { $0 }
+    let value = try read([
+      [0xAF, 0x10, 30] + elements, [0xD2, 0, 2, 0, 3, 0, 4, 0, 5], [0x51, 0x61], [0x51, 0x62], [0x10, 1], [0x10, 2],
+    ])
+    let member = PropertyListContent.dictionary([
+      .init(name: "a", value: .integer(1)), .init(name: "b", value: .integer(2)),
+    ])
+    #expect(value == .array(Array(repeating: member, count: 30)))
+  }
+
   /// Containers that lie in one another are counted when they are opened, not when they are left.
   @Test func overlappingContainersAreCountedAtOnce() {
     // Each begins with a reference to the next, and takes the rest of all for its own.
     let levels: [[UInt8]] = (0..<60).map { level in
-      let length = (60 - level) * 6 - 4
+      let length = (60 - level) * 6 - 4 + 1200
       return [0xAF, 0x11, UInt8(length >> 8), UInt8(length & 255), 0, UInt8(level + 1)]
     }
-    let rest = [UInt8](repeating: 0, count: 360)
+    let rest = [UInt8](repeating: 0, count: 360 + 2 * 1200)
     #expect(throws: BinaryPropertyListError.tooManyValues) { try read(levels + [[0x08] + rest]) }
   }
 
