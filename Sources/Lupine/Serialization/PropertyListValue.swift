@@ -81,9 +81,7 @@ extension PropertyListValue {
   }
 
   init(any value: Any, depth: Int) throws(PropertyListRefusal) {
-    guard depth <= Self.maximumDepth else {
-      throw PropertyListRefusal(reason: "it is nested deeper than \(Self.maximumDepth) levels")
-    }
+    try Self.check(depth)
     switch ParameterShape(value) {
     case .null: throw PropertyListRefusal(reason: "it has no null")
     case .boolean(let flag): self = .boolean(flag)
@@ -113,11 +111,29 @@ extension PropertyListValue {
       self = .dictionary(members)
     case .other(let value):
       switch value {
-      case let value as PropertyListValue: self = value
+      case let value as PropertyListValue:
+        try value.checkDepth(depth)
+        self = value
       case let value as Date: self = .date(value)
       case let value as Data: self = .data(value)
       default: throw PropertyListRefusal(reason: "a \(type(of: value)) has no form in it")
       }
+    }
+  }
+
+  private static func check(_ depth: Int) throws(PropertyListRefusal) {
+    guard depth <= maximumDepth else {
+      throw PropertyListRefusal(reason: "it is nested deeper than \(maximumDepth) levels")
+    }
+  }
+
+  /// - Parameter depth: where the value stands.
+  private func checkDepth(_ depth: Int) throws(PropertyListRefusal) {
+    try Self.check(depth)
+    switch self {
+    case .array(let elements): for element in elements { try element.checkDepth(depth + 1) }
+    case .dictionary(let members): for member in members.values { try member.checkDepth(depth + 1) }
+    default: break
     }
   }
 

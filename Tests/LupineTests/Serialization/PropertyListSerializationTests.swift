@@ -65,6 +65,15 @@ import Testing
     #expect(throws: SerializationError.self) { try data(list) }
   }
 
+  /// Values are as deep as they are, wherever they stand.
+  @Test func nestingOfValuesIsLimited() throws {
+    var value = PropertyListValue.integer(1)
+    for _ in 0..<PropertyListValue.maximumDepth { value = .array([value]) }
+    _ = try data(value)
+    let deeper: [any Sendable] = [PropertyListValue.array([value]), [value], ["k": value] as [String: any Sendable]]
+    for value in deeper { #expect(throws: SerializationError.self) { try data(value) } }
+  }
+
   @Test func theRestIsAsWithForms() throws {
     let serializer = PropertyListRequestSerializer()
     let get = try serializer.request(method: "HEAD", url: "http://example.com/", parameters: ["a": 1])
