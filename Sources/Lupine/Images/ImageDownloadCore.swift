@@ -172,8 +172,9 @@ final class ImageDownloadCore: Sendable {
       state.delegates[number] = task.delegate as? ManagedTask
       return (receipt, state.machine.add(number, key: key, receipt: number, handler: handler))
     }
-    // By the end of its session, and told before anybody was there to hear of it.
-    if task.state == .completed { finish(number, nil, nil, task.error) }
+    // By the end of its session, and told before anybody was there to hear of it. One without an error has begun since, in the place of another that has ended,
+    // and its image is on its way.
+    if task.state == .completed, let error = task.error { finish(number, nil, nil, error) }
     if begins {
       task.resume()
     } else if receipt.download != number {
