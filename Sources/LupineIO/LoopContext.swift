@@ -37,7 +37,7 @@ package final class LoopContext {
   private let mail = Exclusive<[Mailbox.Item]>([])
   private var clock: Instant?
   /// All that came until then has been told. No timer fires that is due later: what it waits for may be there by now, behind work that took long.
-  private var askedAt = Instant(nanoseconds: .min)
+  private var askedAt: Instant
   /// Nil but for loops that are driven by hand.
   private let world: DrivenWorld?
 
@@ -90,6 +90,9 @@ package final class LoopContext {
     epoll = watch.epoll
     isPrecise = SystemCalls.hasPreciseEpollWait(epoll)
     eventCapacity = world?.eventCapacity ?? Self.eventCapacity
+    // Nobody is registered.
+    let now = world?.now ?? EventLoop.monotonicNow()
+    (clock, askedAt) = (now, now)
     unsafe events = .allocate(capacity: eventCapacity)
     unsafe buffer = .allocate(byteCount: Self.readBufferSize, alignment: 4096)
   }

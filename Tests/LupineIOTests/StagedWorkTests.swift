@@ -220,19 +220,21 @@ import Testing
       do {
         let readers = try (0..<count).map { _ in try Reader(context) }
         try prepare(readers)
-        let alarm = Alarm { _ in
-          logs.withLock { $0 = readers.map(\.log) }
-          for reader in readers { reader.close() }
-          context.loop.stop()
-        }
-        // Behind the turn that tells what is there now.
+        // Behind all that is told in the same turn.
+        var isLast = false
         let (near, far) = try socketPair()
         let last = Handler()
         let registration = try register(context, near, last)
         last.body = { _ in
+          guard isLast else {
+            isLast = true
+            return context.requeue(registration)
+          }
           context.deregister(registration)
           for number in [near, far] { _ = Descriptor(adopting: number) }
-          _ = context.schedule(at: context.now, alarm)
+          logs.withLock { $0 = readers.map(\.log) }
+          for reader in readers { reader.close() }
+          context.loop.stop()
         }
       } catch { Issue.record(error) }
     }
