@@ -56,6 +56,27 @@ struct PolicyTests {
   }
 
   /// A root whose file has another size than that of the shared one: two writes may bear the same time.
+  /// A server that names a large finite field would keep the loop busy: none is offered.
+  @Test func noFiniteFields() throws {
+    var policy = TLSPolicy()
+    policy.maximumVersion = .tls12
+    let context = try TLSContext(client: policy)
+    let client = End(
+      try TLSConnection(client: context, options: TLSClientOptions(serverName: try ServerName("localhost"))))
+    _ = try client.connection.handshake()
+    // Headers of record and message, version and random, then the session's identifier.
+    let hello = client.takeOutput()
+    let list = 44 + Int(hello[43])
+    let length = Int(hello[list]) << 8 | Int(hello[list + 1])
+    var suites: Set<Int> = []
+    for place in stride(from: list + 2, to: list + 2 + length, by: 2) {
+      suites.insert(Int(hello[place]) << 8 | Int(hello[place + 1]))
+    }
+    #expect(suites.contains(0xC02F))
+    let finite: Set<Int> = [0x33, 0x39, 0x67, 0x6B, 0x9E, 0x9F, 0xCCAA, 0xC09E, 0xC09F, 0xC0A2, 0xC0A3]
+    #expect(finite.isDisjoint(with: suites))
+  }
+
   private static func otherRoot() throws -> CertificateAuthority {
     try CertificateAuthority(commonName: "Lupine test root with a longer name than the others")
   }
