@@ -35,7 +35,11 @@ extension TLSContext {
     guard let bio = unsafe BIO_new_mem_buf(pem, Int32(clamping: pem.count)) else {
       throw .internalFailure("BIO_new_mem_buf")
     }
-    defer { unsafe BIO_free(bio) }
+    defer {
+      unsafe BIO_free(bio)
+      // It reads from there.
+      withExtendedLifetime(pem) {}
+    }
     var isLeaf = true
     while let certificate = unsafe PEM_read_bio_X509(bio, nil, Callbacks.passphrase, nil) {
       defer { unsafe X509_free(certificate) }
@@ -72,7 +76,11 @@ extension TLSContext {
     guard let bio = unsafe BIO_new_mem_buf(pem, Int32(clamping: pem.count)) else {
       throw .internalFailure("BIO_new_mem_buf")
     }
-    defer { unsafe BIO_free(bio) }
+    defer {
+      unsafe BIO_free(bio)
+      // It reads from there.
+      withExtendedLifetime(pem) {}
+    }
     let box = unsafe Unmanaged.passUnretained(passphrase).toOpaque()
     guard let key = unsafe PEM_read_bio_PrivateKey(bio, nil, Callbacks.passphrase, box) else {
       throw .identityUnreadable(reason: "private key: \(OpenSSLError.drain())")

@@ -45,7 +45,11 @@ final class TLSServerContext: @unchecked Sendable {
 
     let text = Array(configuration.privateKey.utf8)
     let source = unsafe BIO_new_mem_buf(text, Int32(text.count))
-    defer { unsafe BIO_free(source) }
+    defer {
+      unsafe BIO_free(source)
+      // It reads from there.
+      withExtendedLifetime(text) {}
+    }
     guard let key = unsafe PEM_read_bio_PrivateKey(source, nil, nil, nil) else { throw OpenSSLFailure.make("key") }
     defer { unsafe EVP_PKEY_free(key) }
     guard unsafe SSL_CTX_use_PrivateKey(pointer, key) == 1 else { throw OpenSSLFailure.make("key") }
@@ -75,7 +79,11 @@ private final class Certificate {
   static func read(_ text: String) -> [Certificate] {
     let bytes = Array(text.utf8)
     guard let source = unsafe BIO_new_mem_buf(bytes, Int32(bytes.count)) else { return [] }
-    defer { unsafe BIO_free(source) }
+    defer {
+      unsafe BIO_free(source)
+      // It reads from there.
+      withExtendedLifetime(bytes) {}
+    }
     var certificates: [Certificate] = []
     while let certificate = unsafe PEM_read_bio_X509(source, nil, nil, nil) {
       unsafe certificates.append(Certificate(certificate))
