@@ -77,6 +77,35 @@ private func withDecider(
     return (identity, try LoopbackServer(routes: ServerRoute.standard(), tls: ServerTLS(identity)))
   }
 
+  /// Roots that are others by now make another question of the same chain, and the policy's word for one is not that for the other.
+  @Test func whatIsSaidOfAChainIsAskedOfItAlone() async throws {
+    let (authority, directory) = (try CertificateAuthority(), try ScratchDirectory())
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: try ServerTLS.minted(by: authority))
+    defer { server.shutdown() }
+    let roots = try directory.write(Array(authority.rootPEM.utf8), to: "roots.pem")
+    let decider = Decider { _ in nil }
+    try await withDecider(decider, ports: [server.port], configure: { $0.tls.roots = .file(roots) }) { session, _ in
+      let url = server.url("/hello")
+      let first = Task { try await session.data(from: url) }
+      #expect(await eventually { decider.questions.count == 1 })
+      _ = try directory.write(Array(CertificateAuthority().rootPEM.utf8), to: "roots.pem")
+      // What was read of a file counts for a second or two.
+      var second = Task { try await session.data(from: url) }
+      let isAsked = await eventually(seconds: 20) {
+        if await eventually(seconds: 0.2, { decider.questions.count == 2 }) { return true }
+        second.cancel()
+        _ = await second.result
+        second = Task { try await session.data(from: url) }
+        return false
+      }
+      #expect(isAsked && decider.questions.map { $0.report.verdict == nil } == [true, false])
+      decider.answer(.useDefault)
+      #expect(try await first.value.1.statusCode == 200)
+      let error = await #expect(throws: SessionError.self) { try await second.value }
+      #expect(error?.code == .serverCertificateUntrusted)
+    }
+  }
+
   @Test(arguments: [TLSConfiguration.Version.tls12, .tls13]) func selfSignedIsAcceptedByDecision(
     _ version: TLSConfiguration.Version
   ) async throws {

@@ -5,12 +5,13 @@ internal import LupineTLS
 /// Passes the questions of a pool's connections on to its decider, and the answers back. Lives on the loop.
 ///
 /// States of a case: open (asked, connections wait) → gone (answered). Invariants: one question at a time is open for the same place and
-/// the same chain, so that six connections to a new host do not ask six times; an answer reaches every connection that waits for it and
+/// the same report, so that six connections to a new host do not ask six times; an answer reaches every connection that waits for it and
 /// no other; a case whose connections are all gone is asked anew when it comes up again.
 final class TrustDesk {
   /// What is asked. The pool key holds host, port, policy and trust domain.
   private enum Case: Hashable {
-    case trust(PoolKey, chain: [[UInt8]])
+    /// With all that is said of the chain: roots and lists may have been read anew since another connection asked.
+    case trust(PoolKey, TrustReport)
     case identity(PoolKey, authorities: [[UInt8]])
   }
 
@@ -34,7 +35,7 @@ final class TrustDesk {
 
   func askTrust(for connection: Connection, _ report: TrustReport) {
     let key = connection.key
-    let item = Case.trust(key, chain: report.chainSent)
+    let item = Case.trust(key, report)
     guard let number = join(item, connection) else { return }
     let question = TrustQuestion(host: key.identity.serverName, port: key.identity.port, report: report)
     let (desk, loop) = (LoopConfined(self), core.loop)
