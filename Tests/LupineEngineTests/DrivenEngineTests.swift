@@ -31,6 +31,24 @@ import Testing
   }
 
   /// What a server says before it is asked would be taken for the answer to the first request.
+  /// Nor with the server's end behind them.
+  @Test(arguments: [false, true]) func bytesBeforeTheFirstRequestWithTheirEnd(_ isClosed: Bool) throws {
+    let drive = try Drive()
+    drive.isDecided = false
+    drive.start(try request(host: "h", port: 80))
+    drive.settle()
+    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nEVIL!")
+    drive.servers[0].halfClose()
+    drive.servers[0].accept()
+    if isClosed { drive.servers[0].close() }
+    drive.settle()
+    guard case .unsolicitedBytes? = drive.outcomes.first?.failure?.error else {
+      Issue.record("\(drive.outcomes)")
+      return
+    }
+    drive.end()
+  }
+
   @Test func bytesBeforeTheFirstRequestFailTheConnection() throws {
     let drive = try Drive()
     drive.isDecided = false

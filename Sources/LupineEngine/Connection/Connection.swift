@@ -153,12 +153,15 @@ final class Connection: ReadinessHandler, TimerHandler {
     localAddress = connected.local
     registration = connected.registration
     if connected.seen.readsFallShort { note(connected.seen) }
-    // A server that speaks before it is asked: its words would be taken for the answer to the first request.
-    let isUnasked = connected.seen.isReadable && !connected.seen.isEnding
+    let mayBeUnasked = connected.seen.isReadable
     context.transfer(connected.registration, to: self, readiness: connected.seen)
-    socket = Socket(connected.takeDescriptor())
+    let socket = Socket(connected.takeDescriptor())
+    self.socket = socket
     guard let policy = key.identity.tls else {
-      guard !isUnasked else { return openFailed(.unsolicitedBytes, .connect) }
+      // A server that speaks before it is asked, whether its end is there already or not: its words would be taken for the answer to the first request.
+      if mayBeUnasked, case .bytes? = try? SystemCalls.peek(socket.descriptor) {
+        return openFailed(.unsolicitedBytes, .connect)
+      }
       opened()
       return
     }
