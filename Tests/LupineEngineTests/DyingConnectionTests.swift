@@ -106,6 +106,27 @@ import Testing
     drive.end()
   }
 
+  /// A router that drops what it is given says nothing: the request is over with its time, and the next one meets none of the others.
+  @Test func silenceSpeaksForThoseThatWereIdleForLonger() throws {
+    let drive = try idle()
+    drive.start(try request(host: "h", port: 80, firstByte: 10_000_000_000, target: "/silent"))
+    drive.settle()
+    drive.pass(milliseconds: 10_000)
+    guard case .deadline(.firstByte)? = drive.outcomes.last?.failure?.error else {
+      Issue.record("\(drive.outcomes)")
+      return
+    }
+    #expect(drive.pool.counters.closes[.suspected] == 8)
+    drive.start(try request(host: "h", port: 80, target: "/next"))
+    drive.settle()
+    try #require(drive.servers.count == 10)
+    #expect(drive.received(9).hasPrefix("GET /next"))
+    drive.send(9, Self.empty)
+    drive.settle()
+    #expect(drive.outcomes.last?.status == 200)
+    drive.end()
+  }
+
   /// A request that ends whatever serves it ends two, however many are idle.
   @Test func whatMakesAServerHangUpIsSentTwice() throws {
     let drive = try idle()

@@ -196,6 +196,10 @@ package final class EnginePool {
     case .io, .closedBeforeResponse, .tls:
       if mayHaveDied, !transfer.receivedAnything { closeSuspects(of: transfer) }
       canRepeat = transfer.mayRetry(mayHaveDied: mayHaveDied, wroteAnything: failure.requestBytesSent)
+    // A router that forgot may drop what it is given without a word. It is not sent again: its time is over.
+    case .deadline(.firstByte), .deadline(.send):
+      if mayHaveDied, !transfer.receivedAnything { closeSuspects(of: transfer) }
+      canRepeat = false
     default: canRepeat = false
     }
     if canRepeat, !isClosed {
