@@ -255,7 +255,8 @@ extension Connection {
 
   private func receive(_ head: ResponseHead, _ framing: BodyFraming, _ transfer: Transfer) throws {
     // Also behind bytes of the body, if it can be had again: the server was slow to say that it does not know expectations, no more (RFC 9110 section 10.1.1).
-    if head.status == 417, transfer.expectsContinue, !transfer.isBodySpent {
+    // One that has said 100 means something else.
+    if head.status == 417, transfer.expectsContinue, !transfer.isBodySpent, !exchange.wasContinued {
       transfer.refuseExpectation()
     }
     if transfer.request.forwardTarget != nil { hearProxy(head, transfer) }

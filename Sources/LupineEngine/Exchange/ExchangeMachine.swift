@@ -18,6 +18,8 @@ package struct ExchangeMachine: Equatable, Sendable {
 
   package private(set) var sending = Sending.head
   package private(set) var receiving = Receiving.head
+  /// The server has said 100: it knows what was expected of it.
+  package private(set) var wasContinued = false
   private let hasBody: Bool
   private let expectsContinue: Bool
 
@@ -39,7 +41,9 @@ package struct ExchangeMachine: Equatable, Sendable {
 
   /// A 1xx response arrived. Only 100 means something here (RFC 9110 10.1.1).
   package mutating func informational(status: Int) -> SendingStep {
-    guard status == 100, sending == .awaitingContinue else { return .none }
+    guard status == 100 else { return .none }
+    wasContinued = true
+    guard sending == .awaitingContinue else { return .none }
     sending = .body
     return .startBody
   }
