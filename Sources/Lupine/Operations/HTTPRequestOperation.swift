@@ -97,6 +97,14 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     /// Of batches: called behind the operation's own.
     var afterwards: [@Sendable () -> Void] = []
 
+    /// Those that a copy has as well.
+    var onTheWay: Handlers {
+      var handlers = self
+      (handlers.success, handlers.failure, handlers.completionBlock) = (nil, nil, nil)
+      handlers.afterwards = []
+      return handlers
+    }
+
     var tellsTheEnd: Bool { success != nil || failure != nil || completionBlock != nil || !afterwards.isEmpty }
   }
 
@@ -123,7 +131,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
 
   /// Makes another operation of the same request: with the settings, except `output`, and what is told on the way; not with what is told at the end,
   /// nor with what came of it. A copy of a manager's operation keeps the manager's session, if it is made before the handlers of `other` have returned;
-  /// one that is made later needs the manager, and fails with `.sessionInvalidated` if that is gone. Source: `-copyWithZone:`.
+  /// one that is made later is told of nothing on the way, needs the manager, and fails with `.sessionInvalidated` if that is gone. Source: `-copyWithZone:`.
   public convenience init(copying other: HTTPRequestOperation) {
     self.init(request: other.request, session: other.session)
     let (settings, handlers, core, managerSettings) = other.state.withLock {
@@ -132,11 +140,7 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     state.withLock { state in
       state.settings = settings
       state.settings.output = .memory
-      state.handlers.uploadProgress = handlers.uploadProgress
-      state.handlers.downloadProgress = handlers.downloadProgress
-      state.handlers.redirection = handlers.redirection
-      state.handlers.challenge = handlers.challenge
-      state.handlers.cacheResponse = handlers.cacheResponse
+      state.handlers = handlers.onTheWay
       state.core = core
       state.managerSettings = managerSettings
     }
@@ -389,7 +393,8 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
     let (group, queue, handlers, core) = state.withLock { state in
       state.transfer.task = nil
       let handlers = state.handlers
-      state.handlers = Handlers()
+      // What is told on the way stays for copies that these make, and goes with the core.
+      state.handlers = handlers.tellsTheEnd ? handlers.onTheWay : Handlers()
       // A queue that nobody serves, as the main one of many programs, keeps it for handlers alone.
       let core = handlers.tellsTheEnd ? nil : state.core.take()
       return (state.takeGroup(), state.settings.completionQueue ?? .main, handlers, core)
@@ -405,8 +410,12 @@ open class HTTPRequestOperation: Operation, @unchecked Sendable {
         if let failure { handlers.failure?(self, failure) } else { handlers.success?(self, value) }
         handlers.completionBlock?()
         for handler in handlers.afterwards { handler() }
-        // Not before: a copy that a handler makes runs in the same session. Let go of outside the lock.
-        _ = state.withLock { $0.core.take() }
+        // Not before: a copy that a handler makes runs in the same session, and asks the same. Let go of outside the lock.
+        let former = state.withLock { state in
+          defer { state.handlers = Handlers() }
+          return (state.core.take(), state.handlers)
+        }
+        withExtendedLifetime(former) {}
         group?.leave()
       }
     }

@@ -167,6 +167,30 @@ import Testing
     }
   }
 
+  /// A copy that a handler makes asks what the operation asked.
+  @Test func copiesMadeByHandlersAskTheSame() async throws {
+    try await withOperations { service in
+      let (asked, ends) = (Calls<Int>(), Calls<Int?>())
+      let operation = try service.operation("/redirect")
+      operation.setRedirection { response, _ in
+        asked.note(response.statusCode)
+        return nil
+      }
+      operation.setCompletion(
+        success: nil,
+        failure: { operation, _ in
+          let copy = HTTPRequestOperation(copying: operation)
+          copy.setCompletion(
+            success: { copy, _ in ends.note(copy.response?.statusCode) },
+            failure: { copy, _ in ends.note(copy.response?.statusCode) })
+          copy.start()
+        })
+      operation.start()
+      #expect(try await ends.first(1) == [302])
+      #expect(asked.all == [302, 302])
+    }
+  }
+
   // MARK: Pausing
 
   /// Paused with half the body, and resumed: the rest is asked for, and the body is the whole.
