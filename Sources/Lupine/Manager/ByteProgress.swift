@@ -3,7 +3,7 @@ internal import LupineBase
 internal import LupineSession
 internal import Synchronization
 
-/// One direction of a task as a Foundation `Progress`, made when somebody wants it.
+/// One direction of a task, or of several that make one download, as a Foundation `Progress`, made when somebody wants it.
 ///
 /// Without a length the total is -1, so that the progress is indeterminate, and the completed count moves all the same; when all has come the total
 /// is what came.
@@ -12,6 +12,11 @@ internal import Synchronization
 final class ByteProgress: Sendable {
   private struct State {
     var progress: Progress?
+    /// What the commands of the progress go to: the one under way.
+    weak var task: SessionTask?
+    /// What was said last, for the next task.
+    var isCancelled = false
+    var isPaused = false
     var completed: Int64 = 0
     var total: Int64?
     /// Where the states are told; made with the first one that anybody wants.
@@ -34,19 +39,36 @@ final class ByteProgress: Sendable {
   /// The live progress of `task`, which moves where its handler is called: cancelling, pausing and resuming it are commands to the task.
   func progress(of task: SessionTask) -> Progress {
     state.withLock { state in
+      state.task = task
       if let progress = state.progress { return progress }
       let progress = Progress(parent: nil, userInfo: nil)
       progress.kind = .file
       progress.isCancellable = true
       progress.isPausable = true
-      progress.cancellationHandler = { [weak task] in task?.cancel() }
-      progress.pausingHandler = { [weak task] in task?.suspend() }
-      progress.resumingHandler = { [weak task] in task?.resume() }
+      progress.cancellationHandler = { [weak self] in self?.note { $0.isCancelled = true }?.cancel() }
+      progress.pausingHandler = { [weak self] in self?.note { $0.isPaused = true }?.suspend() }
+      progress.resumingHandler = { [weak self] in self?.note { $0.isPaused = false }?.resume() }
       progress.totalUnitCount = state.total ?? -1
       progress.completedUnitCount = state.completed
       state.progress = progress
       return progress
     }
+  }
+
+  private func note(_ change: (inout State) -> Void) -> SessionTask? {
+    state.withLock { state in
+      change(&state)
+      return state.task
+    }
+  }
+
+  /// Goes on with a task that has begun, in the place of one before: what was said to the progress holds for it.
+  func goOn(with task: SessionTask) {
+    let (isCancelled, isPaused) = state.withLock { state in
+      state.task = task
+      return (state.isCancelled, state.isPaused)
+    }
+    if isCancelled { task.cancel() } else if isPaused { task.suspend() }
   }
 
   /// So much of so much is done; one call of the handler.

@@ -84,7 +84,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   init(
     _ core: ManagerCore, _ kind: Kind, serializer: (any ResponseSerializer)?, upload: TaskProgressHandler?,
     download: TaskProgressHandler?, target: Target = Target(), bodyLimit: Int, countsSending: Bool = false,
-    handler: Handler, isAttempt: Bool = false
+    handler: Handler, isAttempt: Bool = false, ofAttempts: ByteProgress? = nil
   ) {
     let (shared, queue, notifications, isAsking) = core.settings.values.withLock {
       ($0.responseSerializer, $0.progressQueue, $0.notificationQueue, !$0.retrying.interceptors.isEmpty)
@@ -96,7 +96,7 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
     self.countsSending = countsSending
     self.isAttempt = isAttempt
     self.upload = ByteProgress(upload, queue: queue)
-    self.download = ByteProgress(download, queue: queue)
+    self.download = ofAttempts ?? ByteProgress(download, queue: queue)
     state = LockedStorage(State(core: core, handler: handler, target: target))
     super.init(core.settings)
     if isAsking { attempts.withLock { $0.refreshing = TokenInterceptor.refreshing } }

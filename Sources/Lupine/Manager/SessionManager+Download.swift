@@ -48,7 +48,11 @@ extension SessionManager {
     _ request: Request, _ resumeData: ResumeData?, _ serializer: (any ResponseSerializer)?, _ options: DownloadOptions,
     _ progress: TaskProgressHandler?, _ file: URL
   ) async throws -> RepeatedDownload.Saved {
-    let retrying = core.settings.values.withLock { $0.retrying.isTrivial ? nil : $0.retrying }
+    let (retrying, queue) = core.settings.values.withLock {
+      ($0.retrying.isTrivial ? nil : $0.retrying, $0.progressQueue)
+    }
+    // One object for all attempts.
+    let whole = retrying.map { _ in ByteProgress(progress, queue: queue) }
     // The response that an attempt ended with, if it had one.
     let last = Locked<Response?>(nil)
     let attempt: RepeatedDownload.Attempt = { [self] request, resumeData in
@@ -61,13 +65,15 @@ extension SessionManager {
               last.withLock { $0 = response }
               continuation.resume(with: result)
             },
-            isAttempt: retrying != nil)
+            isAttempt: retrying != nil, ofAttempts: whole)
           let made =
             resumeData.map { session.unlistedDownloadTask(withResumeData: $0, request: request) }
             ?? session.unlistedDownloadTask(with: request)
           let task = managed.manage(made, in: self)
           cancellation.attach(task)
+          if resumeData == nil { whole?.startOver() }
           begin(task)
+          whole?.goOn(with: task)
         }
       } onCancel: {
         cancellation.cancel()

@@ -129,12 +129,13 @@ extension SessionManager {
 
   func managed(
     _ serializer: (any ResponseSerializer)?, _ options: DownloadOptions, _ progress: TaskProgressHandler?,
-    _ destination: DownloadDestinationHandler?, _ handler: ManagedTask.Handler, isAttempt: Bool = false
+    _ destination: DownloadDestinationHandler?, _ handler: ManagedTask.Handler, isAttempt: Bool = false,
+    ofAttempts: ByteProgress? = nil
   ) -> ManagedTask {
     ManagedTask(
       core, .download, serializer: serializer, upload: nil, download: progress,
       target: ManagedTask.Target(destination: destination, options: options), bodyLimit: 0,
-      handler: handler, isAttempt: isAttempt)
+      handler: handler, isAttempt: isAttempt, ofAttempts: ofAttempts)
   }
 
   // MARK: Progress

@@ -61,6 +61,48 @@ import Testing
     }
   }
 
+  /// One object is the progress of all attempts.
+  @Test func oneProgressForAllAttempts() async throws {
+    let folder = try ScratchFolder()
+    try await withRetries([cutting(2)]) { manager, _, _ in
+      let seen = Recorder<Progress>()
+      _ = try await manager.download("file", to: folder.file("file"), progress: { seen.add($0) })
+      let first = try #require(seen.values.first)
+      #expect(seen.values.allSatisfy { $0 === first } && first.fractionCompleted == 1)
+    }
+  }
+
+  /// What is said to it holds for the attempt that follows.
+  @Test func aProgressThatIsCancelledBetweenAttempts() async throws {
+    let folder = try ScratchFolder()
+    try await withRetries([cutting(2)]) { manager, server, _ in
+      let seen = Recorder<Progress>()
+      let isCancelled = DispatchSemaphore(value: 0)
+      manager.core.settings.change {
+        $0.retrying.sleep = { _ in
+          let progress = seen.values.first
+          let cancel = progress?.cancellationHandler
+          progress?.cancellationHandler = {
+            cancel?()
+            isCancelled.signal()
+          }
+          progress?.cancel()
+          await withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+              isCancelled.wait()
+              continuation.resume()
+            }
+          }
+        }
+      }
+      let error = await #expect(throws: SessionError.self) {
+        try await manager.download("file", to: folder.file("file"), progress: { seen.add($0) })
+      }
+      #expect(error?.code == .cancelled && error?.resumeData?.receivedBytes ?? 0 >= 100_000)
+      #expect(server.requestCount <= 2)
+    }
+  }
+
   /// The last failure is the result; what came by then can be gone on from by hand.
   @Test func theLastFailureHasResumeData() async throws {
     let folder = try ScratchFolder()
