@@ -98,6 +98,7 @@ private final class NetlinkDriver: ReadinessHandler, TimerHandler {
   private var machine = ReachabilityMachine()
   private var registration: Registration?
   private static let datagramsPerTurn = 64
+  private var timer: TimerIdentifier?
   private static let refusalNanoseconds: Int64 = 1_000_000_000
 
   init(socket: consuming NetlinkSocket, watch: consuming LoopWatch, publish: @escaping (NetworkTable) -> Void) {
@@ -129,13 +130,23 @@ private final class NetlinkDriver: ReadinessHandler, TimerHandler {
         }
       } catch {
         perform(machine.lost())
-        break
+        return waitAWhile()
       }
     }
     if let registration { context?.requeue(registration) }
   }
 
-  func timerFired(_ identifier: TimerIdentifier) { perform(machine.askAgain()) }
+  func timerFired(_ identifier: TimerIdentifier) {
+    timer = nil
+    perform(machine.askAgain())
+    // A read that failed may have been the one that was told of.
+    if let registration { context?.requeue(registration) }
+  }
+
+  private func waitAWhile() {
+    guard timer == nil, let context else { return }
+    timer = context.schedule(at: context.now.advanced(byNanoseconds: Self.refusalNanoseconds), self)
+  }
 
   private func perform(_ actions: [ReachabilityMachine.Action]) {
     for action in actions {
@@ -144,8 +155,7 @@ private final class NetlinkDriver: ReadinessHandler, TimerHandler {
       case .send(let request):
         if case .bytes? = try? socket.send(request) { continue }
         machine.refused()
-        guard let context else { continue }
-        _ = context.schedule(at: context.now.advanced(byNanoseconds: Self.refusalNanoseconds), self)
+        waitAWhile()
       case .changed: if let table = machine.table { publish(table) }
       }
     }

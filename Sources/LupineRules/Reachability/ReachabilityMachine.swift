@@ -4,8 +4,8 @@
 /// - `idle`: nothing was asked yet. → `dumping`.
 /// - `dumping`: everything is asked for, one kind after another (the kernel answers one dump at a time), and gathered in a new table; events
 ///   go into the new table, and into the one in force too. → itself with the next kind; → `current`; → itself from the start, when the kernel says
-/// - `current`: the table is what the kernel has. → `dumping`, when messages were lost or the kernel removes more than it tells.
 ///   that the dump is inconsistent or was lost; → `stalled` after five attempts in a row, and when what asks for it could not be sent.
+/// - `current`: the table is what the kernel has. → `dumping`, when messages were lost or the kernel removes more than it tells.
 /// - `stalled`: the kernel does not give a whole answer. The table in force, if any, is kept. → `dumping` with the next event, or when it is asked again.
 ///
 /// Invariants: at most one dump is outstanding, and only its answers are taken for answers; `table` is nil until a dump is complete, and never
