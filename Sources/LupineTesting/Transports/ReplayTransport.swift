@@ -189,28 +189,28 @@ public final class ReplayTransport: Transport {
     let request = asked.request
     switch order {
     case .recorded:
-      guard let next = index.next() else {
-        var nearest: String?
-        if let entry = first(asked, by: matcher, &index, &nearest) { return .success(entry) }
-        break
-      }
+      // All were played: as in any order, if they may be again.
+      guard let next = index.next() else { return findAny(asked, &index) }
       if let difference = matcher.difference(recorded[next], asked) {
         return .failure(Self.answer(to: difference, entries[next].request, request))
       }
       index.play(next)
       return .success(next)
-    case .any:
-      var nearest: String?
-      // One that had what the session's storages add goes before one that only may have.
-      for matcher in matcher.isStrict ? [matcher.exact, matcher] : [matcher] {
-        guard let entry = first(asked, by: matcher, &index, &nearest) else { continue }
-        index.play(entry)
-        return .success(entry)
-      }
-      guard let nearest else { break }
-      return .failure(.differs(method: request.method, url: request.urlString, difference: nearest))
+    case .any: return findAny(asked, &index)
     }
-    return .failure(.notRecorded(method: request.method, url: request.urlString))
+  }
+
+  private func findAny(_ asked: AskedRequest, _ index: inout ReplayIndex) -> Result<Int, NoAnswer> {
+    let request = asked.request
+    var nearest: String?
+    // One that had what the session's storages add goes before one that only may have.
+    for matcher in matcher.isStrict ? [matcher.exact, matcher] : [matcher] {
+      guard let entry = first(asked, by: matcher, &index, &nearest) else { continue }
+      index.play(entry)
+      return .success(entry)
+    }
+    guard let nearest else { return .failure(.notRecorded(method: request.method, url: request.urlString)) }
+    return .failure(.differs(method: request.method, url: request.urlString, difference: nearest))
   }
 
   /// The first entry that matches and was not played; else, if it may be played again, the last one.

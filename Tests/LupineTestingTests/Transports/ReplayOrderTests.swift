@@ -20,6 +20,15 @@ import Testing
     return archive
   }
 
+  /// Of those that were all played the one goes first that was asked the same, as in any order.
+  @Test func whatIsRepeatedInTheRecordedOrder() async throws {
+    var recorded = archive([("GET", "http://a.example/"), ("GET", "http://a.example/")])
+    recorded.entries[1].request.fields.append(.init("If-None-Match", "\"a\""))
+    let replay = ReplayTransport(recorded, matching: .strict, order: .recorded, repeats: true)
+    let session = try Session(over: replay)
+    for answer in ["0", "1", "0"] { #expect(try await session.text("http://a.example/").0 == answer) }
+  }
+
   /// A POST whose body ends when the continuation is finished.
   private func openPost() throws -> (Request, AsyncStream<[UInt8]>.Continuation) {
     let (chunks, continuation) = AsyncStream<[UInt8]>.makeStream()
