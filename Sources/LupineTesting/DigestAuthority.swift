@@ -39,6 +39,8 @@ public final class DigestAuthority: Sendable {
     var nonces = 0
     /// The counts that came with each nonce.
     var counts: [String: [UInt32]] = [:]
+    /// How often each nonce was used, with a count or without.
+    var uses: [String: Int] = [:]
     var admitted = 0
     var refusals: [String] = []
   }
@@ -82,7 +84,7 @@ public final class DigestAuthority: Sendable {
       let nonce = try verify(text, request) { () throws(LoopbackError) in try connection.readBody() }
       return state.withLock { state in
         state.admitted += 1
-        guard state.counts[nonce]?.count ?? 0 >= options.usesBeforeNextNonce else { return [:] }
+        guard state.uses[nonce] ?? 0 >= options.usesBeforeNextNonce else { return [:] }
         state.nonces += 1
         return ["Authentication-Info": "nextnonce=\"nonce\(state.nonces)\""]
       }
@@ -189,7 +191,9 @@ public final class DigestAuthority: Sendable {
         guard !counts.contains(value) else { return .wrong("nc \(count) again") }
         counts.append(value)
       }
-      guard counts.count <= options.usesPerNonce else { return .stale }
+      let uses = state.uses[nonce] ?? 0
+      guard uses < options.usesPerNonce else { return .stale }
+      state.uses[nonce] = uses + 1
       state.counts[nonce] = counts
       return nil
     }
@@ -240,7 +244,9 @@ public final class DigestAuthority: Sendable {
       var value = String.UnicodeScalarView()
       if rest.first == "\"" {
         rest.removeFirst()
-        while let scalar = rest.popFirst(), scalar != "\"" {
+        while true {
+          guard let scalar = rest.popFirst() else { throw .wrong("syntax") }
+          if scalar == "\"" { break }
           guard let next = scalar == "\\" ? rest.popFirst() : scalar else { throw .wrong("syntax") }
           value.append(next)
         }
