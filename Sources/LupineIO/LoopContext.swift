@@ -36,7 +36,7 @@ package final class LoopContext {
   private let requeueBatch = Exclusive<[Registration]>([])
   private let mail = Exclusive<[Mailbox.Item]>([])
   private var clock: Instant?
-  /// All that came until then has been told. No timer fires that is due later: what it waits for may be there by now, behind work that took long.
+  /// All that came until then has been told, but for more events than one poll gives. No timer fires that is due later: what it waits for may be there by now, behind work that took long.
   private var askedAt: Instant
   /// Nil but for loops that are driven by hand.
   private let world: DrivenWorld?

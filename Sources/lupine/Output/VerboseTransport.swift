@@ -72,7 +72,7 @@ private final class VerboseReceiver: ForwardingReceiver {
     let body = request.body
     guard !request.trailerNames.isEmpty, case .stream = body else { return request }
     var observed = request
-    observed.body = .stream(length: body.announcedLength, isReplayable: body.isReplayable) { [self] in
+    observed.body = .stream(length: body.knownLength, isReplayable: body.isReplayable) { [self] in
       let number = beginBody()
       return body.makeStream().observed(
         by: { _ in }, atEnd: {}, trailers: { trailers in self.take(trailers, ofStream: number) })

@@ -41,7 +41,7 @@ import Testing
       let recorder = ArchiveRecorder()
       let index = try #require(recorder.reserve())
       async let archive = {
-        while recorder.unfinishedCount > 0 {}
+        while recorder.unfinishedCount > 0 { await Task.yield() }
         return await recorder.archive()
       }()
       let request = HTTPArchive.Request(method: "PUT", url: "http://a.example/")

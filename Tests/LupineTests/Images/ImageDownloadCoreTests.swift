@@ -31,7 +31,13 @@ import Testing
     let handler = ImageDownloadCore.Handler(request: try service.request("/image?w=3&h=4"), queue: nil) {
       calls.note($0)
     }
-    #expect(core.start(handler, receiptID: UUID(), policy: .reload) != nil)
+    // It waits for the task, on none of the threads that tasks of Swift run on.
+    let receipt = await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(returning: core.start(handler, receiptID: UUID(), policy: .reload))
+      }
+    }
+    #expect(receipt != nil)
     isHeld.signal()
     #expect(try await calls.first(1)[0].get().image.pixelHeight == 4)
     #expect(await until { core.running == 0 })
