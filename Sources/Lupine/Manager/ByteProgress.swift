@@ -62,13 +62,17 @@ final class ByteProgress: Sendable {
     }
   }
 
-  /// Goes on with a task that has begun, in the place of one before: what was said to the progress holds for it.
-  func goOn(with task: SessionTask) {
-    let (isCancelled, isPaused) = state.withLock { state in
+  /// Whether it was cancelled: no further task is to begin.
+  var isCancelled: Bool { state.withLock { $0.isCancelled } }
+
+  /// Goes on with a task that has not begun, in the place of one before.
+  ///
+  /// - Returns: whether it is to begin: not under a progress that is paused, which begins it when it is resumed.
+  func take(_ task: SessionTask) -> Bool {
+    state.withLock { state in
       state.task = task
-      return (state.isCancelled, state.isPaused)
+      return !state.isPaused
     }
-    if isCancelled { task.cancel() } else if isPaused { task.suspend() }
   }
 
   /// So much of so much is done; one call of the handler.

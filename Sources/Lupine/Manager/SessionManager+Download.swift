@@ -56,6 +56,13 @@ extension SessionManager {
     // The response that an attempt ended with, if it had one.
     let last = Locked<Response?>(nil)
     let attempt: RepeatedDownload.Attempt = { [self] request, resumeData in
+      if let whole, whole.isCancelled {
+        var error = SessionError(
+          .cancelled, phase: .prepare, message: "the download was cancelled by its progress, before its next attempt",
+          failingURL: request.urlString)
+        error.resumeData = resumeData
+        throw error
+      }
       let cancellation = CancellationRelay<DownloadTask> { $0.cancel() }
       return try await withTaskCancellationHandler {
         try await withCheckedThrowingContinuation { continuation in
@@ -72,8 +79,7 @@ extension SessionManager {
           let task = managed.manage(made, in: self)
           cancellation.attach(task)
           if resumeData == nil { whole?.startOver() }
-          begin(task)
-          whole?.goOn(with: task)
+          if whole?.take(task) ?? true { begin(task) }
         }
       } onCancel: {
         cancellation.cancel()
