@@ -197,8 +197,8 @@ package final class EnginePool {
       if mayHaveDied, !transfer.receivedAnything { closeSuspects(of: transfer) }
       canRepeat = transfer.mayRetry(mayHaveDied: mayHaveDied, wroteAnything: failure.requestBytesSent)
     // A router that forgot may drop what it is given without a word. It is not sent again: its time is over.
-    case .deadline(.firstByte), .deadline(.send):
-      if mayHaveDied, !transfer.receivedAnything { closeSuspects(of: transfer) }
+    case .deadline(.firstByte), .deadline(.send), .deadline(.awaitContinue):
+      if mayHaveDied, !transfer.receivedAnything, isSilent(transfer) { closeSuspects(of: transfer) }
       canRepeat = false
     default: canRepeat = false
     }
@@ -208,6 +208,12 @@ package final class EnginePool {
     } else {
       transfer.end(failure, now: context.now)
     }
+  }
+
+  /// Whether nothing has moved for longer than a way that works is likely to take: less is a limit that was meant to be short.
+  private func isSilent(_ transfer: Transfer) -> Bool {
+    let movedAt = max(transfer.clock.lastActivityAt, transfer.clock.lastCiphertextAt)
+    return context.now.nanoseconds(since: movedAt) >= 1_000_000_000
   }
 
   /// What took a connection away while it was idle, a server that ended or a router that forgot, took those that have been idle for longer: one
