@@ -31,6 +31,23 @@ import Testing
   }
 
   /// What a server says before it is asked would be taken for the answer to the first request.
+  @Test func bytesBeforeTheFirstRequestFailTheConnection() throws {
+    let drive = try Drive()
+    drive.isDecided = false
+    drive.start(try request(host: "h", port: 80))
+    drive.settle()
+    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nEVIL!")
+    drive.servers[0].accept()
+    drive.settle()
+    #expect(drive.received(0) == "")
+    let error = try #require(drive.outcomes.first?.failure?.error)
+    guard case .unsolicitedBytes = error else {
+      Issue.record("\(error)")
+      return
+    }
+    drive.end()
+  }
+
   /// Nor with the server's end behind them.
   @Test(arguments: [false, true]) func bytesBeforeTheFirstRequestWithTheirEnd(_ isClosed: Bool) throws {
     let drive = try Drive()
@@ -44,23 +61,6 @@ import Testing
     drive.settle()
     guard case .unsolicitedBytes? = drive.outcomes.first?.failure?.error else {
       Issue.record("\(drive.outcomes)")
-      return
-    }
-    drive.end()
-  }
-
-  @Test func bytesBeforeTheFirstRequestFailTheConnection() throws {
-    let drive = try Drive()
-    drive.isDecided = false
-    drive.start(try request(host: "h", port: 80))
-    drive.settle()
-    drive.send(0, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nEVIL!")
-    drive.servers[0].accept()
-    drive.settle()
-    #expect(drive.received(0) == "")
-    let error = try #require(drive.outcomes.first?.failure?.error)
-    guard case .unsolicitedBytes = error else {
-      Issue.record("\(error)")
       return
     }
     drive.end()

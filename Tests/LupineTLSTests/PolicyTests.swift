@@ -55,7 +55,6 @@ struct PolicyTests {
     }
   }
 
-  /// A root whose file has another size than that of the shared one: two writes may bear the same time.
   /// A server that names a large finite field would keep the loop busy: none is offered.
   @Test func noFiniteFields() throws {
     var policy = TLSPolicy()
@@ -77,6 +76,7 @@ struct PolicyTests {
     #expect(finite.isDisjoint(with: suites))
   }
 
+  /// A root whose file has another size than that of the shared one: two writes may bear the same time.
   private static func otherRoot() throws -> CertificateAuthority {
     try CertificateAuthority(commonName: "Lupine test root with a longer name than the others")
   }
