@@ -48,6 +48,19 @@ import Testing
     drive.end()
   }
 
+  /// A time that is over before it begins is not waited for, however quick the answer would be: nobody is asked.
+  @Test(arguments: [0, .min] as [Int64]) func aTimeThatIsOverIsOver(_ total: Int64) throws {
+    let drive = try Drive()
+    drive.start(try request(host: "h", port: 80, total: total))
+    drive.settle()
+    guard case .deadline(.total)? = drive.outcomes.first?.failure?.error else {
+      Issue.record("\(drive.outcomes)")
+      return
+    }
+    #expect(drive.servers.isEmpty)
+    drive.end()
+  }
+
   /// Nor with the server's end behind them.
   @Test(arguments: [false, true]) func bytesBeforeTheFirstRequestWithTheirEnd(_ isClosed: Bool) throws {
     let drive = try Drive()

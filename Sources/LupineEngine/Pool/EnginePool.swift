@@ -105,6 +105,11 @@ package final class EnginePool {
       end(transfer, .poolClosed, .poolWait)
       return
     }
+    // Timers wait for what epoll has to say, and an answer may be quick; a time that is over before it begins has none.
+    if !isReturning, transfer.clock.isOver(at: context.now) {
+      end(transfer, .deadline(.total), .total)
+      return
+    }
     if let target = transfer.request.forwardTarget {
       do throws(EngineError) {
         try authorize(transfer, target)
