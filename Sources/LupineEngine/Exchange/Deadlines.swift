@@ -73,12 +73,6 @@ struct DeadlineClock {
     sendStartedAt = now
   }
 
-  /// Whether no time is left for anything.
-  func isOver(at now: Instant) -> Bool {
-    guard let total = limits.total else { return false }
-    return createdAt.advanced(byNanoseconds: total) <= now
-  }
-
   /// The earliest deadline and what it means when it passes.
   var next: (at: Instant, phase: TransferPhase) {
     var copy = self

@@ -106,10 +106,7 @@ package final class EnginePool {
       return
     }
     // Timers wait for what epoll has to say, and an answer may be quick; a time that is over before it begins has none.
-    if !isReturning, transfer.clock.isOver(at: context.now) {
-      end(transfer, .deadline(.total), .total)
-      return
-    }
+    if let total = transfer.clock.limits.total, total <= 0 { return refuseLate(transfer) }
     if let target = transfer.request.forwardTarget {
       do throws(EngineError) {
         try authorize(transfer, target)
@@ -120,6 +117,10 @@ package final class EnginePool {
     }
     if transfer.isPaused { hold(transfer) } else { acquire(transfer, isReturning: isReturning) }
   }
+
+  /// Apart, as hardly any request is.
+  @inline(never)
+  private func refuseLate(_ transfer: Transfer) { end(transfer, .deadline(.total), .total) }
 
   /// Gives the transfer a connection, or a place in the queue for one.
   func acquire(_ transfer: Transfer, isReturning: Bool = false) {
