@@ -373,13 +373,10 @@ package final class LoopContext {
       clock = nil
       for item in mail.value {
         // Of somebody else, and may take any time.
-        if case .job = item {
-          runStages()
-          loop.run(item)
-          clock = nil
-        } else {
-          loop.run(item)
-        }
+        let isJob = if case .job = item { true } else { false }
+        if isJob { runStages() }
+        loop.run(item)
+        if isJob { clock = nil }
         runStagesIfFull()
       }
       runStages()
