@@ -1,4 +1,3 @@
-internal import FoundationEssentials
 internal import HTTPTypes
 internal import LupineBase
 internal import LupineRules
@@ -398,7 +397,7 @@ struct CurlCommand {
       if let passphrase = identity.passphrase { add("\(prefix)pass", redacts ? SecretText.mark : passphrase) }
     }
     if !tls.publicKeyPins.isEmpty {
-      let pins = tls.publicKeyPins.map { "sha256//" + Data($0).base64EncodedString() }.sorted()
+      let pins = tls.publicKeyPins.map { "sha256//" + Base64.encode($0) }.sorted()
       add("\(prefix)pinnedpubkey", pins.joined(separator: ";"))
       if tls.verifiesServer {
         comments.append(

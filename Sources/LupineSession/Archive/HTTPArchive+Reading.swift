@@ -248,10 +248,10 @@ private struct ArchiveReader {
   private func body(_ node: ArchiveNode, _ encoding: ArchiveNode?) throws(HTTPArchiveError) -> [UInt8]? {
     guard let text = try node.optional("text")?.string() else { return nil }
     guard let encoding, try encoding.string().isSame(ignoringCase: "base64") else { return Array(text.utf8) }
-    guard let data = Data(base64Encoded: text) else {
+    guard let bytes = Base64.decode(text) else {
       throw .invalidValue(path: "\(node.path).text", reason: "is not Base64")
     }
-    return Array(data)
+    return bytes
   }
 
   private func timings(_ node: ArchiveNode) throws(HTTPArchiveError) -> HTTPArchive.Timings {

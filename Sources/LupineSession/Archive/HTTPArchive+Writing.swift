@@ -221,7 +221,7 @@ private struct ArchiveWriter {
   /// Text as it is; bytes that are no UTF-8 as Base64.
   private static func text(_ bytes: [UInt8]) -> (text: String, isBase64: Bool) {
     if let text = String(validating: bytes, as: UTF8.self) { return (text, false) }
-    return (Data(bytes).base64EncodedString(), true)
+    return (Base64.encode(bytes), true)
   }
 
   private static func size(_ count: Int64?) -> JSONValue { .integer(count ?? -1) }

@@ -1,4 +1,3 @@
-internal import FoundationEssentials
 internal import LupineTLS
 
 /// What a server has shown, and what a check of it against trusted roots says: each fact apart, so that whoever decides can combine them.
@@ -97,7 +96,7 @@ public struct ServerTrust: Sendable {
 
   /// For a message: as they would be pinned.
   static func describe(keys: [[UInt8]]) -> String {
-    keys.isEmpty ? "none" : keys.map { "sha256/" + Data($0).base64EncodedString() }.joined(separator: ", ")
+    keys.isEmpty ? "none" : keys.map { "sha256/" + Base64.encode($0) }.joined(separator: ", ")
   }
 }
 

@@ -1,4 +1,3 @@
-internal import FoundationEssentials
 internal import LupineTLS
 
 extension TLSConfiguration {
@@ -47,7 +46,7 @@ package enum PEMReader {
         if encoded != nil { found.append([]) }
         encoded = []
       } else if ends.contains(where: { line.elementsEqual($0) }) {
-        if let lines = encoded { found.append(Data(base64Encoded: Data(lines)).map { [UInt8]($0) } ?? []) }
+        if let lines = encoded { found.append(Base64.decode(lines) ?? []) }
         encoded = nil
       } else {
         encoded?.append(contentsOf: line)

@@ -1,7 +1,8 @@
 import Foundation
 import LupineCommandLine
-import LupineTesting
 import LupineRules
+import LupineSession
+import LupineTesting
 import Testing
 
 @testable import lupine
