@@ -85,7 +85,8 @@ private func withDecider(
     let roots = try directory.write(Array(authority.rootPEM.utf8), to: "roots.pem")
     let decider = Decider { _ in nil }
     try await withDecider(decider, ports: [server.port], configure: { $0.tls.roots = .file(roots) }) { session, _ in
-      let url = server.url("/hello")
+      // Nobody else gets a connection that closes behind its answer.
+      let url = server.url("/close")
       let first = Task { try await session.data(from: url) }
       #expect(await eventually { decider.questions.count == 1 })
       _ = try directory.write(Array(CertificateAuthority().rootPEM.utf8), to: "roots.pem")
