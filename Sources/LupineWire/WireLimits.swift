@@ -2,7 +2,7 @@
 ///
 /// Every limit holds for the bytes of the response, however they were split into reads. The value at the limit is accepted, one
 /// more is a ``WireError`` whose offset is that of the first byte too many. Values are clamped to sane ranges when a parser is
-/// made: nothing below 0, ``head`` and ``trailers`` at most 1 GiB, ``fields`` and ``trailerFields`` at most 65,000.
+/// made: nothing below 0, ``statusLine``, ``fieldLine``, ``head`` and ``trailers`` at most 1 GiB, ``fields`` and ``trailerFields`` at most 65,000.
 public struct WireLimits: Sendable, Equatable {
   /// Bytes of the status line, without its line end. Default 8 KiB.
   public var statusLine = 8 * 1024
@@ -37,8 +37,8 @@ public struct WireLimits: Sendable, Equatable {
   /// The same limits inside the ranges that the index can express.
   var clamped: WireLimits {
     var result = self
-    result.statusLine = max(0, statusLine)
-    result.fieldLine = max(0, fieldLine)
+    result.statusLine = min(max(0, statusLine), 1 << 30)
+    result.fieldLine = min(max(0, fieldLine), 1 << 30)
     result.head = min(max(0, head), 1 << 30)
     result.fields = min(max(0, fields), 65_000)
     result.informationalHeads = max(0, informationalHeads)

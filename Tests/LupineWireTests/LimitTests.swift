@@ -89,4 +89,17 @@ struct LimitTests {
       }
     }
   }
+
+  /// Where a line is refused, its length is looked at once more.
+  @Test(arguments: [
+    ("HTTP/1.1 200 OK\n", WireError.Reason.bareLineFeed), (start + "foo\r\n", .missingColon),
+    (start + "A: b\n", .bareLineFeed), (chunked + "0\r\nfoo\r\n", .missingColon),
+  ]) func extremeLimitsDoNotTrapOnWhatIsRefused(_ text: String, _ reason: WireError.Reason) {
+    var one = WireCase(file: "all limits", name: "Int.max")
+    one.input = Array(text.utf8)
+    for limit in Self.limits { limit.set(&one.limits, .max) }
+    let whole = Feeder.feed(one, [one.input[...]])
+    #expect(whole.log.last?.hasPrefix("error \(reason) @") == true, "\(whole.log)")
+    #expect(Feeder.feed(one, one.input.indices.map { one.input[$0...$0] }) == whole)
+  }
 }
