@@ -35,6 +35,8 @@ package enum CacheUseRule {
     case .seconds, nil: break
     }
     if wanted.onlyIfCached { return .refuse }
+    // Who says how old or how stale an answer may be takes no staler one (sections 5.2.1.1 and 5.2.1.2).
+    guard wanted.maximumAge == nil, wanted.maximumStaleness == nil else { return .validate }
     // What may not be stored cannot be asked for behind the answer: nothing would ever renew it.
     guard request.mayBeStored, terms.staleWhileRevalidate > 0 else { return .validate }
     return -left <= terms.staleWhileRevalidate ? .serveAndRevalidate : .validate
