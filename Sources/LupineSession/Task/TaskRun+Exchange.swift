@@ -321,7 +321,12 @@ extension TaskRun {
 
   /// An end that was held is looked at.
   func exchangeEnded(_ failure: SessionError?) {
-    let next = state.withLock { $0.exchangeEnded(failure) }
+    // Its transport has let go of it perhaps: what the user's own does then is not done under the lock.
+    let (next, exchange) = state.withLock { state in
+      let exchange = state.exchange
+      return (state.exchangeEnded(failure), exchange)
+    }
+    withExtendedLifetime(exchange) {}
     goOn(next, failure)
   }
 

@@ -91,12 +91,14 @@ import Testing
     }
   }
 
-  /// Looks at its task whenever it is asked for the head of a request.
+  /// Looks at its task whenever it is asked for the head of a request, and where its exchange goes.
   private final class CuriousTransport: Transport {
     private final class Exchange: TransportExchange {
       private let task: Locked<SessionTask?>
 
       init(_ task: Locked<SessionTask?>) { self.task = task }
+
+      deinit { _ = task.withLock { $0 }?.state }
 
       var requestHead: [UInt8] {
         let task = task.withLock { $0 }
@@ -117,8 +119,12 @@ import Testing
         "/moved": try ResponseHead(status: 302, fields: [("Location", "/asked")]),
         "/asked": try ResponseHead(status: 401, fields: [("WWW-Authenticate", "Basic realm=\"lupine\"")]),
         "/nowhere": try ResponseHead(status: 302, fields: [("Location", "gopher://a.example/")]),
+        "/found": try ResponseHead(status: 200, fields: [("Content-Length", "0")]),
       ]
     }
+
+    /// It has told all, and keeps nothing.
+    func waitUntilTold() { queue.sync {} }
 
     func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
       let exchange = Exchange(task)
@@ -149,6 +155,27 @@ import Testing
       #expect(await delegate.hasEnded())
       let response = try #require(task.error?.response ?? task.response)
       #expect(response.statusCode == status && String(decoding: response.requestHead, as: UTF8.self) == "running")
+      transport.task.withLock { $0 = nil }
+    }
+  }
+
+  /// The end waits for the delegate, and nobody but the task has the exchange by then.
+  @Test func itMayLookAtItsTaskWhereItGoes() async throws {
+    let transport = try CuriousTransport()
+    let hasBegun = DispatchSemaphore(value: 0)
+    var answers = RecordingDelegate.Answers()
+    answers.disposition = { _ in
+      hasBegun.wait()
+      transport.waitUntilTold()
+      return .allow
+    }
+    try await withDelegate(.all, answers, configure: { $0.transport = transport }) { session, delegate in
+      let task = session.dataTask(with: try Request("http://a.example/found"))
+      transport.task.withLock { $0 = task }
+      task.resume()
+      hasBegun.signal()
+      #expect(await delegate.hasEnded())
+      #expect(task.error == nil && task.state == .completed)
       transport.task.withLock { $0 = nil }
     }
   }
