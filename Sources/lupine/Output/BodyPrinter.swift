@@ -21,7 +21,7 @@ struct BodyPrinter {
     }
     if Self.isJSON(response.mimeType) { return try await printJSON(body) }
     var stream = body.chunks.makeAsyncIterator()
-    return try await printText(from: &stream, first: try await stream.next())
+    return try await printText(try await stream.next()) { try await stream.next() }
   }
 
   static func isJSON(_ mediaType: String?) -> Bool {
@@ -32,19 +32,24 @@ struct BodyPrinter {
   private func printJSON(_ body: ResponseBytes) async throws -> Bool {
     var stream = body.chunks.makeAsyncIterator()
     var all: [UInt8] = []
-    while let chunk = try await stream.next() {
-      all += chunk
-      if all.count > Self.layoutLimit { return try await printText(from: &stream, first: all) }
+    do {
+      while all.count <= Self.layoutLimit, let chunk = try await stream.next() { all += chunk }
+    } catch {
+      // What came is shown all the same.
+      _ = try await printText(all.isEmpty ? nil : all) { nil }
+      throw error
     }
+    if all.count > Self.layoutLimit { return try await printText(all) { try await stream.next() } }
     guard !all.isEmpty else { return true }
     guard let value = try? JSONReader.read(all),
       let text = JSONWriter.pretty(value, style: console.outputStyle, limit: Self.laidOutLimit)
-    else { return try await printText(from: &stream, first: all) }
+    else { return try await printText(all) { nil } }
     try System.print(text + "\n")
     return true
   }
 
-  private func printText(from stream: inout ResponseBytes.Chunks.AsyncIterator, first: [UInt8]?) async throws -> Bool {
+  /// Where `more` throws, what came until then ends its line all the same.
+  private func printText(_ first: [UInt8]?, _ more: () async throws -> [UInt8]?) async throws -> Bool {
     guard let first else { return true }
     if first.prefix(1024).contains(0) {
       System.tell("lupine: the body is binary and not shown on a terminal; use --output FILE, or a pipe\n")
@@ -52,16 +57,17 @@ struct BodyPrinter {
     }
     var text = TerminalTextStream()
     var next: [UInt8]? = first
-    var endsLine = true
+    var (endsLine, failure) = (true, (any Error)?.none)
     while let chunk = next {
       let shown = text.text(chunk)
       if let last = shown.utf8.last { endsLine = last == UInt8(ascii: "\n") }
       try System.print(shown)
-      next = try await stream.next()
+      do { next = try await more() } catch { (next, failure) = (nil, error) }
     }
     let rest = text.finish()
     if !rest.isEmpty { endsLine = false }
     try System.print(rest + (endsLine ? "" : "\n"))
+    if let failure { throw failure }
     return true
   }
 }

@@ -39,6 +39,18 @@ import Testing
     #expect(plain == "{\n  \"greeting\": \"Hello, world!\",\n  \"count\": 13\n}\n")
   }
 
+  /// It may be all that there is to find the fault by.
+  @Test(arguments: ["application/json", "text/plain"]) func whatCameOfABrokenBodyIsShown(_ type: String) async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.begin(fields: ["Content-Type": type], framing: .length(1_000))
+      try connection.write(Array("{\"a\": [1,\u{7}".utf8))
+      try connection.finish()
+    }
+    defer { server.shutdown() }
+    let shown = try await run([server.url(), "--body"], environment: ["NO_COLOR": "1"])
+    #expect(shown.hasPrefix("{\"a\": [1,\\x07\nlupine: "), "\(shown)")
+  }
+
   @Test func controlsOfThePeerAreEscaped() async throws {
     let server = try LoopbackServer { _, connection in
       try connection.respond(fields: ["X-Evil": "a\u{9b}2J"], text: "\u{1b}]0;title\u{7}\u{1b}[2Jtext\r\nend")
