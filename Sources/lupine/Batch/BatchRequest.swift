@@ -70,7 +70,9 @@ struct BatchRequest: Sendable {
     switch line.body {
     case .none: if line.isChunked { request.body = Self.chunked(.bytes([])) }
     case .bytes(let bytes): request.body = line.isChunked ? Self.chunked(.bytes(bytes)) : .bytes(bytes)
-    case .file(let path): request.body = line.isChunked ? Self.chunked(.file(path: path)) : .file(path: path)
+    case .file(let path):
+      if line.isChunked || !line.trailers.isEmpty { try Self.checkReadable(path) }
+      request.body = line.isChunked ? Self.chunked(.file(path: path)) : .file(path: path)
     case .form(let parts):
       let form = try Self.form(parts)
       let body = form.body
@@ -96,6 +98,17 @@ struct BatchRequest: Sendable {
       }
     }
     return form
+  }
+
+  /// Of a stream the file is opened only where it is sent, behind the head.
+  private static func checkReadable(_ path: String) throws(BatchRefusal) {
+    // Opening a pipe is a word to its writer.
+    guard !FileSystem.isPipe(path) else { return }
+    do throws(System.Failure) {
+      _ = try InputFile(path, waits: false)
+    } catch {
+      throw BatchRefusal("\"bodyFile\": \(error.description)", code: "fileFailed")
+    }
   }
 
   private static func chunked(_ segment: SegmentedBody.Segment) -> Request.Body {

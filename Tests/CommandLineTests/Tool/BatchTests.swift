@@ -118,6 +118,21 @@ import Testing
     #expect(try JSONReader.read(try #require(outcome.lines.first))["id"] == .string("\u{9b}"))
   }
 
+  /// Of a stream the file is read behind the head: by then there is somebody to be told half of a request, and perhaps to answer it.
+  @Test(arguments: [#""chunked":true"#, #""trailers":[["X-A","b"]]"#])
+  func nothingIsSentOfAFileThatCannotBeRead(_ member: String) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    for path in ["/nonexistent", "/"] {
+      let line = #"{"id":1,"url":"\#(server.url("/hello"))","method":"POST","bodyFile":"\#(path)",\#(member)}"#
+      let error = try await batch([line])["1"]?["error"]
+      #expect(
+        error?["code"] == .string("fileFailed") && error?["phase"] == .string("prepare"), "\(String(describing: error))"
+      )
+    }
+    #expect(server.requestCount == 0)
+  }
+
   @Test func malformedLinesGiveResults() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
