@@ -65,11 +65,20 @@ enum Main {
     let root: any ParsableCommand.Type = isMainForm ? FetchCommand.self : LupineCommand.self
     let message = root.fullMessage(for: error)
     if root.exitCode(for: error) == .success {
-      try? System.print(message + "\n")
-      return .success
+      return show(message)
     }
-    System.tell(message + "\n")
+    System.tell(TerminalText.escaped(message, keepsLines: true) + "\n")
     return .misuse
+  }
+
+  /// What somebody has asked to read.
+  private static func show(_ message: String) -> ExitStatus {
+    do throws(System.Failure) {
+      try System.print(message + "\n")
+      return .success
+    } catch {
+      return report(error, isMainForm: false)
+    }
   }
 
   private static func report(_ error: any Error, isMainForm: Bool) -> ExitStatus {

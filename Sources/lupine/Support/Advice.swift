@@ -32,17 +32,32 @@ extension SessionError {
     }
   }
 
+  private static let settings = [
+    "SessionConfiguration.", "RedirectConfiguration.", "TLSConfiguration.", "WireLeniency.", "Credential.", "Request.",
+  ]
+
+  private static func namesSetting(_ text: Substring) -> Bool { settings.contains { text.contains($0) } }
+
   /// The same for people and programs that have options, and none of the library's settings: what names one is left out.
   var forTool: SessionError {
-    let clauses = message.split(separator: "; ")
-    let settings = ["SessionConfiguration.", "RedirectConfiguration.", "TLSConfiguration.", "Credential.", "Request."]
-    // The first one says what happened.
-    let kept = clauses.enumerated().filter { place, clause in
-      place == 0 || !settings.contains { clause.contains($0) }
+    // The first clause says what happened.
+    let kept = message.split(separator: "; ").map(Self.withoutAsides).enumerated().filter { place, clause in
+      place == 0 || !Self.namesSetting(clause)
     }
     var error = self
     error.message = kept.map { String($0.element) }.joined(separator: "; ")
     return error
+  }
+
+  /// A clause without what it says in brackets of settings.
+  private static func withoutAsides(_ clause: Substring) -> Substring {
+    var (result, rest) = (Substring(), clause)
+    while let start = rest.firstRange(of: " ("), let end = rest[start.upperBound...].firstIndex(of: ")") {
+      result += rest[..<start.lowerBound]
+      if !namesSetting(rest[start.upperBound..<end]) { result += rest[start.lowerBound...end] }
+      rest = rest[rest.index(after: end)...]
+    }
+    return result + rest
   }
 
   /// Whether any request of the task left, the failed one or one before it.

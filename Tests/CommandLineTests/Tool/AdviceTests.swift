@@ -63,6 +63,10 @@ import Testing
       .cannotDecodeContent, phase: .receive,
       message: "a; b; see SessionConfiguration.maximumDecompressionRatio; c", failingURL: "http://h/")
     #expect(error.forTool.message == "a; b; c" && error.forTool.code == error.code)
+    let asides = SessionError(
+      .timedOut, phase: .receive,
+      message: "a (SessionConfiguration.x, Request.y) b (c) (WireLeniency.z does), at byte 3")
+    #expect(asides.forTool.message == "a b (c), at byte 3")
     let first = SessionError(.badRequest, phase: .prepare, message: "SessionConfiguration.userAgent is wrong")
     #expect(first.forTool.message == first.message)
   }

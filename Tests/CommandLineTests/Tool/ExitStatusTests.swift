@@ -56,6 +56,16 @@ import Testing
     #expect(more.error.contains("a request has at most 1000"))
   }
 
+  private static let title = "\u{1b}]0;x\u{7}"
+
+  /// A script may have them from elsewhere.
+  @Test(arguments: [["--" + title], ["bench", "--" + title], ["http://h/", "--timeout", title]])
+  func argumentsMoveNoCursor(_ arguments: [String]) async throws {
+    let outcome = try await Tool.run(arguments)
+    #expect(outcome.status == 2 && outcome.text == "" && outcome.error.contains(#"\x1b]0;x\x07"#), "\(outcome.error)")
+    #expect(!outcome.error.contains("\u{1b}") && outcome.error.contains("\n"))
+  }
+
   @Test(arguments: [
     ["--help"], ["-h"], ["batch", "--help"], ["bench", "--help"], ["demo", "--help"], ["--version"], ["help"],
   ])

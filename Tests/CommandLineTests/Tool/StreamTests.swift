@@ -100,6 +100,14 @@ import Testing
     #expect(String(decoding: try folder.bytes("results"), as: UTF8.self).contains(#""status":200"#))
   }
 
+  @Test(arguments: [["--help"], ["--version"], ["help", "batch"]])
+  func helpThatCannotBeWritten(_ arguments: [String]) async throws {
+    let folder = try Folder()
+    let process = process(arguments, in: folder, line: #"exec timeout 60 "$@" >/dev/full 2>said"#)
+    try await Tool.finish(process) { try process.run() }
+    #expect(process.terminationStatus == 1 && said(folder).contains("cannot write"), "\(said(folder))")
+  }
+
   /// What is under way is not waited for: nobody could be told of it.
   @Test func batchEndsWithItsOutput() async throws {
     let server = try LoopbackServer(routes: [
