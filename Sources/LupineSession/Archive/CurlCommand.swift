@@ -82,6 +82,7 @@ struct CurlCommand {
   private mutating func addMethod() {
     if method == "HEAD", !hasBody { return options.append("--head") }
     if method != (hasBody || announcesEmptyBody ? "POST" : "GET") { nameMethod() }
+    if method == "HEAD" { comments.append("curl waits for a body behind the answer; the request itself does not") }
   }
 
   private mutating func nameMethod() {

@@ -75,7 +75,6 @@ struct Download {
 
   private func ask(_ offer: RangeOffer?) async throws -> Answer {
     var request = request
-    if !request.fields.contains(.acceptEncoding) { request.fields[.acceptEncoding] = "identity" }
     if let offer {
       request.fields[.range] = "bytes=\(offer.offset)-"
       request.fields[.ifRange] = offer.validator?.text

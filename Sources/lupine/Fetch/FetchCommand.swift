@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import HTTPTypes
 internal import LupineCommandLine
 internal import LupineSession
 
@@ -72,7 +73,10 @@ struct FetchCommand: AsyncParsableCommand {
         "--download makes a file, and \(path) is something else; without --download the body goes into what is there")
     }
     // Progress and ranges count the bytes as they are sent.
-    if output.download { plan.request.acceptsCompressedContent = false }
+    if output.download {
+      plan.request.acceptsCompressedContent = false
+      if !plan.request.fields.contains(.acceptEncoding) { plan.request.fields[.acceptEncoding] = "identity" }
+    }
     let file = try session.path.map { try SessionFile($0, isSaved: !output.printCurl) }
     if let file {
       plan.configuration.cookieStorage = file.cookies

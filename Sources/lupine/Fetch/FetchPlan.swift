@@ -81,7 +81,7 @@ struct FetchPlan: Sendable {
       defaults[field.name] = nil
       if field.asksForContinue {
         request.expectsContinue = true
-      } else if !value.isEmpty {
+      } else if !field.value.isEmpty {
         request.fields.append(field)
       } else if field.name == .userAgent {
         configuration.userAgent = nil

@@ -8,6 +8,17 @@ import Testing
 
 /// Options that people know from curl, against real servers.
 @Suite(.timeLimit(.minutes(3))) struct CurlOptionsTests {
+  /// For what curl cannot be told a comment stands.
+  @Test func bodiesOfHeadAndDownloads() async throws {
+    let head = try await Tool.run(["HEAD", "http://a.invalid/", "a=b", "--print-curl"])
+    #expect(
+      head.text.contains("\n# curl waits for a body behind the answer; the request itself does not\n"), "\(head.text)")
+    let download = try await Tool.run(["http://a.invalid/", "--download", "--print-curl"])
+    #expect(download.text.contains("--header 'Accept-Encoding: identity'"), "\(download.text)")
+    let own = try await Tool.run(["http://a.invalid/", "Accept-Encoding:br", "--download", "--print-curl"])
+    #expect(own.text.contains("--header 'Accept-Encoding: br'") && !own.text.contains("identity"), "\(own.text)")
+  }
+
   @Test func resolveIncludeAndWriteOut() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }

@@ -341,7 +341,7 @@ import Testing
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     let url = server.url("/redirect?to=/echo")
-    for items in [["Accept:"], ["Accept:", "X-A:1"], ["Accept:", "a=b"]] {
+    for items in [["Accept:"], ["Accept: ", "X-A:1"], ["Accept:", "a=b"]] {
       #expect(try await Tool.run([url, "-F"] + items).status == 0)
     }
     #expect(server.requestCount == 6 && server.recordedRequests.allSatisfy { $0.fields.first("Accept") == nil })
