@@ -125,7 +125,8 @@ final class TCPDrive {
     start(try request(host: "h", port: 80, target: target))
     awaitRequest(index)
     answer()
-    for _ in 0..<100 where outcomes.count == count { _ = engine.context.turn() }
+    let deadline = ContinuousClock.now + .seconds(20)
+    while outcomes.count == count, ContinuousClock.now < deadline { _ = engine.context.turn() }
     return outcomes.count == count + 1 ? outcomes.last?.body : nil
   }
 

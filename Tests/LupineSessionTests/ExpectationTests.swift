@@ -193,12 +193,14 @@ import Testing
   /// A list of two is another value than the one that servers know; and what 417 refused is not said again.
   @Test func anExpectationAmongTheFieldsIsNotSaidBesideOurs() async throws {
     let ok: ScriptStep = .send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-    try await withScript([
+    try await withScript(
       [
-        .readHead, .send("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n"), .waitForClose,
-      ],
-      [.readHead, .readBody, ok, .waitForClose],
-    ]) { session, server in
+        [
+          .readHead, .send("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n"), .waitForClose,
+        ],
+        [.readHead, .readBody, ok, .waitForClose],
+      ], configure: { $0.continueTimeout = .seconds(100) }
+    ) { session, server in
       var request = try Request(server.url(), method: .post, body: .bytes([1, 2, 3]))
       request.fields[.expect] = "100-continue"
       request.expectsContinue = true

@@ -81,7 +81,7 @@ import Testing
       [
         [.readHead, .send(Self.head), .stall(isTold), .sendAndFinish("data: late\n\n")],
         [.readHead, .send(Self.head), .waitForClose],
-      ], configure: { $0.timeoutIntervalForRequest = .seconds(1) }
+      ], configure: { $0.timeoutIntervalForRequest = .seconds(3) }
     ) { session, server in
       var patient = try Request(server.url())
       patient.timeoutInterval = .seconds(86_400)
