@@ -58,8 +58,8 @@ package enum ArchiveFuzz {
     }
     checkTokens(entry)
     guard let slashes = entry.request.url.range(of: "//") else { return }
-    let authority = entry.request.url[slashes.upperBound...].prefix { !"/?#\\".contains($0) }
-    precondition(!authority.utf8.contains(UInt8(ascii: "@")), "userinfo is left")
+    let authority = entry.request.url.utf8[slashes.upperBound...].prefix { !"/?#\\".utf8.contains($0) }
+    precondition(!authority.contains(UInt8(ascii: "@")), "userinfo is left")
   }
 
   /// Fields that have one URL, or what of it is asked for.

@@ -97,7 +97,10 @@ package enum BatchLinesFuzz {
     let repeated = names + fieldNames(json) + fieldNames(json["proxy"]) + urls
     for secret in secrets(of: json) where secret.utf8.count > 20 {
       guard message.contains(secret) else { continue }
-      let isName = repeated.contains { $0.contains(secret) || BatchRefusal.quoted($0).contains(secret) }
+      let isName = repeated.contains {
+        $0.contains(secret) || BatchRefusal.quoted($0).contains(secret)
+          || BatchRefusal.quoted(nameIn: $0).contains(secret)
+      }
       precondition(isName, "a secret was repeated")
     }
   }

@@ -62,7 +62,7 @@ package enum CertificatesFuzz {
       var left = 6
       while let element = Element(der[position..<body.content.upperBound]) {
         if element.tag != 0xA0 || left < 6 { left -= 1 }
-        if left < 0 { return position..<element.content.upperBound }
+        if left == 0 { return position..<element.content.upperBound }
         position = element.content.upperBound
       }
       return nil
@@ -83,6 +83,9 @@ package enum CertificatesFuzz {
       var rest = bytes
       while !rest.isEmpty {
         guard let element = Element(rest) else { return false }
+        // Strings in parts are put together, and bits that nobody reads are cleared.
+        if element.tag & 0xE0 == 0x20, element.tag != 0x30, element.tag != 0x31 { return false }
+        if element.tag == 0x03, bytes[element.content].first != 0 { return false }
         if element.tag & 0x20 != 0, !isAllDistinguished(bytes[element.content]) { return false }
         rest = bytes[element.content.upperBound...]
       }

@@ -35,7 +35,8 @@ package enum DigestFuzz {
       text = try BasicRule.credentials(user: user, password: password)
     } catch {
       precondition(!error.description.isEmpty)
-      return precondition(user.contains(":") || hasControl(user) || hasControl(password), "a password is refused")
+      return precondition(
+        user.utf8.contains(UInt8(ascii: ":")) || hasControl(user) || hasControl(password), "a password is refused")
     }
     let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     var bits = 0
@@ -69,7 +70,7 @@ package enum DigestFuzz {
       return precondition(isControlled || hash(challenge.hash, []) == nil, "a challenge that could be answered was not")
     }
     precondition(!isControlled, "a control character is sent")
-    guard text.utf8.count < ChallengeReader.maximumLength else { return }
+    guard text.utf8.count < ChallengeReader.maximumLength, !CombiningMarks.areTooMany(in: request.user) else { return }
     let list = ChallengeReader.read([Array(text.utf8)])
     precondition(list.faults.isEmpty && list.challenges.count == 1, "the credentials cannot be read")
     let sent = list.challenges[0]

@@ -63,7 +63,10 @@ package enum StoredFilesFuzz {
         if names.contains("basic") { credential.schemes.insert(.basic) }
         if names.contains("digest") { credential.schemes.insert(.digest) }
       }
-      wanted[space, default: [:]][credential.user.map { "user \($0)" } ?? "token"] = credential
+      let key = credential.user.map { "user \($0)" } ?? "token"
+      // Of names that are the same text of other bytes the first is found.
+      if let other = wanted[space]?[key]?.user, !other.utf8.elementsEqual((credential.user ?? "").utf8) { return }
+      wanted[space, default: [:]][key] = credential
     }
     precondition(Set(storage.protectionSpaces) == Set(wanted.keys), "a credential stands in another space")
     for (space, credentials) in wanted {
@@ -97,7 +100,9 @@ package enum StoredFilesFuzz {
     for problem in report.problems {
       precondition((1...elements.count).contains(problem.place), "a problem of no cookie")
       if let value = elements[problem.place - 1]["value"]?.string, value.utf8.count > 20 {
-        precondition(!problem.message.contains(value), "a value was repeated")
+        // A domain is named, and may be the same text.
+        let domain = elements[problem.place - 1]["domain"]?.string?.lowercased() ?? ""
+        precondition(domain.contains(value) || !problem.message.contains(value), "a value was repeated")
       }
     }
     let now = EventLoop.wallClockNanoseconds() / 1_000_000_000
