@@ -65,14 +65,19 @@ final class ByteProgress: Sendable {
   /// Whether it was cancelled: no further task is to begin.
   var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
-  /// Goes on with a task that has not begun, in the place of one before.
-  ///
-  /// - Returns: whether it is to begin: not under a progress that is paused, which begins it when it is resumed.
-  func take(_ task: SessionTask) -> Bool {
-    state.withLock { state in
+  /// Begins a task, in the place of one before, unless the progress was cancelled or is paused by now: then it begins when that is resumed.
+  func begin(_ task: SessionTask) {
+    let (isCancelled, isPaused) = state.withLock { state in
       state.task = task
-      return !state.isPaused
+      return (state.isCancelled, state.isPaused)
     }
+    if isCancelled { return task.cancel() }
+    guard !isPaused else { return }
+    task.resume()
+    // A task that has not begun hears of no pause.
+    guard state.withLock({ $0.isPaused }) else { return }
+    task.suspend()
+    if !state.withLock({ $0.isPaused }) { task.resume() }
   }
 
   /// So much of so much is done; one call of the handler.

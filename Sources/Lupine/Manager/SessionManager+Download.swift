@@ -79,7 +79,7 @@ extension SessionManager {
           let task = managed.manage(made, in: self)
           cancellation.attach(task)
           if resumeData == nil { whole?.startOver() }
-          if whole?.take(task) ?? true { begin(task) }
+          begin(task)
         }
       } onCancel: {
         cancellation.cancel()

@@ -157,8 +157,10 @@ extension SessionManager {
 extension SessionManager {
   /// Begins a task of an `async` call: behind the hook that hears of it, as nobody else has the task to say when it may begin.
   func begin(_ task: SessionTask) {
-    guard core.settings.hook({ $0.taskWasCreated }) != nil else { return task.resume() }
-    session.delegateQueue.async { task.resume() }
+    guard let managed = task.delegate as? ManagedTask else { return task.resume() }
+    let progress = task is DownloadTask ? managed.download : managed.upload
+    guard core.settings.hook({ $0.taskWasCreated }) != nil else { return progress.begin(task) }
+    session.delegateQueue.async { progress.begin(task) }
   }
 }
 

@@ -154,8 +154,8 @@ private final class NetlinkDriver: ReadinessHandler, TimerHandler {
       // The kernel takes a request at once, or is out of memory.
       case .send(let request):
         if case .bytes? = try? socket.send(request) { continue }
-        machine.refused()
-        waitAWhile()
+        perform(machine.refused())
+      case .askLater: waitAWhile()
       case .changed: if let table = machine.table { publish(table) }
       }
     }

@@ -16,6 +16,8 @@ package struct ReachabilityMachine: Sendable {
     case send([UInt8])
     /// `table` has changed.
     case changed
+    /// Call `askAgain` some time later: the kernel has given no whole answer, and no event need come.
+    case askLater
   }
 
   package enum Phase: Equatable, Sendable {
@@ -60,11 +62,12 @@ package struct ReachabilityMachine: Sendable {
     }
   }
 
-  /// What `send` named last could not be sent, so that nothing answers it. Whoever says so calls `askAgain` some time later: no event need come.
-  package mutating func refused() {
-    guard case .dumping = phase else { return }
+  /// What `send` named last could not be sent, so that nothing answers it.
+  package mutating func refused() -> [Action] {
+    guard case .dumping = phase else { return [] }
     phase = .stalled
     building = NetworkTable()
+    return [.askLater]
   }
 
   /// Asks for everything, if the kernel has given no whole answer.
@@ -144,7 +147,7 @@ package struct ReachabilityMachine: Sendable {
     guard attempts < Self.maximumAttempts else {
       phase = .stalled
       building = NetworkTable()
-      return []
+      return [.askLater]
     }
     return dump()
   }

@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import LupineBase
+import LupineTestSupport
 import LupineTesting
 import Testing
 
@@ -27,6 +28,19 @@ import Testing
     for completed in all { progress.update(completed, of: 500, for: task) }
     let seen = try await told.first(500)
     #expect(seen == all && isElsewhere.all.isEmpty && !overlap.isFound)
+  }
+
+  /// Between two tasks, where the one before hears nothing any more.
+  @Test func aCancelledProgressBeginsNothing() async throws {
+    let session = try Session(.ephemeral)
+    defer { session.invalidateAndCancel() }
+    let tasks = try (0..<2).map { _ in session.dataTask(with: try Request("http://127.0.0.1:1/")) }
+    let progress = ByteProgress(nil, queue: nil)
+    progress.progress(of: tasks[0]).cancel()
+    #expect(await eventually { progress.isCancelled })
+    progress.begin(tasks[1])
+    #expect(await eventually { tasks[1].state == .completed })
+    #expect(tasks[1].error?.code == .cancelled)
   }
 }
 

@@ -128,6 +128,34 @@ import Testing
     }
   }
 
+  /// The hook that hears of a task may pause it by its progress: the task begins behind the hook, and not before it is resumed.
+  @Test func aProgressThatIsPausedBeforeItsTaskBegins() async throws {
+    let folder = try ScratchFolder()
+    try await withManager([cutting(0)]) { manager, server in
+      let paused = Locked<Progress?>(nil)
+      manager.taskWasCreated = { [weak manager] _, task in
+        guard let progress = manager?.downloadProgress(for: task) else { return }
+        let isTold = DispatchSemaphore(value: 0)
+        let former = progress.pausingHandler
+        progress.pausingHandler = {
+          former?()
+          isTold.signal()
+        }
+        progress.pause()
+        isTold.wait()
+        paused.withLock { $0 = progress }
+      }
+      let download = Task { try await manager.download("file", to: folder.file("file")) }
+      #expect(await eventually { paused.withLock { $0 } != nil })
+      // Behind the beginning of the task, which is behind the hook.
+      await withCheckedContinuation { continuation in manager.session.delegateQueue.async { continuation.resume() } }
+      #expect(await eventually(seconds: 1) { server.requestCount == 1 } == false)
+      paused.withLock { $0 }?.resume()
+      let (file, _) = try await download.value
+      #expect(try Data(contentsOf: file) == Data(PatternBody.bytes(Self.count)) && server.requestCount == 1)
+    }
+  }
+
   /// The last failure is the result; what came by then can be gone on from by hand.
   @Test func theLastFailureHasResumeData() async throws {
     let folder = try ScratchFolder()
