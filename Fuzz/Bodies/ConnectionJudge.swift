@@ -21,6 +21,7 @@ struct ConnectionJudge {
     let head: RequestReader.Head
     let reading: Reading
     let sent: Int
+    let place: Int
   }
 
   private let run: ConnectionRun
@@ -30,6 +31,7 @@ struct ConnectionJudge {
     self.run = run
     attempts = run.exchanges.map { _ in [] }
     for server in run.servers where server.wasAlwaysReading { note(server) }
+    for number in attempts.indices { attempts[number].sort { $0.place < $1.place } }
   }
 
   func judge() {
@@ -62,7 +64,7 @@ struct ConnectionJudge {
         precondition(reading.taken == piece.count, "a connection was used again with bytes that nobody asked for")
       }
       attempts[request.head.number].append(
-        Attempt(server: server, head: request.head, reading: reading, sent: piece.count))
+        Attempt(server: server, head: request.head, reading: reading, sent: piece.count, place: request.place))
     }
   }
 

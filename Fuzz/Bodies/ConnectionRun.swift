@@ -18,6 +18,8 @@ final class ConnectionRun {
   private var refusesNext = false
   /// The requests that have not been started: each begins when the one before it has ended.
   private var inTurn: [ConnectionExchange] = []
+  /// How many requests have come, on all connections.
+  private var heads = 0
 
   /// Turns at one instant after which the engine spins: each read of a byte is a turn, but nothing here has so many.
   private static let turnLimit = 4000
@@ -149,7 +151,7 @@ final class ConnectionRun {
       precondition(pool.keptBytes <= Self.keptLimit, "connections keep \(pool.keptBytes) bytes")
       moved = false
       // By number: reading may not add servers, but the next turn may.
-      for server in servers where server.exchangeBytes() { moved = true }
+      for server in servers where server.exchangeBytes(&heads) { moved = true }
     }
   }
 
@@ -185,6 +187,8 @@ final class ConnectionServer {
     var head: RequestReader.Head
     /// What had been sent when it came: none of that can be its response.
     var sentBefore: Int
+    /// Its place among the requests of all connections.
+    var place: Int
     var bodyBytes = 0
     var isComplete = false
   }
@@ -223,7 +227,9 @@ final class ConnectionServer {
   }
 
   /// Sends what waits and reads what came; whether the client may have something to do now.
-  func exchangeBytes() -> Bool {
+  ///
+  /// - Parameter heads: the requests that have come on all connections.
+  func exchangeBytes(_ heads: inout Int) -> Bool {
     guard !end.isClosed else { return false }
     var moved = false
     let before = sent.count
@@ -240,15 +246,16 @@ final class ConnectionServer {
       moved = true
       reader.read(bytes) { events.append($0) }
     }
-    for event in events { note(event, before) }
+    for event in events { note(event, before, &heads) }
     return moved
   }
 
-  private func note(_ event: RequestReader.Event, _ sentBefore: Int) {
+  private func note(_ event: RequestReader.Event, _ sentBefore: Int, _ heads: inout Int) {
     switch event {
     case .head(let head):
       precondition(requests.last?.isComplete ?? true, "a request came before the one before it was complete")
-      requests.append(Request(head: head, sentBefore: sentBefore))
+      requests.append(Request(head: head, sentBefore: sentBefore, place: heads))
+      heads += 1
     case .body(let bytes):
       let request = requests[requests.count - 1]
       for (index, byte) in bytes.enumerated() {
