@@ -1,6 +1,8 @@
 # What every script of the checks sources: the root as the working directory, and a few words to say things with.
 
 set -euo pipefail
+# With it, cd may go elsewhere, and say so.
+unset CDPATH
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 

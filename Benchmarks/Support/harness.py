@@ -35,12 +35,16 @@ packages = {
 
 def terminate(*_):
     # Whoever ends a gate may say so twice, and what is cleaned up meanwhile is to be cleaned up in full.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(143)
 
 
 # What ends a gate for its time ends it like this: servers and files, which may lie in memory, go all the same.
 signal.signal(signal.SIGTERM, terminate)
+# A terminal that is closed; nohup has it ignored.
+if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, terminate)
 
 
 class Failure(Exception):

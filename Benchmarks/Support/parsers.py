@@ -4,6 +4,7 @@ import functools
 import glob
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -33,15 +34,18 @@ def source(distribution, file):
     """Fetches a distribution's source unless it is there; returns the path of one of its files."""
     folder = os.path.join(peers_directory, distribution)
     if not os.path.isdir(folder):
-        os.makedirs(folder)
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-binary", ":all:", "--no-deps", "-d", folder, distribution]
+        # Beside it: a part of it is none.
+        fetched = folder + ".part"
+        shutil.rmtree(fetched, ignore_errors=True)
+        os.makedirs(fetched)
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-binary", ":all:", "--no-deps", "-d", fetched, distribution]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for archive in glob.glob(os.path.join(folder, "*.tar.gz")):
-            with tarfile.open(archive) as tar:
-                tar.extractall(folder)
         if done.returncode != 0:
-            os.rmdir(folder)
             raise Failure(f"the source of {distribution} cannot be had: {done.stdout.strip()[-300:]}")
+        for archive in glob.glob(os.path.join(fetched, "*.tar.gz")):
+            with tarfile.open(archive) as tar:
+                tar.extractall(fetched)
+        os.rename(fetched, folder)
     found = glob.glob(os.path.join(folder, "**", file), recursive=True)
     if not found:
         raise Failure(f"{distribution} has no {file}")
