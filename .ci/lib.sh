@@ -3,6 +3,8 @@
 set -euo pipefail
 # With it, cd may go elsewhere, and say so.
 unset CDPATH
+# Some say 1, or yes.
+[ -z "${CI:-}" ] || [ "$CI" = false ] || export CI=true
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 

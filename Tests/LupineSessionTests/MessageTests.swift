@@ -48,7 +48,7 @@ import Testing
     #expect(
       try await message(of: interim + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         .hasPrefix(
-          "the response exceeds a limit of SessionConfiguration.wireLimits: more than 32 interim heads "
+          "the response exceeds a limit (SessionConfiguration.wireLimits): more than 32 interim heads "
             + "(WireLimits.informationalHeads), at byte "))
   }
 

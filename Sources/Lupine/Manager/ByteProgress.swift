@@ -73,12 +73,16 @@ final class ByteProgress: Sendable {
     }
     if isCancelled { return task.cancel() }
     guard !isPaused else { return }
-    task.resume()
-    // A task that has not begun hears of no pause.
-    guard state.withLock({ $0.isPaused }) else { return }
-    task.suspend()
-    if !state.withLock({ $0.isPaused }) { task.resume() }
+    repeat {
+      task.resume()
+      // A task that has not begun hears of no pause.
+      guard self.isPaused else { return }
+      task.suspend()
+    } while !self.isPaused
   }
+
+  /// Whether it was paused, and not resumed.
+  var isPaused: Bool { state.withLock { $0.isPaused } }
 
   /// So much of so much is done; one call of the handler.
   func update(_ completed: Int64, of total: Int64?, for task: SessionTask) {

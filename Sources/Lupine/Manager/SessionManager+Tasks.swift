@@ -158,9 +158,10 @@ extension SessionManager {
   /// Begins a task of an `async` call: behind the hook that hears of it, as nobody else has the task to say when it may begin.
   func begin(_ task: SessionTask) {
     guard let managed = task.delegate as? ManagedTask else { return task.resume() }
-    let progress = task is DownloadTask ? managed.download : managed.upload
-    guard core.settings.hook({ $0.taskWasCreated }) != nil else { return progress.begin(task) }
-    session.delegateQueue.async { progress.begin(task) }
+    let (main, other) = task is DownloadTask ? (managed.download, managed.upload) : (managed.upload, managed.download)
+    let begin: @Sendable () -> Void = { (other.isPaused ? other : main).begin(task) }
+    guard core.settings.hook({ $0.taskWasCreated }) != nil else { return begin() }
+    session.delegateQueue.async(execute: begin)
   }
 }
 

@@ -99,7 +99,10 @@ private final class NetlinkDriver: ReadinessHandler, TimerHandler {
   private var registration: Registration?
   private static let datagramsPerTurn = 64
   private var timer: TimerIdentifier?
-  private static let refusalNanoseconds: Int64 = 1_000_000_000
+  /// Before everything is asked for again; doubled up to a minute while there is no whole answer.
+  private var pauseNanoseconds = shortestPause
+  private static let shortestPause: Int64 = 1_000_000_000
+  private static let longestPause: Int64 = 60_000_000_000
 
   init(socket: consuming NetlinkSocket, watch: consuming LoopWatch, publish: @escaping (NetworkTable) -> Void) {
     self.socket = socket
@@ -145,7 +148,8 @@ private final class NetlinkDriver: ReadinessHandler, TimerHandler {
 
   private func waitAWhile() {
     guard timer == nil, let context else { return }
-    timer = context.schedule(at: context.now.advanced(byNanoseconds: Self.refusalNanoseconds), self)
+    timer = context.schedule(at: context.now.advanced(byNanoseconds: pauseNanoseconds), self)
+    pauseNanoseconds = min(2 * pauseNanoseconds, Self.longestPause)
   }
 
   private func perform(_ actions: [ReachabilityMachine.Action]) {
@@ -159,5 +163,6 @@ private final class NetlinkDriver: ReadinessHandler, TimerHandler {
       case .changed: if let table = machine.table { publish(table) }
       }
     }
+    if machine.phase == .current { pauseNanoseconds = Self.shortestPause }
   }
 }

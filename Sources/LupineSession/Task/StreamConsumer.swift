@@ -62,7 +62,9 @@ final class StreamConsumer: ResponseConsumer {
   }
 
   func end(_ result: Result<Response, SessionError>) {
-    let (head, reader) = state.withLock { state in
+    // What a user's own exchange does where it goes is not done under the lock.
+    let (head, reader, exchange) = state.withLock { state in
+      let exchange = state.exchange
       state.result = result
       state.exchange = nil
       defer {
@@ -70,8 +72,9 @@ final class StreamConsumer: ResponseConsumer {
         state.reader = nil
       }
       if state.reader != nil { state.isFinished = true }
-      return (state.head, state.reader)
+      return (state.head, state.reader, exchange)
     }
+    withExtendedLifetime(exchange) {}
     switch result {
     case .success(let response):
       // An empty body may end before its head was waited for.

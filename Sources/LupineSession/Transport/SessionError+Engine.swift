@@ -132,7 +132,7 @@ extension SessionError {
     case .tunnel(.refused(let refusal)):
       (.proxyRefused, "the proxy opened no tunnel: it answered CONNECT with status \(refusal.status)")
     case .tunnel(.wire(let error)) where error.reason.isLimit:
-      (.proxyFailed, "the proxy's answer to CONNECT exceeds a limit of SessionConfiguration.wireLimits: \(error)")
+      (.proxyFailed, "the proxy's answer to CONNECT exceeds a limit (SessionConfiguration.wireLimits): \(error)")
     case .tunnel(.wire(let error)): (.proxyFailed, "the proxy's answer to CONNECT breaks HTTP/1.1: \(error)")
     case .tunnel(.badRequest(let error)): (.badRequest, "CONNECT would break HTTP framing: \(error)")
     case .tunnel(.credentials(let text)), .credentials(let text):

@@ -102,10 +102,8 @@ struct BatchRequest: Sendable {
 
   /// Of a stream the file is opened only where it is sent, behind the head.
   private static func checkReadable(_ path: String) throws(BatchRefusal) {
-    // Opening a pipe is a word to its writer.
-    guard !FileSystem.isPipe(path) else { return }
     do throws(System.Failure) {
-      _ = try InputFile(path, waits: false)
+      try FileSystem.checkReadable(path)
     } catch {
       throw BatchRefusal("\"bodyFile\": \(error.description)", code: "fileFailed")
     }

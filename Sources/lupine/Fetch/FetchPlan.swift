@@ -117,10 +117,8 @@ struct FetchPlan: Sendable {
 
   /// A file that is missing is better told before anything else than by the TLS handshake.
   private static func checkReadable(_ path: String) throws(CommandFailure) {
-    // What a pipe has can be read once, and that is for the handshake.
-    guard !FileSystem.isPipe(path) else { return }
     do throws(System.Failure) {
-      _ = try InputFile(path)
+      try FileSystem.checkReadable(path)
     } catch {
       throw .misuse(error.description)
     }

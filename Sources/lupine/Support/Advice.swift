@@ -33,7 +33,9 @@ extension SessionError {
   }
 
   private static let settings = [
-    "SessionConfiguration.", "RedirectConfiguration.", "TLSConfiguration.", "WireLeniency.", "Credential.", "Request.",
+    "SessionConfiguration.", "RedirectConfiguration.", "TLSConfiguration.", "WireLeniency.", "WireLimits.",
+    "Credential.",
+    "Request.",
   ]
 
   private static func namesSetting(_ text: Substring) -> Bool { settings.contains { text.contains($0) } }

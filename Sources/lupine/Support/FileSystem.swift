@@ -45,6 +45,12 @@ enum FileSystem {
     status.map { $0.st_mode & S_IFMT == type } ?? false
   }
 
+  /// Refuses a file that cannot be opened. A pipe is left alone: it can be read once, and opening it is a word to its writer.
+  static func checkReadable(_ path: String) throws(System.Failure) {
+    guard !isPipe(path) else { return }
+    _ = try InputFile(path, waits: false)
+  }
+
   /// Refuses a file that is there and that the user may not write: who may write in its directory could put another one in its place all the same.
   static func checkWritable(_ path: String) throws(System.Failure) {
     guard unsafe faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0, [EACCES, EROFS].contains(errno) else { return }

@@ -58,6 +58,18 @@ import Testing
     #expect(batch.text.contains("larger than 1000 bytes\"") && !batch.text.contains("SessionConfiguration"))
   }
 
+  @Test func limitsOfTheParser() async throws {
+    let server = try LoopbackServer { _, connection in
+      try connection.sendRaw("HTTP/1.1 200 " + String(repeating: "a", count: 10_000) + "\r\nno colon\r\n\r\n")
+      connection.closeAfterResponse()
+    }
+    defer { server.shutdown() }
+    let outcome = try await Tool.run([server.url()])
+    #expect(
+      outcome.error.contains("the response exceeds a limit: ") && outcome.error.contains("8192"), "\(outcome.error)")
+    #expect(!outcome.error.contains("Configuration.") && !outcome.error.contains("WireLimits"), "\(outcome.error)")
+  }
+
   @Test func settingsAreLeftOut() {
     let error = SessionError(
       .cannotDecodeContent, phase: .receive,
