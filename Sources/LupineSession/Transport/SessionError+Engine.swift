@@ -162,7 +162,7 @@ extension SessionError {
       (.truncatedResponse, "the response ended early: \(error)")
     case .closedBeforeResponse: (.connectionLost, "the server closed the connection without a response")
     case let reason where reason.isLimit:
-      (.badResponse, "the response exceeds a limit of SessionConfiguration.wireLimits: \(error)")
+      (.badResponse, "the response exceeds a limit (SessionConfiguration.wireLimits): \(error)")
     default: (.badResponse, "the response breaks HTTP/1.1: \(error)")
     }
   }
