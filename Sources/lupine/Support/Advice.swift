@@ -34,8 +34,7 @@ extension SessionError {
 
   private static let settings = [
     "SessionConfiguration.", "RedirectConfiguration.", "TLSConfiguration.", "WireLeniency.", "WireLimits.",
-    "Credential.",
-    "Request.",
+    "Credential.", "Request.",
   ]
 
   private static func namesSetting(_ text: Substring) -> Bool { settings.contains { text.contains($0) } }

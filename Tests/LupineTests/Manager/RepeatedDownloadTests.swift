@@ -129,12 +129,13 @@ import Testing
   }
 
   /// The hook that hears of a task may pause it by its progress: the task begins behind the hook, and not before it is resumed.
-  @Test func aProgressThatIsPausedBeforeItsTaskBegins() async throws {
+  @Test(arguments: [false, true]) func aProgressThatIsPausedBeforeItsTaskBegins(_ isOfUpload: Bool) async throws {
     let folder = try ScratchFolder()
     try await withManager([cutting(0)]) { manager, server in
       let paused = Locked<Progress?>(nil)
       manager.taskWasCreated = { [weak manager] _, task in
-        guard let progress = manager?.downloadProgress(for: task) else { return }
+        let wanted = isOfUpload ? manager?.uploadProgress(for: task) : manager?.downloadProgress(for: task)
+        guard let progress = wanted else { return }
         let isTold = DispatchSemaphore(value: 0)
         let former = progress.pausingHandler
         progress.pausingHandler = {
