@@ -4,51 +4,60 @@ internal import LupineRules
 
 /// What is checked before Foundation's parsers see a body.
 enum XMLChecks {
-  /// The bytes in an encoding that writes ASCII as it is.
+  /// A document whose shape is right, for a parser: in UTF-8.
+  static func document(_ data: Data) throws(SerializationError) -> Data {
+    let text = try text(data)
+    do throws(XMLShapeError) {
+      try XMLShape.check(text.bytes)
+    } catch {
+      throw refusal(error)
+    }
+    return text.data
+  }
+
+  /// What declares nothing, for a parser: in UTF-8.
+  static func withoutDeclarations(_ data: Data) throws(SerializationError) -> Data {
+    let text = try text(data)
+    do throws(XMLShapeError) {
+      try XMLShape.checkDeclarations(text.bytes)
+    } catch {
+      throw refusal(error)
+    }
+    return text.data
+  }
+
+  /// Text in UTF-8 that declares this encoding or none. Foundation's parser ends the process where a name, a comment or an instruction is no UTF-8, and two
+  /// readers of one text in another encoding need not see the same.
   ///
   /// - Throws: also for more than `CombiningMarks.limit` combining marks in a row, anywhere: names of attributes become keys.
-  static func scannable(_ data: Data) throws(SerializationError) -> [UInt8] {
-    let bytes = try asciiCompatible(data)
-    if let offset = CombiningMarks.excess(in: bytes.span, .xml) {
+  private static func text(_ data: Data) throws(SerializationError) -> (bytes: [UInt8], data: Data) {
+    let bytes = [UInt8](data)
+    guard let text = utf8(bytes, data) else {
+      throw SerializationError(.cannotParseResponse, message: "The data is no XML in an encoding that is read.")
+    }
+    if let offset = CombiningMarks.excess(in: text.span, .xml) {
       throw SerializationError(
         .cannotParseResponse,
         message: "The data has more than \(CombiningMarks.limit) combining marks in a row at byte \(offset).")
     }
-    return bytes
+    return (text, text == bytes ? data : Data(text))
   }
 
-  private static func asciiCompatible(_ data: Data) throws(SerializationError) -> [UInt8] {
-    let bytes = [UInt8](data)
-    let text: String?
+  private static func utf8(_ bytes: [UInt8], _ data: Data) -> [UInt8]? {
     let encoding = XMLEncoding(of: bytes)
     switch encoding {
-    case .asciiCompatible: return bytes
-    case .utf16BigEndian: text = String(data: data, encoding: .utf16BigEndian)
-    case .utf16LittleEndian: text = String(data: data, encoding: .utf16LittleEndian)
-    case .unsupported: text = nil
-    }
-    guard let text, encoding.isConsistent(with: text.utf8) else {
-      throw SerializationError(.cannotParseResponse, message: "The data is no XML in an encoding that is read.")
-    }
-    // The byte order mark is white space to nobody.
-    return Array(text.utf8)
-  }
-
-  static func checkDocument(_ data: Data) throws(SerializationError) {
-    let bytes = try scannable(data)
-    do throws(XMLShapeError) {
-      try XMLShape.check(bytes)
-    } catch {
-      throw refusal(error)
-    }
-  }
-
-  static func checkDeclarations(_ data: Data) throws(SerializationError) {
-    let bytes = try scannable(data)
-    do throws(XMLShapeError) {
-      try XMLShape.checkDeclarations(bytes)
-    } catch {
-      throw refusal(error)
+    case .asciiCompatible:
+      guard let name = XMLEncoding.declaredOfBytes(bytes) else {
+        return String(validating: bytes, as: UTF8.self) == nil ? nil : XMLEncoding.declaringUTF8(bytes)
+      }
+      return TextConversion.utf8(bytes, from: name).map(XMLEncoding.declaringUTF8)
+    case .utf16BigEndian, .utf16LittleEndian:
+      let isBigEndian = encoding == .utf16BigEndian
+      guard let text = String(data: data, encoding: isBigEndian ? .utf16BigEndian : .utf16LittleEndian),
+        encoding.isConsistent(with: text.utf8)
+      else { return nil }
+      return XMLEncoding.declaringUTF8(Array(text.utf8))
+    case .unsupported: return nil
     }
   }
 

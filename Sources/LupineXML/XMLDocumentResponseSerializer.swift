@@ -30,7 +30,9 @@ public final class ParsedXMLDocument: Sendable {
 ///
 /// Refused before a parser sees them are texts whose tags do not match or are not complete (Foundation's parser on Linux accepts `<foo`), that nest
 /// deeper than 200 levels, have more than 256 attributes at an element or 1,024 namespaces in scope, for which libxml2 needs the square of the time, or have a
-/// document type with declarations of its own: its entities could name files and grow without bound.
+/// document type with declarations of its own: its entities could name files and grow without bound. So are bytes that are no text in their encoding.
+///
+/// A body in UTF-16 or of the families of ISO-8859 and Windows-125x is given to the parser in UTF-8, and `characterEncoding` of the document says so.
 ///
 /// Source: `AFXMLDocumentResponseSerializer`.
 public struct XMLDocumentResponseSerializer: HTTPResponseSerializing {
@@ -52,7 +54,7 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerializing {
   public func serialize(_ response: Response?, data: Data?) throws -> ParsedXMLDocument {
     let options = options
     return try validation.serialize(response, data) { data throws(SerializationError) in
-      try XMLChecks.checkDocument(data)
+      let data = try XMLChecks.document(data)
       do {
         try Self.checkStrictly(data)
         return ParsedXMLDocument(try XMLDocument(data: data, options: options))

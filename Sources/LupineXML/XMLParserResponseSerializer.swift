@@ -6,7 +6,7 @@ public import Lupine
 ///
 /// A parser belongs to one thread, so that a value which may cross threads can only make one.
 public struct XMLParserInput: Sendable {
-  /// The body.
+  /// The body, in UTF-8: of one in another encoding that it was converted into, with a declaration that says so.
   public var data: Data
 
   /// A new parser of the body, not started. It resolves no external entities, and the body declares none.
@@ -44,12 +44,11 @@ public struct XMLParserResponseSerializer: HTTPResponseSerializing, ArchivableSe
 
   /// What makes parsers of the body; also of an empty one.
   ///
-  /// - Throws: `SerializationError`: `.unacceptableContentType`; `.cannotParseResponse` for declarations, and encodings other than UTF-8, UTF-16
-  ///   and the families of ISO-8859 and Windows-125x; `.unacceptableStatusCode`, with the value.
+  /// - Throws: `SerializationError`: `.unacceptableContentType`; `.cannotParseResponse` for declarations, for encodings other than UTF-8,
+  ///   UTF-16 and the families of ISO-8859 and Windows-125x, and for bytes that are no text in their encoding; `.unacceptableStatusCode`, with the value.
   public func serialize(_ response: Response?, data: Data?) throws -> XMLParserInput {
     try validation.serialize(response, data) { data throws(SerializationError) in
-      try XMLChecks.checkDeclarations(data)
-      return XMLParserInput(data: data)
+      XMLParserInput(data: try XMLChecks.withoutDeclarations(data))
     }
   }
 }

@@ -10,17 +10,23 @@ import Testing
   private final class Listener: NSObject, XMLParserDelegate {
     var names: [String] = []
     var errors = 0
+    /// Comments and text.
+    var text = ""
 
     func parser(
       _ parser: XMLParser, didStartElement elementName: String, namespaceURI: String?, qualifiedName: String?,
       attributes: [String: String]
     ) { names.append(elementName) }
 
+    func parser(_ parser: XMLParser, foundComment comment: String) { text += comment }
+    func parser(_ parser: XMLParser, foundCharacters string: String) { text += string }
     func parser(_ parser: XMLParser, parseErrorOccurred parseError: any Error) { errors += 1 }
   }
 
-  private func parse(_ text: String) throws -> Listener {
-    let input = try serializer.serialize(try xmlResponse(), data: Data(text.utf8))
+  private func parse(_ text: String) throws -> Listener { try parse(Data(text.utf8)) }
+
+  private func parse(_ data: Data) throws -> Listener {
+    let input = try serializer.serialize(try xmlResponse(), data: data)
     let (parser, listener) = (input.makeParser(), Listener())
     parser.delegate = listener
     _ = parser.parse()
@@ -58,11 +64,67 @@ import Testing
     for text in [
       "<!DOCTYPE a [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><a>&x;</a>",
       "<!-- --><!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>", "<!-- -- --><!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>",
+      // What is quoted for one reader is none for another, which takes quotes in their place alone.
+      "<!DOCTYPE a '[<!ENTITY x \"boom\">]><!--'><b/>--><a>&x;</a>",
     ] {
       let error = #expect(throws: SerializationError.self) { try parse(text) }
       #expect(error?.code == .cannotParseResponse)
     }
     #expect(throws: Never.self) { try parse("<!DOCTYPE html><a/>") }
+  }
+
+  /// Where they are names, comments or instructions, Foundation's parser ends the process.
+  @Test(arguments: [
+    "", "<?xml version=\"1.0\" encoding=\"UTF-8\"?>", " <?xml version=\"1.0\" encoding=\"iso-8859-99\"?>",
+  ])
+  func bytesThatAreNoTextAreRefused(_ declaration: String) {
+    for text in ["<a><!-- ~ abcd --></a>", "<~tat>abcdef</~tat>", "<a ~b=\"1\">abcd</a>", "<a><?p~ q?>abcd</a>"] {
+      let body = Data((declaration + text).utf8.map { $0 == UInt8(ascii: "~") ? 0xE9 : $0 })
+      let error = #expect(throws: SerializationError.self) { try parse(body) }
+      #expect(error?.code == .cannotParseResponse)
+      let refusal = #expect(throws: SerializationError.self) {
+        try XMLDocumentResponseSerializer().serialize(nil, data: body)
+      }
+      #expect(refusal?.code == .cannotParseResponse)
+    }
+  }
+
+  struct Encoded: Sendable {
+    var name: String
+    var bytes: [UInt8]
+    var text: String
+  }
+
+  /// Every family that is read, in names, comments and text.
+  @Test(
+    arguments: [
+      Encoded(name: "iso-8859-1", bytes: [0xE9], text: "é"), Encoded(name: "ISO-8859-15", bytes: [0xA4], text: "€"),
+      Encoded(name: "iso-8859-5", bytes: [0xD6], text: "ж"), Encoded(name: "windows-1251", bytes: [0xE6], text: "ж"),
+      Encoded(name: "Windows-1252", bytes: [0x80], text: "€"),
+      Encoded(name: "windows-1258", bytes: [0x61, 0xEC], text: "á"),
+      Encoded(name: "utf-8", bytes: [0xC3, 0xA9], text: "é"),
+      Encoded(name: "us-ascii", bytes: [0x61], text: "a"),
+    ]) func otherEncodingsAreConverted(_ row: Encoded) throws
+  {
+    for declaration in ["version=\"1.0\" encoding=\"\(row.name)\"", "version='1.0'  encoding = '\(row.name)' "] {
+      let text = "<?xml \(declaration)?>\n<a><!--~-->~</a>"
+      let body = Data(text.utf8.flatMap { $0 == UInt8(ascii: "~") ? row.bytes : [$0] })
+      let listener = try parse(body)
+      #expect(listener.errors == 0 && listener.names == ["a"])
+      #expect(listener.text.precomposedStringWithCanonicalMapping == row.text + row.text)
+      let parsed = try XMLDocumentResponseSerializer().serialize(nil, data: body)
+      let document = try #require(parsed.take())
+      #expect(document.rootElement()?.children?.last?.stringValue?.precomposedStringWithCanonicalMapping == row.text)
+    }
+  }
+
+  /// Nothing that a converter has no character for, and nothing that would be instructions to it.
+  @Test(arguments: ["windows-1252", "iso-8859-1//IGNORE", "iso-8859-99", "windows-125", "windows-1250,UTF-7"])
+  func otherEncodingsAreRefused(_ name: String) {
+    let text = "<?xml version=\"1.0\" encoding=\"\(name)\"?><a>~</a>"
+    let body = Data(text.utf8.map { $0 == UInt8(ascii: "~") ? 0x81 : $0 })
+    #expect(throws: SerializationError.self) { try parse(body) }
+    #expect(throws: SerializationError.self) { try XMLDocumentResponseSerializer().serialize(nil, data: body) }
   }
 
   /// Names of attributes become keys of a dictionary, which takes minutes to look for one of very many combining marks.

@@ -32,9 +32,41 @@ package enum XMLEncoding: Equatable, Sendable {
     switch declared(in: head) {
     case .nothing: return true
     case .unreadable: return false
-    case .encoding(let name):
-      return compatible.contains(name) || name.hasPrefix("iso-8859-") || name.hasPrefix("windows-125")
+    case .encoding(let name): return compatible.contains(name) || isOfBytes(name)
     }
+  }
+
+  /// Whether an encoding writes one byte for each character, ASCII as it is: of the families of ISO-8859 and Windows-125x. Nothing else is behind such a name,
+  /// as a converter may take more for its instructions.
+  private static func isOfBytes(_ name: String) -> Bool {
+    for (family, digits) in [("iso-8859-", 1...2), ("windows-125", 1...1)] where name.hasPrefix(family) {
+      let number = name.utf8.dropFirst(family.utf8.count)
+      return digits.contains(number.count) && number.allSatisfy { (0x30...0x39).contains($0) }
+    }
+    return false
+  }
+
+  /// The encoding of one byte for each character that a text declares; nil: it is in UTF-8, or says so by its byte order mark.
+  package static func declaredOfBytes(_ bytes: some Collection<UInt8>) -> String? {
+    guard !bytes.starts(with: [0xEF, 0xBB, 0xBF]), case .encoding(let name) = declared(in: bytes), isOfBytes(name)
+    else {
+      return nil
+    }
+    return name
+  }
+
+  /// A text in UTF-8 whose declaration, if it names another encoding than that and ASCII, names UTF-8.
+  package static func declaringUTF8(_ text: [UInt8]) -> [UInt8] {
+    let word = Array("encoding".utf8)
+    guard case .encoding(let name) = declared(in: text), !compatible.contains(name),
+      let end = text.firstIndex(of: UInt8(ascii: ">")),
+      let start = text[..<end].indices.first(where: { index in
+        text[index..<end].prefix(word.count).map { $0 | 0x20 } == word
+      }),
+      let open = text[start..<end].firstIndex(where: { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "'") }),
+      let close = text[(open + 1)..<end].firstIndex(of: text[open])
+    else { return text }
+    return text[...open] + Array("utf-8".utf8) + text[close...]
   }
 
   /// What the declaration of a text says of its encoding.

@@ -151,25 +151,34 @@ package struct XMLShape: XMLScanning {
     }
   }
 
-  /// A name, and what identifies the type elsewhere; that is never fetched.
+  /// A name, and what identifies the type elsewhere, which is never fetched (XML 1.0, production 28): anything more could be quotes to one reader, and
+  /// declarations to another.
   private mutating func documentType() throws(XMLShapeError) {
-    while index < bytes.count {
-      switch bytes[index] {
-      case UInt8(ascii: "["): throw error(.internalSubset)
-      case UInt8(ascii: "<"): throw error(.malformed("the document type"))
-      case UInt8(ascii: ">"):
-        index += 1
-        return
-      case UInt8(ascii: "\""), UInt8(ascii: "'"):
-        let quote = bytes[index]
-        index += 1
-        while index < bytes.count, bytes[index] != quote { index += 1 }
-        index += 1
-      default: index += 1
-      }
+    let what = "the document type"
+    guard skipSpace() else { throw error(index < bytes.count ? .malformed(what) : .endsInside(what)) }
+    _ = try name(of: what)
+    if skipSpace() {
+      let literals = has("SYSTEM") ? 1 : has("PUBLIC") ? 2 : 0
+      if literals > 0 { index += "SYSTEM".utf8.count }
+      for _ in 0..<literals { try literal(of: what) }
+      skipSpace()
     }
-    index = min(index, bytes.count)
-    throw error(.endsInside("the document type"))
+    guard index < bytes.count else { throw error(.endsInside(what)) }
+    if bytes[index] == UInt8(ascii: "[") { throw error(.internalSubset) }
+    guard bytes[index] == UInt8(ascii: ">") else { throw error(.malformed(what)) }
+    index += 1
+  }
+
+  /// Space, a quote, and everything up to the same quote.
+  private mutating func literal(of what: String) throws(XMLShapeError) {
+    let hasSpace = skipSpace()
+    guard index < bytes.count else { throw error(.endsInside(what)) }
+    let quote = bytes[index]
+    guard hasSpace, quote == UInt8(ascii: "\"") || quote == UInt8(ascii: "'") else { throw error(.malformed(what)) }
+    index += 1
+    while index < bytes.count, bytes[index] != quote { index += 1 }
+    guard index < bytes.count else { throw error(.endsInside(what)) }
+    index += 1
   }
 
   private mutating func rootElement() throws(XMLShapeError) {

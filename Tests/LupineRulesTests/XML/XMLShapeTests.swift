@@ -17,7 +17,18 @@ import Testing
     ("<a>", .endsInside("an element"), 3), ("<a></b>", .mismatchedEnd, 6), ("<a/>x", .contentAfterRoot, 4),
     ("<!DOCTYPE a [", .internalSubset, 12), ("<a>&b;", .undefinedEntity, 3),
     ("<!-- -- -->", .malformed("a comment"), 7),
-    ("<!DOCTYPE a \"", .endsInside("the document type"), 13), ("<a b", .endsInside("a start tag"), 4),
+    ("<!DOCTYPE a \"", .malformed("the document type"), 12),
+    ("<!DOCTYPE a SYSTEM \"", .endsInside("the document type"), 20),
+    ("<!DOCTYPE a '[<!ENTITY x \"y\">]><!--'><b/>-->", .malformed("the document type"), 12),
+    ("<!DOCTYPE a PUBLIC 'p' \"[", .endsInside("the document type"), 25),
+    ("<!DOCTYPE", .endsInside("the document type"), 9),
+    ("<!DOCTYPE a PUBLIC 'p'><a/>", .malformed("the document type"), 22),
+    ("<!DOCTYPE>", .malformed("the document type"), 9),
+    ("<!DOCTYPE a SYSTEM'x'><a/>", .malformed("the document type"), 18),
+    ("<!DOCTYPE a SYSTEM 'x' [", .internalSubset, 23),
+    ("<!DOCTYPE a 'x'><a/>", .malformed("the document type"), 12),
+    ("<!DOCTYPE a SYSTEM x><a/>", .malformed("the document type"), 19),
+    ("<a b", .endsInside("a start tag"), 4),
     (String(repeating: "<a>", count: 201), .tooDeep(limit: 200), 603),
   ]
 
@@ -84,6 +95,33 @@ import Testing
     }
     #expect(!XMLEncoding.unsupported.isConsistent(with: "<a/>".utf8))
     #expect(XMLEncoding.asciiCompatible.isConsistent(with: "<?xml encoding='iso-8859-1'?>".utf8))
+  }
+
+  @Test func encodingsOfOneByteForEachCharacter() {
+    let rows: [(String, String?)] = [
+      ("<a/>", nil), ("<?xml encoding='utf-8'?>", nil), ("<?xml encoding='us-ascii'?>", nil),
+      ("<?xml encoding='ISO-8859-15'?>", "iso-8859-15"), ("\u{FEFF}<?xml encoding='iso-8859-1'?>", nil),
+      ("<?xml encoding='windows-1252'?>", "windows-1252"), ("<?xml encoding='utf-16'?>", nil),
+    ]
+    for (text, name) in rows { #expect(XMLEncoding.declaredOfBytes(Array(text.utf8)) == name, "\(text)") }
+    for name in ["iso-8859-", "iso-8859-100", "iso-8859-1//IGNORE", "iso-8859-8-i", "windows-12", "windows-12522"] {
+      #expect(XMLEncoding(of: Array("<?xml encoding='\(name)'?>".utf8)) == .unsupported, "\(name)")
+    }
+  }
+
+  @Test func aTextInUTF8SaysSo() {
+    let rows = [
+      ("<a/>", "<a/>"), ("<?xml version='1.0'?><a b='encoding'/>", "<?xml version='1.0'?><a b='encoding'/>"),
+      ("<?xml encoding='UTF8'?>", "<?xml encoding='UTF8'?>"),
+      (
+        "\u{FEFF}<?xml version=\"1.0\" Encoding = \"UTF-16\" ?><a/>",
+        "\u{FEFF}<?xml version=\"1.0\" Encoding = \"utf-8\" ?><a/>"
+      ),
+      ("<?xml encoding='iso-8859-1' standalone='no'?>é", "<?xml encoding='utf-8' standalone='no'?>é"),
+    ]
+    for (text, expected) in rows {
+      #expect(String(decoding: XMLEncoding.declaringUTF8(Array(text.utf8)), as: UTF8.self) == expected)
+    }
   }
 
   /// Before anything that is no tag, a document type is refused as in every malformed text.
