@@ -43,6 +43,32 @@ import Testing
     }
   }
 
+  /// A chunk that is longer than a piece is handed out in several, and its writer goes on when enough of it has gone.
+  @Test func longChunksAreHandedOutInPieces() {
+    let channel = BodyChannel()
+    let (size, answers) = (BodyChannel.pieceSize, Locked<[Bool]>([]))
+    let chunk = (0..<2 * size + 3).map { UInt8(truncatingIfNeeded: $0 >> 8 &+ $0) }
+    channel.write(chunk) { answer in answers.withLock { $0.append(answer) } }
+    channel.finish()
+    var pieces: [Int] = []
+    var bytes: [UInt8] = []
+    while case .chunk(let chunk, let range) = channel.next() {
+      pieces.append(range.count)
+      bytes += chunk[range]
+      #expect(answers.withLock { $0 } == (pieces.count < 2 ? [] : [true]))
+    }
+    #expect(pieces == [size, size, 3] && bytes == chunk)
+    // What is left of one goes with the channel.
+    let closed = BodyChannel()
+    closed.write(chunk) { _ in }
+    _ = closed.next()
+    closed.close()
+    guard case .empty = closed.next() else {
+      Issue.record("something is left")
+      return
+    }
+  }
+
   @Test func closeIsToldOnceWhicheverComesFirst() {
     let channel = BodyChannel()
     let told = Locked(0)

@@ -53,10 +53,10 @@ final class SecureDrive {
   }
 
   func transferRequest(
-    _ method: String, _ deadlines: Deadlines = Deadlines(), body: RequestBody = .none
+    _ method: String, _ deadlines: Deadlines = Deadlines(), body: RequestBody = .none, target: String = "/"
   ) throws -> TransferRequest {
     let framing: RequestFraming = if case .none = body { .none } else { .chunked }
-    let plain = try LupineEngineTests.request(host: "h", port: 443, method: method, framing: framing)
+    let plain = try LupineEngineTests.request(host: "h", port: 443, method: method, framing: framing, target: target)
     return TransferRequest(
       key: PoolKey(ConnectionIdentity(host: "h", serverName: "localhost", port: 443, tls: policy)), method: method,
       head: plain.head, context: RequestContext(), body: body, deadlines: deadlines)

@@ -7,11 +7,13 @@ enum BodyCursor {
   case bytes([UInt8], offset: Int)
   case file(FileSender)
   case stream(BodyChannel, remaining: Int64?, length: Int64?)
+  /// Nothing is left of it, and the socket has not taken the end yet.
+  case written
 
   /// The body is not wanted any more: whoever produces it is told.
   func abandon() {
     switch self {
-    case .none, .bytes: break
+    case .none, .bytes, .written: break
     case .file(let sender): sender.abandon()
     case .stream(let channel, _, _): channel.close()
     }

@@ -25,8 +25,7 @@ extension Connection {
     emit(head.span)
     guard state == .busy else { return }
     switch step {
-    // What the socket refused has not been sent.
-    case .none: if writeError == nil { sendDone() }
+    case .none: requestWritten()
     case .awaitContinue: transfer.clock.awaitingContinueSince = context.now
     case .startBody: startBody()
     case .stopBody: break
@@ -74,6 +73,9 @@ extension Connection {
     guard state == .busy, canWrite else { return false }
     switch body {
     case .none: return false
+    case .written:
+      sendDone()
+      return false
     case .bytes(let bytes, let offset):
       guard offset < bytes.count else { return cursorDone() }
       let end = min(bytes.count, offset + (tls == nil ? Self.pieceSize : Self.tlsPieceSize))
@@ -97,7 +99,8 @@ extension Connection {
       // All has been sent, and the answer is there: it stands, whatever the producer says behind it.
       if remaining == 0, exchange.receiving != .head { stopBody() } else { fail(.bodyProducer(error), .send) }
       return false
-    case .chunk(let chunk):
+    case .chunk(let bytes, let range):
+      let chunk = bytes.span.extracting(range)
       let count = Int64(chunk.count)
       guard let left = remaining, let length else {
         var header: [UInt8] = []
@@ -133,8 +136,7 @@ extension Connection {
         }
         output.value.append(last)
         guard sealOutput(bodyBytes: 0) else {
-          // What waits goes out as the socket takes it; what it refused has not been sent.
-          if writeError == nil { sendDone() }
+          requestWritten()
           return false
         }
       }
@@ -142,7 +144,19 @@ extension Connection {
     }
   }
 
+  /// The last byte of the request has been written down. It is sent when the socket has taken it.
+  private func requestWritten() {
+    // What the socket refused has not been sent.
+    guard writeError == nil else { return }
+    if hasNothingToSend { sendDone() } else { body = .written }
+  }
+
   // MARK: Bytes
+
+  /// Whether the socket has taken all that was to be sent, the ciphertext of either layer of TLS too.
+  var hasNothingToSend: Bool {
+    output.value.isEmpty && !(tls.map { $0.hasOutput || $0.isSendHeld } ?? false) && !(outerTLS?.hasOutput ?? false)
+  }
 
   /// Sends bytes in full: what the socket does not take now waits in `output`.
   func emit(_ bytes: Span<UInt8>) {

@@ -316,7 +316,7 @@ final class Connection: ReadinessHandler, TimerHandler {
       failure = TransferFailure(error: error, phase: .receive, requestBytesSent: true)
     }
     let again = failure == nil && mayResend(transfer)
-    if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, output.value.isEmpty, !isRetired,
+    if verdict == .reusable, exchange.leavesConnectionClean, failure == nil, hasNothingToSend, !isRetired,
       hasNoPartOfARecord
     {
       state = .idle

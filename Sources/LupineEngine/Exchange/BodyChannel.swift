@@ -10,9 +10,13 @@ package final class BodyChannel: Sendable {
   package static let lowWatermark = 64 * 1024
   package static let highWatermark = 256 * 1024
 
+  /// Of a chunk so many bytes are handed out at a time: whoever sends them has others to serve.
+  static let pieceSize = 256 * 1024
+
   /// What the sending side finds.
   enum Next {
-    case chunk([UInt8])
+    /// These bytes of an array.
+    case chunk([UInt8], Range<Int>)
     case end(trailers: [(name: String, value: String)])
     case failed(any Error)
     /// Nothing yet; `onAvailable` is called once when there is.
@@ -26,6 +30,8 @@ package final class BodyChannel: Sendable {
 
   private struct State {
     var chunks = RingBuffer<[UInt8]>()
+    /// What is left of a chunk that is longer than a piece.
+    var rest: (chunk: [UInt8], offset: Int)?
     var bytes = 0
     var end: End?
     var isClosed = false
@@ -106,11 +112,13 @@ package final class BodyChannel: Sendable {
 
   func next() -> Next {
     let (next, writer): (Next, (@Sendable (Bool) -> Void)?) = state.withLock { state in
-      if let chunk = state.chunks.popFirst() {
-        state.bytes -= chunk.count
-        guard state.bytes <= low, let writer = state.blockedWriter else { return (.chunk(chunk), nil) }
+      if let (chunk, offset) = state.rest ?? state.chunks.popFirst().map({ (chunk: $0, offset: 0) }) {
+        let piece = offset..<min(chunk.count, offset + Self.pieceSize)
+        state.rest = piece.upperBound < chunk.count ? (chunk, piece.upperBound) : nil
+        state.bytes -= piece.count
+        guard state.bytes <= low, let writer = state.blockedWriter else { return (.chunk(chunk, piece), nil) }
         state.blockedWriter = nil
-        return (.chunk(chunk), writer)
+        return (.chunk(chunk, piece), writer)
       }
       switch state.end {
       case .finished(let trailers): return (.end(trailers: trailers), nil)
@@ -132,6 +140,7 @@ package final class BodyChannel: Sendable {
     let (writer, onClose): ((@Sendable (Bool) -> Void)?, (@Sendable () -> Void)?) = state.withLock { state in
       state.isClosed = true
       state.chunks.removeAll()
+      state.rest = nil
       state.bytes = 0
       state.onAvailable = nil
       defer {
