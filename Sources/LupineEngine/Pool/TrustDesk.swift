@@ -73,14 +73,28 @@ final class TrustDesk {
       case .reject(let reason, let cause):
         settle(.failure(.identityRefused(TrustRejection(reason: reason, cause: cause))))
       case .identity(let identity):
-        files.run { () throws(IOError) in
-          Result { () throws(TLSError) in try TLSPreparedIdentity(identity) }
-        } completion: { made in
-          switch made {
-          case .success(let result): settle(result.map { .identity($0) })
-          case .failure(let error): settle(.failure(.internalFailure("the file threads: \(error)")))
-          }
-        }
+        Self.prepare(identity, otherwise: files) { settle($0.map { .identity($0) }) }
+      }
+    }
+  }
+
+  /// Identities that are being read. One for the process, as files that hang keep one of its threads for each of them, however many connections ask.
+  private static let identityReads = SingleFlight<TLSIdentity, Result<TLSPreparedIdentity, TLSError>>()
+
+  /// Reads an identity, which may be in files, where nobody's bodies and downloads are read. Any thread; `body` is called on one of those threads.
+  private static func prepare(
+    _ identity: TLSIdentity, otherwise files: FileThreads,
+    _ body: @escaping @Sendable (Result<TLSPreparedIdentity, TLSError>) -> Void
+  ) {
+    guard identityReads.join(identity, body) else { return }
+    let threads = (try? Engine.processSmallFiles.get()) ?? files
+    threads.run { () throws(IOError) in
+      Result { () throws(TLSError) in try TLSPreparedIdentity(identity) }
+    } completion: { made in
+      switch made {
+      case .success(let result): identityReads.finish(identity, result)
+      case .failure(let error):
+        identityReads.finish(identity, .failure(.internalFailure("the file threads: \(error)")))
       }
     }
   }

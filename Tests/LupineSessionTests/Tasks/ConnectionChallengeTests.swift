@@ -1,6 +1,9 @@
 import Dispatch
 import FoundationEssentials
+import Glibc
 import LupineBase
+import LupineEngine
+import LupineIO
 import LupineSession
 import LupineTesting
 import Testing
@@ -172,12 +175,59 @@ import Testing
     #expect(server.connectionCount == rows.count)
   }
 
-  /// What a request ends with for which this one is asked.
-  private func refusal(of server: LoopbackServer, to bearer: Bearer) async throws -> SessionError {
+  private func session(_ bearer: Bearer, _ change: (inout SessionConfiguration) -> Void = { _ in }) throws -> Session {
     var configuration = SessionConfiguration()
     configuration.engine = .own
     configuration.tls.roots = .certificates([try TestIdentity.authority.get().rootDER])
-    let session = try Session(configuration, delegate: bearer)
+    change(&configuration)
+    return try Session(configuration, delegate: bearer)
+  }
+
+  /// What a handshake waits for is not read behind files of users, which may be on a server that is gone.
+  @Test func slowFilesHoldUpNoIdentity() async throws {
+    let latch = try Latch()
+    defer { latch.release() }
+    let threads = try Engine.processFiles.get()
+    for _ in 0..<2 { threads.run({ _ = latch.wait(seconds: 120) }, completion: { _ in }) }
+    let files = try TestIdentity.authority.get().issue(CertificateOrder(commonName: "chosen", usage: .client)).write()
+    defer { files.remove() }
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking(insists: true))
+    defer { server.shutdown() }
+    let bearer = Bearer(
+      .useIdentity(.init(certificatePath: files.chainPath, privateKeyPath: files.privateKeyPath)))
+    let session = try session(bearer)
+    defer { session.invalidateAndCancel() }
+    try await session.expect("Hello, world!", from: server.url("/hello"))
+  }
+
+  /// An identity in a pipe that nobody writes to, for more connections than there are threads: who has another is given it meanwhile.
+  @Test func anIdentityThatHangsKeepsOneThread() async throws {
+    let directory = try ScratchDirectory()
+    let pipe = directory.path + "/identity.pem"
+    try #require(unsafe mkfifo(pipe, 0o600) == 0)
+    let server = try LoopbackServer(routes: ServerRoute.standard(), tls: TestIdentity.asking(insists: true))
+    defer { server.shutdown() }
+    let hanging = Bearer(.useIdentity(.init(certificatePath: pipe, privateKeyPath: pipe)))
+    let session = try session(hanging) { $0.trustDecisionTimeout = .milliseconds(50) }
+    defer { session.invalidateAndCancel() }
+    for _ in 0..<6 {
+      let error = try await failure { try await session.data(from: server.url("/hello")) }
+      #expect(error.code == .timedOut, "\(error)")
+    }
+    let files = try TestIdentity.authority.get().issue(CertificateOrder(commonName: "chosen", usage: .client)).write()
+    defer { files.remove() }
+    let other = try self.session(
+      Bearer(.useIdentity(.init(certificatePath: files.chainPath, privateKeyPath: files.privateKeyPath))))
+    defer { other.invalidateAndCancel() }
+    try await other.expect("Hello, world!", from: server.url("/hello"))
+    // Whoever opens it for reading is let go.
+    let writer = unsafe open(pipe, O_WRONLY | O_CLOEXEC | O_NONBLOCK)
+    if writer >= 0 { close(writer) }
+  }
+
+  /// What a request ends with for which this one is asked.
+  private func refusal(of server: LoopbackServer, to bearer: Bearer) async throws -> SessionError {
+    let session = try session(bearer)
     defer { session.invalidateAndCancel() }
     return try await failure { try await session.data(from: server.url("/hello")) }
   }
