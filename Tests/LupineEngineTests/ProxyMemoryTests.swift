@@ -132,6 +132,25 @@ import Testing
     }
   }
 
+  /// What is learnt of a proxy that is known takes no room.
+  @Test func aKnownProxyMakesNoOtherForgotten() throws {
+    var memory = ProxyMemory()
+    let routes = (0..<ProxyMemory.limit).map { number -> ProxyRoute in
+      var other = route
+      other.endpoint = .unixSocket(path: "/\(number)")
+      return other
+    }
+    for route in routes { memory.learn(try answer("1"), route) }
+    memory.learn(try answer("2"), routes[0])
+    var nonces: [String] = []
+    for route in routes {
+      var authentication = memory.authentication(for: route)
+      _ = try authentication.field(method: "GET", target: "/")
+      nonces.append(authentication.sent?.nonce ?? "-")
+    }
+    #expect(nonces == ["2"] + Array(repeating: "1", count: ProxyMemory.limit - 1))
+  }
+
   /// Without a count that is left the proxy is to ask, for the first time of a request and later.
   @Test func anExhaustedNonceIsNotSent() throws {
     var memory = ProxyMemory()

@@ -77,7 +77,8 @@ struct ProxyMemory {
   private var answers: [ProxyRoute: ChallengeAnswer] = [:]
   /// The last count of each nonce that was given out, or that a tunnel was made with. By where the proxy is: it counts for all who ask it.
   private var nonces = NonceCounts<ProxyEndpoint>(limit: AuthenticationMemory.maximumNonces)
-  private static let limit = 64
+  /// Parties whose answers are known.
+  static let limit = 64
 
   static let tools = ProxyAuthenticationTools { hash, bytes in
     let kind: MessageDigestKind =
@@ -156,7 +157,7 @@ struct ProxyMemory {
     if let known = answers[route.party], known.nonce.hasBytes(of: answer.nonce) {
       answer.count = max(answer.count, known.count)
     }
-    if answers.count >= Self.limit { answers.removeAll() }
+    if answers.count >= Self.limit, answers[route.party] == nil { answers.removeAll() }
     answers[route.party] = answer
   }
 
