@@ -89,9 +89,20 @@ final class Verifier {
     return unsafe CertificateReader.der(of: named).contains(CertificateReader.der(leaf))
   }
 
-  /// Verifies once more, without what the peer sent above the leaf: OpenSSL sees only after every other path that the leaf is an anchor, and then
-  /// judges that as well.
+  /// Verifies once more, with the leaf as the only anchor and without what the peer sent above it: OpenSSL sees only after every other path, those to
+  /// other anchors too, that the leaf is one, and then judges that path as well.
   private func buildPathOfLeaf(_ store: OpaquePointer) {
+    guard let leaf = unsafe X509_STORE_CTX_get0_cert(store), let anchors = unsafe lupine_certificates_new() else {
+      return
+    }
+    defer {
+      // Nothing is looked for in them any more.
+      unsafe X509_STORE_CTX_set0_trusted_stack(store, nil)
+      unsafe lupine_certificates_free(anchors)
+    }
+    unsafe X509_up_ref(leaf)
+    unsafe lupine_certificates_push(anchors, leaf)
+    unsafe X509_STORE_CTX_set0_trusted_stack(store, anchors)
     let sent = unsafe X509_STORE_CTX_get0_untrusted(store)
     defer { unsafe X509_STORE_CTX_set0_untrusted(store, sent) }
     unsafe X509_STORE_CTX_set0_untrusted(store, nil)

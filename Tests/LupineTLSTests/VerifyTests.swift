@@ -71,6 +71,31 @@ struct VerifyTests {
     }
   }
 
+  /// What pins of a whole bundle are: an issuer that ends no path of its own takes nothing from a leaf that does.
+  @Test("A leaf that is an anchor ends the path, whatever else is one")
+  func leafBesideItsIssuerAsAnchor() throws {
+    let authorities = [
+      try Mint.shared.otherRoot.issueAuthority(validity: .expired),
+      try Mint.shared.otherRoot.issueAuthority(validity: .notYetValid),
+    ]
+    for middle in authorities {
+      let leaf = try middle.issue()
+      let issuer = try #require(leaf.chainDER.dropFirst().first)
+      for anchors in [[leaf.certificateDER, issuer], [issuer, leaf.certificateDER]] {
+        let report = try verify(chain: leaf.chainDER, anchors: .certificates(anchors), host: ServerName("localhost"))
+        #expect(report.verdict == nil)
+        #expect(report.chainBuilt == [leaf.certificateDER])
+        #expect(report.chainSent == leaf.chainDER)
+        var policy = TLSPolicy()
+        policy.roots = .certificates(anchors)
+        #expect(try connect(client: policy, server: serverContext(leaf)).client.failure == nil)
+        // Another certificate of that issuer is none.
+        let sibling = try middle.issue()
+        #expect(try verify(chain: sibling.chainDER, anchors: .certificates(anchors), host: nil).verdict != nil)
+      }
+    }
+  }
+
   @Test("An anchor is a leaf like any other otherwise: its time, its purpose, its strength")
   func leafAsAnchorIsJudged() throws {
     let middle = try Mint.shared.otherRoot.issueAuthority(validity: .expired)
