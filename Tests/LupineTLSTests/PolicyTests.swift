@@ -155,6 +155,31 @@ struct PolicyTests {
     #expect(TLSContext.known(for: policy) == nil)
   }
 
+  @Test("A file that is written in place, as long as before and with its former time, is another one")
+  func aFormerTimeHidesNothing() throws {
+    let files = try Mint.shared.root.writeRoot()
+    defer { files.remove() }
+    let path = files.certificatePath
+    let roots = try text(of: path)
+    try overwriteFile(path, with: roots + "# one\n")
+    var before = stat()
+    try #require(unsafe stat(path, &before) == 0)
+    var policy = TLSPolicy()
+    policy.roots = .file(path)
+    let context = try TLSContext.client(for: policy)
+    var after = before
+    let times = [before.st_atim, before.st_mtim]
+    // The system's own time of changes goes on in steps of milliseconds.
+    while after.st_ctim.tv_sec == before.st_ctim.tv_sec, after.st_ctim.tv_nsec == before.st_ctim.tv_nsec {
+      try overwriteFile(path, with: roots + "# two\n")
+      try #require(unsafe utimensat(AT_FDCWD, path, times, 0) == 0)
+      try #require(unsafe stat(path, &after) == 0)
+    }
+    #expect(after.st_ino == before.st_ino && after.st_size == before.st_size)
+    #expect(after.st_mtim.tv_sec == before.st_mtim.tv_sec && after.st_mtim.tv_nsec == before.st_mtim.tv_nsec)
+    #expect(try TLSContext.client(for: policy) !== context)
+  }
+
   @Test("Roots that cannot be read are told when the context is made")
   func unreadableRoots() throws {
     var policy = TLSPolicy()
