@@ -104,7 +104,7 @@ extension TaskRun {
   }
 
   private func sendAgain(_ hop: AuthenticationHop, _ head: ResponseHead, _ exchange: any TransportExchange) {
-    let refusal = state.withLock { state -> SessionError? in
+    let refusal = changeChain { state -> SessionError? in
       let body = body(state.chain)
       // A body that a delegate made was read by the exchange that ends.
       let isOnce = state.chain?.newBody != nil || !body.isReplayable && !exchange.keepsBody

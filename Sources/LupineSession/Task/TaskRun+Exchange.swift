@@ -227,7 +227,7 @@ extension TaskRun {
 
   /// Begins the chain again, without the range, when the body of this answer is dealt with.
   private func askForWhole(_ exchange: any TransportExchange) {
-    state.withLock { state in
+    changeChain { state in
       let first = state.first
       var chain = Chain.whole(of: first ?? request, behind: state.chain)
       chain.base = first

@@ -62,7 +62,7 @@ extension TaskRun {
   }
 
   private func follow(_ step: RedirectStep, _ redirect: Response.Redirect, _ exchange: any TransportExchange) {
-    state.withLock { state in
+    changeChain { state in
       var chain = state.chain ?? Chain(request)
       chain.follow(step, from: redirect)
       // What was sent once cannot be sent again.
@@ -101,7 +101,7 @@ extension TaskRun {
           return
         }
         follow(step, redirect, exchange)
-        state.withLock { $0.chain?.replace(with: answer, insteadOf: proposed) }
+        changeChain { $0.chain?.replace(with: answer, insteadOf: proposed) }
         dropBody(of: exchange)
       }
     }

@@ -52,11 +52,24 @@ extension TaskRun {
   }
 
   func begin(with request: Request) {
-    state.withLock { state in
+    changeChain { state in
       state.first = request
-      state.chain = Chain(request)
-      state.chain?.base = request
+      var chain = Chain(request)
+      chain.base = request
+      state.chain = chain
     }
+  }
+
+  /// Changes the chain of requests. A body of the user's may have its last holder in the former one, and ask the task when it is let go of: not under the
+  /// lock.
+  @discardableResult
+  func changeChain<Value: Sendable>(_ change: @Sendable (inout State) -> Value) -> Value {
+    let (value, former, first) = state.withLock { state in
+      let (former, first) = (state.chainBox, state.first)
+      return (change(&state), former, first)
+    }
+    withExtendedLifetime((former, first)) {}
+    return value
   }
 
   /// Whoever makes the requests of attempts is asked first.
@@ -132,7 +145,7 @@ extension TaskRun {
               failingURL: self.request.urlString))
           return
         }
-        self.state.withLock { state in
+        self.changeChain { state in
           var chain = state.chain ?? Chain(self.request)
           chain.newBody = body
           state.chain = chain

@@ -117,6 +117,7 @@ import Testing
     init() throws {
       heads = [
         "/moved": try ResponseHead(status: 302, fields: [("Location", "/asked")]),
+        "/kept": try ResponseHead(status: 307, fields: [("Location", "/found")]),
         "/asked": try ResponseHead(status: 401, fields: [("WWW-Authenticate", "Basic realm=\"lupine\"")]),
         "/nowhere": try ResponseHead(status: 302, fields: [("Location", "gopher://a.example/")]),
         "/found": try ResponseHead(status: 200, fields: [("Content-Length", "0")]),
@@ -176,6 +177,39 @@ import Testing
       hasBegun.signal()
       #expect(await delegate.hasEnded())
       #expect(task.error == nil && task.state == .completed)
+      transport.task.withLock { $0 = nil }
+    }
+  }
+
+  /// A body that looks at its task where it goes.
+  private struct CuriousBody: Sequence {
+    private final class Source: Sendable {
+      private let task: Locked<SessionTask?>
+
+      init(_ task: Locked<SessionTask?>) { self.task = task }
+
+      deinit { _ = task.withLock { $0 }?.state }
+    }
+
+    private let source: Source
+
+    init(_ task: Locked<SessionTask?>) { source = Source(task) }
+
+    func makeIterator() -> IndexingIterator<[[UInt8]]> { [[1]].makeIterator() }
+  }
+
+  /// Of a transport that keeps no body the task is the last to have it, and lets go of it for the next one.
+  @Test func aBodyMayLookAtItsTaskWhereItGoes() async throws {
+    let transport = try CuriousTransport()
+    var answers = RecordingDelegate.Answers()
+    answers.newBody = { [task = transport.task] in BodyStream(CuriousBody(task)) }
+    try await withDelegate(.all, answers, configure: { $0.transport = transport }) { session, delegate in
+      let task = session.uploadTask(withStreamedRequest: try Request("http://a.example/kept", method: .put))
+      transport.task.withLock { $0 = task }
+      task.resume()
+      #expect(await delegate.hasEnded())
+      #expect(task.error == nil && task.response?.statusCode == 200 && task.response?.redirects.count == 1)
+      #expect(delegate.entries.count { $0 == "newBody" } == 2)
       transport.task.withLock { $0 = nil }
     }
   }
