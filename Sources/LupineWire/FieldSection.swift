@@ -99,6 +99,17 @@ public struct FieldSection: Sendable {
     return result
   }
 
+  /// The bytes of every value of the fields of this name, in any case, in wire order. The text of what is no UTF-8 has others.
+  package func rawValues(named name: String) -> [[UInt8]] {
+    var result: [[UInt8]] = []
+    var index = firstIndex(named: name)
+    while let found = index {
+      result.append([UInt8](valueBytes(at: found)))
+      index = firstIndex(named: name, from: found + 1)
+    }
+    return result
+  }
+
   /// The index of the first field of this name, in any case, at or after `start`.
   public func firstIndex(named name: String, from start: Int = 0) -> Int? {
     var index = start

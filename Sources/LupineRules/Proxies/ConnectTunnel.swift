@@ -161,15 +161,4 @@ extension FieldSection {
   package var proxyNextNonce: String? {
     AuthenticationInfo.nextNonce(rawValues(named: "proxy-authentication-info"))
   }
-
-  private func rawValues(named name: String) -> [[UInt8]] {
-    var values: [[UInt8]] = []
-    var next = firstIndex(named: name)
-    while let index = next {
-      let bytes = valueBytes(at: index)
-      values.append(bytes.indices.map { bytes[$0] })
-      next = firstIndex(named: name, from: index + 1)
-    }
-    return values
-  }
 }

@@ -127,10 +127,8 @@ extension CacheExchange {
   }
 
   private func invalidate(_ head: ResponseHead) {
-    var references: [[UInt8]] = []
-    for name in ["location", "content-location"] {
-      references += head.fields.values(named: name).map { Array($0.utf8) }
-    }
+    // A redirect is followed by the bytes of its field.
+    let references = ["location", "content-location"].flatMap { head.fields.rawValues(named: $0) }
     let partitions = owner.partitions(forgetting: request.url, askedForAt: place)
     for url in InvalidationRule.targets(request.url, status: head.status, references: references) {
       for partition in partitions { owner.cache.remove(url: url, partition: partition) }

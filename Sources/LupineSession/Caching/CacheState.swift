@@ -32,6 +32,8 @@ struct CacheState {
   private static let rememberedRemovals = 256
   /// Bytes that wait for the disk; more are not written.
   static let pendingLimit = 64 << 20
+  /// Bytes of the largest body that is written: the rest is for its head and its key, which count twice.
+  static let largestWrittenBody = pendingLimit - (1 << 20)
 
   var memory: MemoryStore
   var pending = PendingChanges(limit: Self.pendingLimit)

@@ -63,7 +63,8 @@ extension ResponseCache {
   }
 
   /// Stores a response for a request, as if it had come just now, if it may be stored at all (RFC 9111 section 3): nothing but a GET has an answer that is;
-  /// false if not. Of cookies those count that stand in the request itself: what is `private` (RFC 9111 section 5.2.2.7), or varies by `Cookie`, is not found
+  /// false if not, and where it is too large to be kept, which makes what is stored for the URL forgotten. Of cookies those count that stand in the
+  /// request itself: what is `private` (RFC 9111 section 5.2.2.7), or varies by `Cookie`, is not found
   /// by a session that sends others from its storage. What varies (`Vary`) is stored beside the other responses of its URL: a file may be read for that.
   ///
   /// - Parameter session: who is answered with it; see above.
@@ -98,22 +99,37 @@ extension ResponseCache {
   func storing(
     _ head: ResponseHead, size: Int, _ query: Query, isMarkedSensitive: (String) -> Bool
   ) -> (inMemoryOnly: Bool, varying: [String])? {
+    guard let storing = permitted(head, query, isMarkedSensitive: isMarkedSensitive),
+      hasRoom(for: size, query, inMemoryOnly: storing.inMemoryOnly)
+    else { return nil }
+    return storing
+  }
+
+  /// What the rules say of it, whatever its size is.
+  private func permitted(
+    _ head: ResponseHead, _ query: Query, isMarkedSensitive: (String) -> Bool
+  ) -> (inMemoryOnly: Bool, varying: [String])? {
     let decision = StorageRule.decide(query.request, head, fields: query.fields, isMarkedSensitive: isMarkedSensitive)
-    guard decision == .store || decision == .storeInMemory, size <= maximumEntrySize,
+    guard decision == .store || decision == .storeInMemory,
       let varying = StorageRule.varyingNames(head, of: query.fields, isMarkedSensitive: isMarkedSensitive)
     else { return nil }
     return (decision == .storeInMemory, varying)
   }
 
+  private func hasRoom(for size: Int, _ query: Query, inMemoryOnly: Bool) -> Bool {
+    size <= largestBody(isInMemoryOnly: inMemoryOnly || query.isInMemoryOnly)
+  }
+
   enum Storing {
     case stored
-    /// The rules do not let it.
+    /// The rules do not let it, or there is no room for it.
     case refused
     /// What was asked for later is there.
     case outdated
   }
 
-  /// Stores a complete response, if the rules let it: at once, or on a file thread where a disk has to be waited for and that may not be done here.
+  /// Stores a complete response, if the rules let it and there is room for it: at once, or on a file thread where a disk has to be waited for and
+  /// that may not be done here.
   ///
   /// - Parameters:
   ///   - mayWait: whether a disk may be waited for.
@@ -124,9 +140,13 @@ extension ResponseCache {
     since stamp: Stamp, mayWait: Bool = false, isMarkedSensitive: (String) -> Bool,
     then: @escaping @Sendable () -> Void = {}
   ) -> Storing {
-    guard
-      let (inMemoryOnly, varying) = storing(head, size: body.count, query, isMarkedSensitive: isMarkedSensitive)
-    else {
+    guard let (inMemoryOnly, varying) = permitted(head, query, isMarkedSensitive: isMarkedSensitive) else {
+      then()
+      return .refused
+    }
+    guard hasRoom(for: body.count, query, inMemoryOnly: inMemoryOnly) else {
+      // What it would have taken the place of is no answer any more.
+      remove(first: query.first)
       then()
       return .refused
     }

@@ -12,7 +12,7 @@ public final class ResponseCache: Sendable {
   public let memoryCapacity: Int
   /// Bytes that are kept in files; 0 without a directory.
   public let diskCapacity: Int
-  /// Larger bodies are passed on, and not kept.
+  /// Larger bodies are passed on, and not kept. Files have none of more than 63 MiB, whatever this says.
   public let maximumEntrySize: Int
 
   /// Bytes of the largest file that is read at once: to copy more takes longer than to ask a thread for it.
@@ -40,7 +40,7 @@ public final class ResponseCache: Sendable {
   ///   - memoryCapacity: in bytes. Default 4 MiB.
   ///   - diskCapacity: in bytes, over all processes that use the directory. Default 100 MiB.
   ///   - directory: made if it is missing; the files are in `v1` below it, which only its owner may read.
-  ///   - maximumEntrySize: bytes of the largest body that is kept. Default 16 MiB.
+  ///   - maximumEntrySize: bytes of the largest body that is kept; in files, 63 MiB at most. Default 16 MiB.
   /// - Throws: `SessionError` with `.fileFailed` if the directory cannot be made, or `v1` is not ours alone; `.system` without threads.
   public convenience init(
     memoryCapacity: Int = 4 << 20, diskCapacity: Int = 100 << 20, directory: String,
@@ -97,7 +97,8 @@ public final class ResponseCache: Sendable {
 
   /// Bytes of the largest body that there is room for.
   func largestBody(isInMemoryOnly: Bool) -> Int {
-    min(maximumEntrySize, isInMemoryOnly ? memoryCapacity : max(memoryCapacity, diskCapacity))
+    let written = isInMemoryOnly ? 0 : min(diskCapacity, CacheState.largestWrittenBody)
+    return min(maximumEntrySize, max(memoryCapacity, written))
   }
 
   /// Bytes in memory now, as they are counted against the capacity.

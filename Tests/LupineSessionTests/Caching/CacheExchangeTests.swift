@@ -174,6 +174,23 @@ import Testing
     }
   }
 
+  /// A place in bytes that are no UTF-8 is forgotten by these bytes, as a redirect leads to it by them.
+  @Test func aRedirectLeadsToWhatItMakesForgotten() async throws {
+    let isChanged = Locked(false)
+    try await withCache { request, connection in
+      guard request.method == "POST" else {
+        return try connection.respond(fields: Self.fresh, text: isChanged.withLock { $0 } ? "new" : "old")
+      }
+      isChanged.withLock { $0 = true }
+      let head = Array("HTTP/1.1 303 See Other\r\nContent-Length: 0\r\nLocation: /caf".utf8)
+      try connection.sendRaw(head + [0xE9] + Array("\r\n\r\n".utf8))
+    } _: { session, server in
+      try await session.expect("old", from: server.url("/caf%E9"))
+      try await session.expect("new", from: Request(server.url("/x"), method: .post))
+      #expect(server.recordedRequests.map(\.target) == ["/caf%E9", "/x", "/caf%E9"])
+    }
+  }
+
   // MARK: What is sent
 
   /// The head of the request is known where a 304 has confirmed what is stored, and where it failed.

@@ -11,9 +11,9 @@ import Testing
 
 /// The cache as part of a session.
 @Suite struct CacheSessionTests {
-  private static let fresh: ServerFields = ["Cache-Control": "max-age=1000"]
+  static let fresh: ServerFields = ["Cache-Control": "max-age=1000"]
 
-  private func withCache(
+  func withCache(
     _ cache: ResponseCache = ResponseCache(memoryCapacity: 32 << 20), isSecure: Bool = false,
     configure: (inout SessionConfiguration) -> Void = { _ in },
     handler: @escaping LoopbackServer.Handler,
@@ -181,62 +181,6 @@ import Testing
         }
         #expect(server.requestCount - before <= expected + 1 && server.requestCount > before)
       }
-    }
-  }
-
-  /// Somebody fetches `/a`, which is there when the latch opens.
-  private func withLateLeader(
-    _ body: (Session, LoopbackServer, Task<String, any Error>, Latch) async throws -> Void
-  ) async throws {
-    let latch = try Latch()
-    try await withCache(configure: { $0.mergesCacheMisses = true }) { _, connection in
-      _ = latch.wait(seconds: 60)
-      try connection.respond(fields: Self.fresh, text: "late")
-    } _: { session, server, _ in
-      let leader = Task { try await session.text(server.url("/a")).0 }
-      #expect(await eventually { server.requestCount == 1 })
-      try await body(session, server, leader, latch)
-    }
-  }
-
-  /// Whoever waits for what another request fetches is held to its own deadlines, while that goes on.
-  @Test(arguments: [true, false]) func aMergedMissHasItsOwnDeadline(_ isTotal: Bool) async throws {
-    try await withLateLeader { session, server, leader, latch in
-      var request = try Request(server.url("/a"))
-      if isTotal { request.totalTimeout = .milliseconds(60) } else { request.timeoutInterval = .milliseconds(60) }
-      let error = try await failure { [request] in try await session.text(request) }
-      #expect(error.code == .timedOut && error.phase == (isTotal ? .total : .poolWait), "\(error)")
-      // The others wait on, and get what came.
-      let other = Task { try await session.text(server.url("/a")).0 }
-      latch.release()
-      #expect(try await leader.value == "late")
-      #expect(try await other.value == "late")
-      #expect(server.requestCount == 1)
-    }
-  }
-
-  /// Nothing has to move while a task is suspended, though somebody else fetches its response.
-  @Test func aMergedMissMayBeSuspended() async throws {
-    try await withLateLeader { session, server, leader, latch in
-      var request = try Request(server.url("/a"))
-      request.timeoutInterval = .seconds(3)
-      let outcome = Locked<Result<(Data, Response), SessionError>?>(nil)
-      let task = session.dataTask(with: request) { result in outcome.withLock { $0 = result } }
-      task.resume()
-      task.suspend()
-      // Others are over meanwhile. What is resumed has all of its time again.
-      for (milliseconds, isSuspended) in [(5_800, true), (400, false)] {
-        var other = request
-        other.timeoutInterval = .milliseconds(milliseconds)
-        let error = try await failure { [other] in try await session.text(other) }
-        #expect(error.code == .timedOut)
-        #expect(outcome.withLock { $0 == nil })
-        if isSuspended { task.resume() }
-      }
-      latch.release()
-      #expect(try await leader.value == "late")
-      #expect(await eventually { outcome.withLock { $0 != nil } })
-      #expect(task.error == nil && task.response?.statusCode == 200)
     }
   }
 

@@ -42,6 +42,28 @@ import Testing
     #expect(try await present(0..<2, in: cache) == [0])
   }
 
+  /// More than may wait for the disk is never written, and not said to be stored, whatever else there is room for.
+  @Test func whatIsTooLargeToBeWrittenIsNotStored() async throws {
+    try await CacheFolder.with { path in
+      let large = 1 << 30
+      let cache = try ResponseCache(
+        memoryCapacity: 0, diskCapacity: large, directory: path, maximumEntrySize: large)
+      #expect(cache.largestBody(isInMemoryOnly: false) < CacheState.pendingLimit)
+      let request = try CacheFolder.request(0)
+      let head = try ResponseHead(status: 200, fields: [("Cache-Control", "max-age=1000000")])
+      let response = Response(head: head, url: request.parsedURL)
+      for size in [1000, 65 << 20, 1000, CacheState.largestWrittenBody + 1] {
+        let body = CachedResponse(response: response, data: Data(repeating: 0, count: size))
+        let isStored = cache.store(body, for: request)
+        await cache.flush()
+        cache.forgetMemory()
+        // Nor is what was there before.
+        let isThere = await cache.cachedResponse(for: request) != nil
+        #expect(isStored == isThere && isStored == (size == 1000), "\(size)")
+      }
+    }
+  }
+
   /// A file that cannot be written would have taken the place of the one that is there, which is no answer any more.
   @Test(.enabled(if: SmallDisk.isAvailable, "\(SmallDisk.hint)")) func aFullDiskLeavesNothingOlder() async throws {
     let disk = try SmallDisk(bytes: 1 << 20)

@@ -75,7 +75,9 @@ import Testing
       try await session.expect("x", from: url)
       try await expectFailure(.serverCertificateUntrusted) { try await session.data(from: url) }
       server.shutdown()
+      let gone = try RefusingPort(server.port)
       let response = try await session.expect("x", from: url)
+      withExtendedLifetime(gone) {}
       #expect(response.metrics.transactions.map(\.fetchType) == [.localCache])
     }
   }

@@ -275,7 +275,9 @@ import Testing
     try await withSession(configure: { $0.temporaryDirectory = folder.parentPath }) { session in
       let data = try await broken(session, server, folder)
       server.shutdown()
+      let gone = try RefusingPort(server.port)
       let error = try await failure { try await resume(data, session, folder) }
+      withExtendedLifetime(gone) {}
       #expect(error.code == .cannotConnect && error.resumeData == data)
       data.discard(temporaryDirectory: folder.parentPath)
       #expect(folder.partials == [])

@@ -58,39 +58,6 @@ enum ClientSockets {
   }
 }
 
-/// A port of 127.0.0.1 at which connections are refused, as long as this is held: nobody else can have it meanwhile.
-final class RefusingPort: Sendable {
-  let number: Int
-  private let descriptor: Int32
-
-  var url: String { "http://127.0.0.1:\(number)" }
-
-  init() throws {
-    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    guard descriptor >= 0 else { throw LoopbackError.system(call: "socket", code: errno) }
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    // Bound, and not listened at.
-    let code = unsafe withUnsafeMutablePointer(to: &address) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { name in
-        let code = unsafe bind(descriptor, name, length)
-        return unsafe code == 0 ? getsockname(descriptor, name, &length) : code
-      }
-    }
-    guard code == 0 else {
-      let code = errno
-      close(descriptor)
-      throw LoopbackError.system(call: "bind", code: code)
-    }
-    self.descriptor = descriptor
-    number = Int(UInt16(bigEndian: address.sin_port))
-  }
-
-  deinit { close(descriptor) }
-}
-
 /// Small files, read and written by system calls.
 enum TextFile {
   static func read(_ path: String) -> String { String(decoding: bytes(path), as: UTF8.self) }

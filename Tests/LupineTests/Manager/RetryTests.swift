@@ -193,11 +193,17 @@ import Testing
       policy.maximumAttempts = 2
       manager.retryPolicy = policy
       let other = ["Idempotency-Key": "k"]
-      manager.core.settings.change { $0.retrying.sleep = { _ in server.shutdown() } }
+      let gone = Recorder<RefusingPort>()
+      manager.core.settings.change {
+        $0.retrying.sleep = { _ in
+          server.shutdown()
+          gone.add(try RefusingPort(server.port))
+        }
+      }
       let lost = await #expect(throws: SessionError.self) {
         try await manager.post("flaky", as: Data.self, headers: other)
       }
-      #expect(lost?.code == .cannotConnect && lost?.requestBytesSent == true)
+      #expect(lost?.code == .cannotConnect && lost?.requestBytesSent == true && gone.values.count == 1)
     }
     try await withManager([flaky(9)]) { manager, _ in
       manager.retryPolicy = RetryPolicy()
@@ -235,16 +241,18 @@ import Testing
     try await withManager([route]) { manager, server in
       manager.retryPolicy = RetryPolicy()
       let waits = Recorder<Duration>()
+      let gone = Recorder<RefusingPort>()
       manager.interceptors = [
         ClosureInterceptor(decide: { failure in
           guard failure.attempt == 1 else { return .undecided }
           server.shutdown()
+          if let port = try? RefusingPort(server.port) { gone.add(port) }
           return .retry(after: .zero)
         })
       ]
       manager.core.settings.change { $0.retrying.sleep = { waits.add($0) } }
       let error = await #expect(throws: SessionError.self) { try await manager.post("flaky", as: Data.self) }
-      #expect(error?.code == .cannotConnect && waits.values == [.zero])
+      #expect(error?.code == .cannotConnect && waits.values == [.zero] && gone.values.count == 1)
     }
   }
 
