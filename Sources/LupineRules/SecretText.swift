@@ -91,22 +91,20 @@ package enum SecretText {
 
   /// - Parameter text: with the mark that begins it; empty if there is none.
   private static func redacted(parameters text: Substring.UTF8View) -> String {
-    let isFragment = text.first == UInt8(ascii: "#")
     let parts = text.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false)
-    return parts.map { redacted(parameter: $0, isFragment) }.joined(separator: "&")
+    return parts.map { redacted(parameter: $0) }.joined(separator: "&")
   }
 
-  /// All behind the name of a secret is its value, with whatever marks are in it.
-  ///
-  /// - Parameter isFragment: it may be a path of its own, with a query.
-  private static func redacted(parameter text: Substring.UTF8View, _ isFragment: Bool) -> Substring {
+  /// All behind the name of a secret is its value, with whatever marks are in it. Behind another value a name may follow: some servers part parameters
+  /// with semicolons too, and a fragment may be a path of its own, with a query and a fragment.
+  private static func redacted(parameter text: Substring.UTF8View) -> Substring {
     var rest = text
     while let equals = rest.firstIndex(of: UInt8(ascii: "=")), rest.index(after: equals) != rest.endIndex {
       let mark = rest[..<equals].lastIndex { "?#/!;".utf8.contains($0) }
       let name = Substring(rest[(mark.map { rest.index(after: $0) } ?? rest.startIndex)..<equals])
       if isSecret(name) { return "\(Substring(text[..<equals]))=REDACTED" }
-      guard isFragment, let query = rest[equals...].firstIndex(of: UInt8(ascii: "?")) else { break }
-      rest = rest[query...]
+      guard let next = rest[equals...].firstIndex(where: { "?#;".utf8.contains($0) }) else { break }
+      rest = rest[next...]
     }
     return Substring(text)
   }

@@ -132,7 +132,8 @@ struct ReplayMatcher: Sendable {
     guard recorded.count == actual.count else { return false }
     return zip(recorded, actual).allSatisfy { recorded, actual in
       if recorded == actual { return true }
-      guard let equals = recorded.firstIndex(of: "="),
+      // Other pairs may stand before the one that was a secret, with semicolons between.
+      guard let equals = recorded.lastIndex(of: "="),
         Self.marks.contains(String(recorded[recorded.index(after: equals)...]))
       else { return false }
       return actual.hasPrefix(recorded[...equals])

@@ -307,7 +307,10 @@ import Testing
     ("?sig=x", "?sig=REDACTED"), ("#sig=x&a=?&id_token=y#z", "#sig=REDACTED&a=?&id_token=REDACTED"),
     ("http://h/?sig=1#sig=2&b", "http://h/?sig=REDACTED#sig=REDACTED&b"), ("/#/a?sig=1&b=2", "/#/a?sig=REDACTED&b=2"),
     ("/#/a;id=5?access_token=1&b=2", "/#/a;id=5?access_token=REDACTED&b=2"),
-    ("/?sig=1?2#/?sig=3?4", "/?sig=REDACTED#/?sig=REDACTED"),
+    ("/?sig=1?2#/?sig=3?4", "/?sig=REDACTED#/?sig=REDACTED"), ("/?a=1;sig=2", "/?a=1;sig=REDACTED"),
+    ("/?a=1?sig=2", "/?a=1?sig=REDACTED"), ("#a=1;id_token=y", "#a=1;id_token=REDACTED"),
+    ("/#/a?b=1#access_token=2", "/#/a?b=1#access_token=REDACTED"), ("/?a=1;b;c=;sig=2;d=3", "/?a=1;b;c=;sig=REDACTED"),
+    ("/?a=1;sig=&b=2;c=3", "/?a=1;sig=&b=2;c=3"),
     ("?\u{301}sig=\u{301}x", "?\u{301}sig=\u{301}x"), ("?sig=\u{301}x", "?sig=REDACTED"), ("/a#b", "/a#b"),
   ]) func urlsLoseTheirSecrets(_ url: String, _ redacted: String) {
     #expect(SecretText.redacted(url: url) == redacted)

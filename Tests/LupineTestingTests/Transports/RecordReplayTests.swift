@@ -316,6 +316,8 @@ import Testing
     let recorded = archive(["http://a.example/?b=2&a=1&sig=REDACTED"])
     #expect(
       try await Session(over: ReplayTransport(recorded)).text("http://a.example/?a=1&sig=xyz&b=2").0 == "0")
+    let joined = try Session(over: ReplayTransport(archive(["http://a.example/?b=2&a=1;sig=REDACTED"])))
+    #expect(try await joined.text("http://a.example/?a=1;sig=xyz&b=2").0 == "0")
     let strict = try Session(over: ReplayTransport(recorded, matching: .strict))
     #expect(try await failure { try await strict.data(from: "http://a.example/?a=1&sig=x&b=2") }.code == .noAnswer)
     let other = try Session(over: ReplayTransport(recorded))
