@@ -60,7 +60,7 @@ package enum RedirectDecision: Hashable, Sendable {
   package enum DeliverReason: Hashable, Sendable {
     /// Not 301, 302, 303, 307 or 308, or the answer to CONNECT.
     case notRedirect
-    /// No `Location`, or an empty one.
+    /// No `Location`, or none but empty ones.
     case noLocation
     /// The policy follows none.
     case disabled
@@ -104,7 +104,10 @@ package enum RedirectRule {
     isBodyReplayable: Bool, policy: RedirectPolicy = RedirectPolicy()
   ) -> RedirectDecision {
     guard isRedirect(status), method != "CONNECT" else { return .deliver(.notRedirect) }
-    guard let location = locations.first, !location.isEmpty else { return .deliver(.noLocation) }
+    // Beside a place an empty one is another: whoever sends both is not to be guessed at, in whatever order.
+    guard locations.contains(where: { !$0.isEmpty }), let location = locations.first else {
+      return .deliver(.noLocation)
+    }
     guard policy.isEnabled else { return .deliver(.disabled) }
     guard locations.allSatisfy({ $0 == location }) else { return .refuse(.ambiguousLocation) }
     let url: ParsedURL

@@ -29,7 +29,7 @@ package struct URLHost: Hashable, Sendable {
   /// The same with the zone (RFC 6874), which is never sent, but is part of who the host is: for what is read again.
   package var bracketedWithZone: String { zone.map { "[\(text)%25\($0)]" } ?? bracketed }
 
-  /// For SNI, certificates and cookies: no brackets, no zone, no final dot (RFC 6066 section 3).
+  /// For SNI and certificates: no brackets, no zone, no final dot (RFC 6066 section 3).
   package var serverName: String {
     guard kind == .name, text.utf8.last == UInt8(ascii: ".") else { return text }
     return String(text.dropLast())

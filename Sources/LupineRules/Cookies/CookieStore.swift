@@ -21,7 +21,7 @@ package struct CookieStore: Sendable {
 
   private struct Entry: Sendable {
     var record: CookieRecord
-    /// Order of creation. Kept when a cookie that has not expired is replaced.
+    /// Order of creation, which no two share. Kept when a cookie that has not expired is replaced.
     var order: UInt64
     /// When it was last used, in steps of the store.
     var use: UInt64
@@ -148,13 +148,14 @@ package struct CookieStore: Sendable {
     if let index = candidates.min(by: { bucket[$0].use < bucket[$1].use }) { bucket.remove(at: index) }
   }
 
-  /// Makes room for a while: looking for the oldest takes all cookies, so it must not happen at every one that comes.
+  /// Makes room for a while: looking for the oldest takes all cookies, so it must not happen at every one that comes. Those that were sent
+  /// together were used in one step: of them the oldest go, as many as have to.
   private mutating func evict(_ now: HTTPDate) {
     removeAll { $0.isExpired(now) }
     guard count > Self.totalLimit else { return }
-    let uses = buckets.values.joined().map(\.use).sorted()
-    let last = uses[count - Self.roomyTotal - 1]
-    for name in Array(buckets.keys) { removeEntries(in: name) { $0.use <= last } }
+    let ages = buckets.values.joined().map { ($0.use, $0.order) }.sorted { $0 < $1 }
+    let last = ages[count - Self.roomyTotal - 1]
+    for name in Array(buckets.keys) { removeEntries(in: name) { ($0.use, $0.order) <= last } }
   }
 
   // MARK: Choosing

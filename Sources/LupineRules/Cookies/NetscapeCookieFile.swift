@@ -125,7 +125,8 @@ package enum NetscapeCookieFile {
     }
     guard let seconds = seconds(fields[4]) else { throw Problem(line: number, reason: .invalidExpiry) }
     var domain = string(0)
-    if domain.utf8.first == UInt8(ascii: ".") { domain.removeFirst() }
+    // With a mark upon it the dot is one character, which is more than the dot.
+    if domain.utf8.first == UInt8(ascii: ".") { domain.unicodeScalars.removeFirst() }
     return CookieRecord(
       name: string(5), value: fields.count > 6 ? string(6) : "", domain: domain.lowercased(),
       isHostOnly: !includesSubdomains, path: string(2), isSecure: isSecure, isHTTPOnly: isHTTPOnly,

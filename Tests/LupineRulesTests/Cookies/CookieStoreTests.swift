@@ -130,6 +130,18 @@ struct CookieStoreCase: Sendable, CustomStringConvertible {
     try expect(["c"], of: &store, "https://another.com/")
   }
 
+  /// Cookies that were sent together were used at one time: of them no more go than have to, the oldest first.
+  @Test func limitInAllPartsThoseThatWereSentTogether() throws {
+    var store = try store()
+    for index in 0..<CookieStore.domainLimit { try set(&store, "c\(index)=1", "https://a.com/") }
+    try expect((0..<CookieStore.domainLimit).map { "c\($0)" }, of: &store, "https://a.com/")
+    for index in 0...CookieStore.totalLimit - CookieStore.domainLimit {
+      try set(&store, "c=1", "https://h\(index).com/")
+    }
+    #expect(store.count == CookieStore.roomyTotal)
+    try expect((101..<CookieStore.domainLimit).map { "c\($0)" }, of: &store, "https://a.com/")
+  }
+
   @Test func expiredOnesMakeRoomFirst() throws {
     var store = try store()
     for index in 0..<CookieStore.totalLimit {

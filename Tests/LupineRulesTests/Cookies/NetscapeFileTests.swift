@@ -31,6 +31,15 @@ import Testing
     #expect(records[3].isExpired(cookieNow))
   }
 
+  /// Of what stands before a domain nothing but the dot goes: with a mark upon that it is no domain.
+  @Test func aMarkUponTheDotStays() throws {
+    let content = read(".\u{301}example.com\tTRUE\t/\tFALSE\t0\ta\t1")
+    let record = try #require(content.records.first?.record)
+    #expect(Array(record.domain.utf8) == Array("\u{301}example.com".utf8))
+    var store = CookieStore(suffixes: try PublicSuffixTests.list.get())
+    #expect(throws: CookieRefusal.invalidDomain) { try store.insert(record, now: cookieNow) }
+  }
+
   @Test(arguments: [
     ("a.com\tTRUE\t/", "3 fields with tabs between, where 7 belong"),
     ("a.com TRUE / FALSE 0 a b", "1 fields with tabs between, where 7 belong"),
