@@ -160,9 +160,9 @@ package final class Connector: TimerHandler {
     advance(context.now)
   }
 
-  /// A socket that the kernel gave the very port that it was to connect to has connected to itself, and nobody listens there.
+  /// A socket that the kernel gave the very port that it was to connect to may have connected to itself, and nobody listens there then.
   private func connected(_ index: Int, _ now: Instant) {
-    guard attempts[index]?.local == race.addresses[index] else { return race.connected(index) }
+    guard attempts[index]?.hasMetItself(at: race.addresses[index]) == true else { return race.connected(index) }
     attempts.removeValue(forKey: index)?.close(context)
     race.failed(index, .refused, now: now)
   }
@@ -239,6 +239,23 @@ private final class Attempt: ReadinessHandler {
     case .none: break
     }
     return boundTo
+  }
+
+  /// Whether this end is the other one too.
+  ///
+  /// The address that was asked for does not tell, as it need not be the peer's name: 0.0.0.0 and :: lead to this machine, and ::1 has no scope. But its
+  /// port is the peer's, and hardly ever this end's: only then is the system asked.
+  func hasMetItself(at asked: SocketAddress) -> Bool {
+    guard let port = asked.port, let local, local.port == port else { return false }
+    return isPeer(local)
+  }
+
+  @inline(never)
+  private func isPeer(_ address: SocketAddress) -> Bool {
+    switch descriptor {
+    case .some(let socket): return SystemCalls.peerAddress(socket) == address
+    case .none: return false
+    }
   }
 
   func take(_ remote: SocketAddress) -> ConnectedSocket? {

@@ -129,8 +129,10 @@ package final class LoopContext {
 
   /// Forgets a timer at once; one that has fired or was cancelled before is fine.
   package func cancel(_ identifier: TimerIdentifier) {
-    timers.value.cancel(identifier)
+    let handler = timers.value.cancel(identifier)
     nextTimer = timers.value.earliest
+    // Behind the accesses: whoever is let go may use the loop.
+    withExtendedLifetime(handler) {}
   }
 
   /// Moves a timer to another deadline; false if it has fired or was cancelled before.
@@ -166,7 +168,10 @@ package final class LoopContext {
 
   /// Stops watching. Call it before the descriptor is closed. No event of it is reported any more, not even one already received.
   package func deregister(_ registration: Registration) {
-    if let number = registrations.value.remove(registration) { SystemCalls.epollRemove(epoll, number) }
+    guard let (handler, number) = registrations.value.remove(registration) else { return }
+    SystemCalls.epollRemove(epoll, number)
+    // Behind the access and behind epoll: whoever is let go may use the loop, and close what he watched.
+    withExtendedLifetime(handler) {}
   }
 
   /// Gives a registration to another handler, and reports `readiness` to it in the next turn: events that the former handler saw
@@ -174,8 +179,9 @@ package final class LoopContext {
   package func transfer(
     _ registration: Registration, to handler: any ReadinessHandler, readiness: Readiness = [.readable, .writable]
   ) {
-    registrations.value.setHandler(registration, handler)
+    let former = registrations.value.setHandler(registration, handler)
     requeue(registration, readiness)
+    withExtendedLifetime(former) {}
   }
 
   /// Calls the handler again in the next turn, without waiting for an event: for whoever stops reading although more may wait.
@@ -255,10 +261,23 @@ package final class LoopContext {
     }
     isStaging = false
     turnEnd.end()
-    timers.value.removeAll()
-    nextTimer = nil
-    requeued.value.removeAll()
-    for number in registrations.value.removeAll() { SystemCalls.epollRemove(epoll, number) }
+    letGo()
+  }
+
+  /// Lets registrations, timers and requeued handlers go.
+  @inline(never)
+  private func letGo() {
+    // Whoever is let go may leave something in his turn, but shall not keep the loop for ever.
+    for _ in 0..<Mailbox.roundsToTheEnd {
+      requeued.value.removeAll()
+      guard timerCount + registrationCount > 0 else { return }
+      let timed = timers.value.removeAll()
+      nextTimer = nil
+      let watched = registrations.value.removeAll()
+      for registration in watched { SystemCalls.epollRemove(epoll, registration.number) }
+      // Timers too behind epoll: one of them may hold alone what somebody else watches.
+      withExtendedLifetime((timed, watched)) {}
+    }
   }
 
   /// Runs one turn of a loop that is driven by hand, without waiting for anything.

@@ -79,6 +79,9 @@ package struct Registration: Hashable, Sendable {
 ///
 /// A slot is used again after its registration ended, with another generation, so that an event which was already on its way names
 /// nobody. Generation 0 is never given out: token 0 stays free for the loop itself.
+///
+/// Handlers that leave the table are handed out: whoever is let go may close what he watched, or use the loop. So the caller lets go of them when neither
+/// the table is accessed any more nor epoll knows the descriptor.
 struct RegistrationTable {
   struct Slot {
     var handler: (any ReadinessHandler)?
@@ -128,18 +131,24 @@ struct RegistrationTable {
     return (handler, slots[index].number)
   }
 
-  /// Ends a registration and returns the descriptor's number; nil if it had ended before.
-  mutating func remove(_ registration: Registration) -> Int32? {
-    guard let index = find(registration) else { return nil }
-    let number = slots[index].number
+  /// Ends a registration and hands out the handler, with the descriptor's number; nil if it had ended before.
+  mutating func remove(_ registration: Registration) -> (handler: any ReadinessHandler, number: Int32)? {
+    guard let former = watched(registration) else { return nil }
+    let index = Int(registration.index)
     let generation = slots[index].generation &+ 1
     slots[index] = Slot(generation: generation == 0 ? 1 : generation)
     free.append(registration.index)
-    return number
+    return former
   }
 
-  mutating func setHandler(_ registration: Registration, _ handler: any ReadinessHandler) {
-    if let index = find(registration) { slots[index].handler = handler }
+  /// Hands out the former handler; nil if the registration had ended before.
+  mutating func setHandler(
+    _ registration: Registration, _ handler: any ReadinessHandler
+  ) -> (any ReadinessHandler)? {
+    guard let index = find(registration) else { return nil }
+    let former = slots[index].handler
+    slots[index].handler = handler
+    return former
   }
 
   /// Notes what to report in the next turn; true if nothing was noted before.
@@ -158,8 +167,8 @@ struct RegistrationTable {
     return readiness.isEmpty ? nil : (handler, readiness)
   }
 
-  /// Ends every registration and returns the descriptors' numbers.
-  mutating func removeAll() -> [Int32] {
+  /// Ends every registration and hands out the handlers, with the descriptors' numbers.
+  mutating func removeAll() -> [(handler: any ReadinessHandler, number: Int32)] {
     slots.indices.compactMap { index in
       remove(Registration(index: UInt32(index), generation: slots[index].generation))
     }

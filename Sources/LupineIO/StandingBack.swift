@@ -40,7 +40,8 @@ struct StandingBack {
 /// Who tells whom: the loop writes down how many batches it waits for and looks at what is done behind that; whoever ends a batch counts it and looks at what is written
 /// down behind that. So one of them sees the other, and only one signals.
 final class ProcessorGate: Sendable {
-  private let event: Descriptor
+  /// What is signalled to whoever waits.
+  let event: Descriptor
   private let milliseconds: Int32
   private let doneCount = Atomic<Int>(0)
   /// How many batches done open the gate; the largest number: nobody waits.
@@ -69,10 +70,12 @@ final class ProcessorGate: Sendable {
   /// Waits until `count` batches are done, or its time is over. On the loop.
   func wait(for count: Int) {
     awaited.store(count, ordering: .sequentiallyConsistent)
+    var isSignalled = false
     if doneCount.load(ordering: .sequentiallyConsistent) < count {
-      _ = SystemCalls.waitReadable(event, milliseconds: milliseconds)
+      isSignalled = SystemCalls.waitReadable(event, milliseconds: milliseconds)
     }
-    // Somebody has signalled, or is about to: that is not left for the next wait, where it would open the gate too early.
-    if awaited.exchange(.max, ordering: .sequentiallyConsistent) == .max { _ = SystemCalls.take(event) }
+    // Somebody has signalled, or is about to: that is not left for the next wait, where it would open the gate too early. Who was about to, and signals
+    // when nothing is taken any more, opens the next one all the same, which takes that: else it would open all that follow.
+    if awaited.exchange(.max, ordering: .sequentiallyConsistent) == .max || isSignalled { _ = SystemCalls.take(event) }
   }
 }

@@ -114,6 +114,13 @@ package final class SystemResolver: HostResolver {
   /// Ends the threads that do nothing and waits for them. Those inside getaddrinfo end when it returns, and nobody waits for that. Who still
   /// waits for an answer is told `stopped`.
   package func stop() {
+    tellStopped()
+    threads.stop(abandoningBusy: true)
+    // Who has asked in between, and be it because he was told, waits for a thread that does not come to it any more.
+    tellStopped()
+  }
+
+  private func tellStopped() {
     let waiters = state.withLock { state in
       let waiters = state.lookups.values.flatMap(\.waiters.values)
       state.counters.abandoned += state.lookups.values.count { $0.isRunning && !$0.waiters.isEmpty }
@@ -122,7 +129,6 @@ package final class SystemResolver: HostResolver {
       return waiters
     }
     for waiter in waiters { waiter.completion(.failure(.stopped)) }
-    threads.stop(abandoningBusy: true)
   }
 
   package func immediateAnswer(host: String, port: UInt16) -> Answer? {

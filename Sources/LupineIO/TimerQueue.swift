@@ -17,6 +17,8 @@ package struct TimerIdentifier: Hashable, Sendable {
 /// are nearly always cancelled leave nothing behind. Everything is O(log n), and what is typical — a deadline later than
 /// most — moves nothing.
 ///
+/// Handlers that leave the queue are handed out: whoever is let go may use the loop, so the caller lets go of them when the queue is not accessed any more.
+///
 /// Invariants: `slots[heap[i].slot].place == i`; no entry is before its parent; a free slot has no handler, and its generation is
 /// one that no identifier given out carries.
 struct TimerQueue {
@@ -61,12 +63,10 @@ struct TimerQueue {
     return TimerIdentifier(slot: index, generation: slots[Int(index)].generation)
   }
 
-  /// Forgets a timer; false if it has fired or was cancelled before.
-  @discardableResult
-  mutating func cancel(_ identifier: TimerIdentifier) -> Bool {
-    guard isScheduled(identifier) else { return false }
-    _ = remove(at: slots[Int(identifier.slot)].place)
-    return true
+  /// Forgets a timer and hands out its handler; nil if it has fired or was cancelled before.
+  mutating func cancel(_ identifier: TimerIdentifier) -> (any TimerHandler)? {
+    guard isScheduled(identifier) else { return nil }
+    return remove(at: slots[Int(identifier.slot)].place)
   }
 
   /// Moves a timer to another deadline; false if it has fired or was cancelled before.
@@ -88,8 +88,11 @@ struct TimerQueue {
     return (handler, identifier)
   }
 
-  mutating func removeAll() {
-    while !heap.isEmpty { _ = remove(at: heap.count - 1) }
+  /// Forgets every timer and hands out the handlers.
+  mutating func removeAll() -> [any TimerHandler] {
+    var handlers: [any TimerHandler] = []
+    while let last = heap.indices.last, let handler = remove(at: last) { handlers.append(handler) }
+    return handlers
   }
 
   private func isScheduled(_ identifier: TimerIdentifier) -> Bool {
@@ -99,8 +102,7 @@ struct TimerQueue {
 
   private mutating func remove(at place: Int) -> (any TimerHandler)? {
     let index = Int(heap[place].slot)
-    let handler = slots[index].handler
-    slots[index].handler = nil
+    let handler = slots[index].handler.take()
     slots[index].generation &+= 1
     free.append(UInt32(index))
     let last = heap.removeLast()

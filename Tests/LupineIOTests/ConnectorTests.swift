@@ -101,6 +101,33 @@ private func race(
     #expect(try race([address], options: SocketOptions(localAddress: address)) == .failed(expected))
   }
 
+  /// What was asked for is not what the peer is called then.
+  @Test func aSocketThatMeetsItselfByAnotherNameWasRefused() throws {
+    let own = try refusingAddress()
+    let port = try #require(own.port)
+    let portOfAny = try refusingPort()
+    let portOfScoped = try refusingPort()
+    let scoped = try #require(SocketAddress(literal: "[::1%lo]", port: portOfScoped))
+    let cases: [(SocketAddress, SocketAddress)] = [
+      (.v4(IPv4Address(0, 0, 0, 0), port: port), own),
+      (.v6(IPv6Address(high: 0, low: 0), port: portOfAny), .v6(.loopback, port: portOfAny)),
+      (scoped, .v6(.loopback, port: portOfScoped)),
+    ]
+    for (asked, local) in cases {
+      let expected = ConnectError(
+        reason: .exhausted, attempts: [HappyEyeballs.Failure(address: asked, error: .refused)])
+      #expect(try race([asked], options: SocketOptions(localAddress: local)) == .failed(expected))
+    }
+  }
+
+  @Test func aPeerMayHaveTheSamePortAtAnotherAddress() throws {
+    let listener = try Listener()
+    let port = try #require(listener.address.port)
+    let own = SocketAddress.v4(IPv4Address(bits: 0x7F01_0000 | UInt32.random(in: 0...0xFFFF)), port: port)
+    #expect(try race([listener.address], options: SocketOptions(localAddress: own)) == .connected(listener.address))
+    _ = try listener.accept()
+  }
+
   @Test func theNextAddressIsTriedAfterARefusal() throws {
     let listener = try Listener()
     // Under the attempt delay: refusals do not wait for it. Once is enough, as a busy machine may take long over anything.
@@ -239,6 +266,18 @@ private func race(
     #expect(calls.withLock { $0 } == 0)
     _ = listener
   }
+}
+
+/// A port of ::1 at which nobody listens. Not one that the system gives to whoever asks for any: others might be given it by then.
+private func refusingPort() throws -> UInt16 {
+  for _ in 0..<100 {
+    let port = UInt16.random(in: 10_000..<30_000)
+    do {
+      _ = try Listener(.v6(.loopback, port: port))
+      return port
+    } catch IOError.addressInUse {}
+  }
+  throw IOError.addressInUse
 }
 
 private func option(_ number: Int32, _ level: Int32, _ name: Int32) -> Int32 {

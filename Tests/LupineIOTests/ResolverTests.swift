@@ -251,6 +251,25 @@ private let address = SocketAddress.v4(IPv4Address(192, 0, 2, 1), port: 0)
     service.answer(.success([address]))
   }
 
+  /// What is asked behind the answers, and before the threads are stopped, comes to no thread.
+  @Test func whoAsksWhileItIsStoppedIsTold() throws {
+    let service = Service()
+    var configuration = SystemResolver.Configuration()
+    configuration.maximumThreads = 1
+    let resolver = try SystemResolver(configuration, lookUp: service.lookUp)
+    let (first, second) = (Answers(), Answers())
+    _ = resolver.resolve(host: "a.example", port: 1) { answer in
+      first.add(answer)
+      _ = resolver.resolve(host: "b.example", port: 1, completion: second.add)
+    }
+    try #require(service.entered.wait())
+    resolver.stop()
+    #expect(first.all == [.failure(.stopped)])
+    #expect(second.all == [.failure(.stopped)])
+    #expect(resolver.counters.abandoned == 1)
+    service.answer(.success([address]))
+  }
+
   @Test func threadsAndQueueAreBounded() throws {
     let service = Service()
     var configuration = SystemResolver.Configuration()

@@ -65,6 +65,28 @@ final class Alarm: TimerHandler {
   func timerFired(_ identifier: TimerIdentifier) { body(identifier) }
 }
 
+/// A handler that owns what it watches.
+final class Owner: ReadinessHandler {
+  private let socket: Descriptor
+
+  init(adopting number: Int32) { socket = Descriptor(adopting: number) }
+
+  func ready(_ readiness: Readiness) {}
+}
+
+/// A handler that does something when it is let go.
+final class Farewell: ReadinessHandler, TimerHandler {
+  private let body: () -> Void
+
+  init(_ body: @escaping () -> Void) { self.body = body }
+
+  deinit { body() }
+
+  func ready(_ readiness: Readiness) {}
+
+  func timerFired(_ identifier: TimerIdentifier) {}
+}
+
 /// Runs `body` with a context on the thread of a loop of its own, then turns until `stop`, and waits for the end.
 func onLoop(_ body: @escaping @Sendable (LoopContext) -> Void) throws {
   let loop = try EventLoop(name: "test")

@@ -14,12 +14,15 @@ import Testing
         loop.atEndOfTurn(priority: .medium) { source.yield((number, loop.isCurrent)) }
       }
     }
-    var seen: [Int] = []
-    for await (number, _) in numbers {
+    var (seen, inTurn): ([Int], [Int]) = ([], [])
+    for await (number, isOnLoop) in numbers {
       seen.append(number)
+      if isOnLoop { inTurn.append(number) }
       if seen.count == count { break }
     }
     #expect(seen.sorted() == Array(0..<count))
+    // What is left alone behind full batches of 128 is not handed over.
+    #expect(inTurn == (count % 128 == 1 ? [count - 1] : []))
     loop.stop()
     loop.join()
   }
