@@ -39,14 +39,13 @@ final class Compressor {
   init(_ format: Compression, level: Int = 6) throws(LoopbackError) {
     unsafe stream = .allocate(capacity: 1)
     unsafe stream.initialize(to: z_stream())
-    let code = unsafe CLupineZlib_deflateInit2(stream, Int32(level), format.windowBits)
-    guard code == Z_OK else {
-      unsafe stream.deallocate()
-      throw .misuse("deflateInit2: \(code)")
-    }
+    // All is set: `deinit` follows what is thrown here, and frees.
+    let code = unsafe CLupineZlib_deflateInit2(stream, Int32(clamping: level), format.windowBits)
+    guard code == Z_OK else { throw .misuse("deflateInit2: \(code)") }
   }
 
   deinit {
+    // Of a stream that zlib refused this frees nothing.
     unsafe deflateEnd(stream)
     unsafe stream.deallocate()
   }

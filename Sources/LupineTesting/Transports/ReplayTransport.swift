@@ -19,7 +19,8 @@ public final class ReplayTransport: Transport {
   /// In which order recorded exchanges are played, to requests in the order in which those begin.
   ///
   /// Strict matching compares bodies, so that a request waits there until those that began before it were read: all of them in the recorded
-  /// order, those with its method and URL in any.
+  /// order, those with its method and its URL up to the query in any. Queries need not be equal for two to want the same exchange: values that
+  /// were redacted match any.
   public enum Order: Sendable {
     /// As they were recorded: a request that is not the next one fails.
     case recorded
@@ -103,8 +104,9 @@ public final class ReplayTransport: Transport {
   /// What is played is known when the body is read, and those are matched that were begun before.
   private func matchByBody(_ player: ExchangePlayer) {
     let request = player.request
-    let line = order == .recorded ? "" : "\(request.method) \(request.urlString)"
     let asked = matcher.asked(request)
+    let place = asked.line.place
+    let line = order == .recorded ? "" : "\(place.method) \(place.location)"
     let turn = state.withLock { $0.turns.enter(line) }
     func arrive(_ body: [UInt8], _ trailers: [(name: String, value: String)]) {
       // From now on it waits for others, which have limits of their own; if such a one is paused, its total time still counts.

@@ -3,6 +3,7 @@ import HTTPTypes
 import LupineBase
 import LupineSession
 import LupineTestSupport
+import LupineWire
 import Testing
 
 @testable import LupineTesting
@@ -94,6 +95,32 @@ import Testing
     #expect(script.delay > .seconds(9_000_000_000) && script.delay.nanoseconds == .max)
   }
 
+  /// A pause that ends because nobody wants the body is no delay either: the idle time counts anew from there.
+  @Test func aPauseEndsWithTheWishForTheBody() async throws {
+    let clock = ManualClock()
+    let transport = OpenTransport(clock)
+    let session = try Session(over: transport)
+    var request = try Request("http://a.example/")
+    request.timeoutInterval = .seconds(60)
+    let asked = request
+    let answer = Task { try await session.data(for: asked).1.statusCode }
+    #expect(await eventually { transport.player != nil })
+    let player = try #require(transport.player)
+    var pause = PauseState()
+    let paused = pause.change(to: true)
+    player.setPaused(try #require(paused))
+    // Behind the deadline that was set when the exchange began.
+    let passed = try Latch()
+    _ = transport.thread.submit(at: transport.thread.now + Duration.seconds(65).nanoseconds) { passed.release() }
+    clock.advance(by: .seconds(50))
+    player.discardBody()
+    clock.advance(by: .seconds(20))
+    #expect(await eventually { passed.isReleased })
+    player.append([.head(try ResponseHead(status: 200, fields: []), .untilClose), .end(nil)])
+    let status = try await answer.value
+    #expect(status == 200)
+  }
+
   /// Whether a request is answered though the clock is moved, once, in the very moment in which a test sees something of it.
   private func isAnswered(
     _ request: Request, over transport: any Transport, _ clock: ManualClock,
@@ -117,5 +144,21 @@ import Testing
     answer.cancel()
     mover.join()
     return isOver
+  }
+}
+
+/// Leaves what its exchange does to a test.
+private final class OpenTransport: Transport {
+  let thread: TransportThread
+  private let begun = Locked<ExchangePlayer?>(nil)
+
+  init(_ clock: ManualClock) { thread = TransportThread(clock: .manual(clock)) }
+
+  var player: ExchangePlayer? { begun.withLock { $0 } }
+
+  func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    let player = ExchangePlayer(request, receiver, on: thread)
+    begun.withLock { $0 = player }
+    return player
   }
 }

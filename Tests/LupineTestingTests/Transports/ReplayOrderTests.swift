@@ -30,10 +30,12 @@ import Testing
   }
 
   /// A POST whose body ends when the continuation is finished.
-  private func openPost() throws -> (Request, AsyncStream<[UInt8]>.Continuation) {
+  private func openPost(
+    _ url: String = "http://a.example/"
+  ) throws -> (Request, AsyncStream<[UInt8]>.Continuation) {
     let (chunks, continuation) = AsyncStream<[UInt8]>.makeStream()
     continuation.yield([1])
-    return (try Request("http://a.example/", method: .post, body: .sequence(chunks)), continuation)
+    return (try Request(url, method: .post, body: .sequence(chunks)), continuation)
   }
 
   private static let matchings: [ReplayTransport.Matching] = [.loose, .strict]
@@ -72,6 +74,28 @@ import Testing
     continuation.finish()
     #expect(try await first.value == Data("0".utf8))
     #expect(try await second.value == Data("1".utf8))
+  }
+
+  /// What was redacted matches any: requests that differ in secrets alone want the same exchanges, and wait for each other.
+  @Test func otherSecretsWaitForEachOther() async throws {
+    let line = (method: "POST", url: "http://a.example/?token=REDACTED")
+    var recorded = archive([line, line])
+    // A body that was not kept may have been any, or none.
+    for index in recorded.entries.indices { recorded.entries[index].request.body = nil }
+    let replay = ReplayTransport(recorded, matching: .strict)
+    let transport = CountingTransport(replay)
+    let session = try Session(over: transport)
+    let (open, continuation) = try openPost("http://a.example/?token=one")
+    let first = Task { try await session.data(for: open).0 }
+    #expect(await eventually { transport.count == 1 })
+    let second = Task { try await session.data(for: Request("http://a.example/?token=two", method: .post)).0 }
+    #expect(await eventually { transport.count == 2 })
+    // What has no body to be read takes its exchange before `start` returns, unless it waits.
+    #expect(replay.remaining.count == 2)
+    continuation.finish()
+    #expect(try await first.value == Data("0".utf8))
+    #expect(try await second.value == Data("1".utf8))
+    #expect(replay.remaining == [])
   }
 
   /// A request that is cancelled takes nothing, and holds nobody; one for another URL is not held at all.
