@@ -91,7 +91,7 @@ package enum BatchLinesFuzz {
     precondition(
       BatchLine.names.contains { message.contains("\"\($0)") } || message.contains(" is no member of "),
       "a refusal without a member")
-    // Names are repeated, and schemes; a secret that is the same as one of them would be no finding.
+    // Names are repeated, and schemes; a secret that is the same as one of them, or as words of ours, would be no finding.
     let urls = [json["url"]?.string, json["proxy"]?["url"]?.string].compactMap { $0?.lowercased() }
     let names = texts(of: json).names + [json["method"]?.string ?? ""]
     let repeated = names + fieldNames(json) + fieldNames(json["proxy"]) + urls
@@ -101,7 +101,32 @@ package enum BatchLinesFuzz {
         $0.contains(secret) || BatchRefusal.quoted($0).contains(secret)
           || BatchRefusal.quoted(nameIn: $0).contains(secret)
       }
-      precondition(isName, "a secret was repeated")
+      if isName { continue }
+      let isRepeated = Repetition.isThere(secret, in: message) {
+        self.message(refusing: replacing(secret, by: $0, in: json))
+      }
+      precondition(!isRepeated, "a secret was repeated")
+    }
+  }
+
+  /// What is said of a line that is refused.
+  private static func message(refusing json: JSONValue) -> String? {
+    do throws(BatchRefusal) {
+      _ = try BatchLine(json, inheritedExceptions: "inherited")
+      return nil
+    } catch {
+      return error.message
+    }
+  }
+
+  /// The same line with other text wherever a secret stands.
+  private static func replacing(_ secret: String, by other: String, in json: JSONValue) -> JSONValue {
+    switch json {
+    case .string(let text): text.utf8.elementsEqual(secret.utf8) ? .string(other) : json
+    case .array(let values): .array(values.map { replacing(secret, by: other, in: $0) })
+    case .object(let members):
+      .object(members.map { JSONValue.Member($0.name, replacing(secret, by: other, in: $0.value)) })
+    default: json
     }
   }
 

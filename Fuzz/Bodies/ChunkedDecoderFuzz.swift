@@ -81,9 +81,12 @@ package enum ChunkedDecoderFuzz {
     } catch {
       preconditionFailure("what was decoded is not encoded: \(error)")
     }
-    let again = feed(wire, pieces: wire.count, [], WireLimits())
+    // Values that are not UTF-8 become other bytes by way of strings, three for one.
+    var limits = WireLimits()
+    limits.trailers *= 4
+    limits.fieldLine *= 4
+    let again = feed(wire, pieces: wire.count, [], limits)
     precondition(again.ended && again.data == outcome.data, "other data when encoded again")
-    // Values that are not UTF-8 become other bytes by way of strings.
     precondition(again.trailers?.pairs.map(\.value) == outcome.trailers?.pairs.map(\.value), "other trailers")
   }
 }

@@ -2,8 +2,8 @@ internal import LupineRules
 internal import LupineWire
 
 /// Oracle: whatever a server sets, no cookie goes where it may not: each one sent is within its domain, path, scheme and time by code that shares
-/// nothing with the store; the field can stand in a request; limits hold; counts agree; a saved file reads back as the same cookies; and http
-/// neither replaces nor hides a `Secure` cookie.
+/// nothing with the store; the field can stand in a request; limits hold; counts agree; a saved file reads back as the same cookies; http
+/// neither replaces nor hides a `Secure` cookie; and one that is removed is gone, and no other.
 ///
 /// A list of public suffixes answers as its plain rules say.
 ///
@@ -56,8 +56,9 @@ package enum CookiesFuzz {
     for record in store.records(now) {
       let before = store.count
       precondition(store.remove(record) && store.count == before - 1, "a cookie cannot be removed")
+      precondition(!store.remove(record), "a cookie was removed, and is there")
     }
-    precondition(store.isEmpty || !store.records(now).isEmpty || store.count > 0)
+    precondition(store.records(now).isEmpty, "a cookie was removed, and is there")
   }
 
   private static func runFile(_ bytes: [UInt8]) {

@@ -1,11 +1,11 @@
 internal import LupineRules
 
 /// Oracle: whatever datagrams come, nothing traps; the table is there only once a dump was complete, and then for good; `changed` is said
-/// whenever it differs; requests are whole; a path goes over a link that works, and in the end over the one that a plain look-up finds; a datagram cut
-/// short says the same as far as it goes.
+/// whenever it differs; who gets no whole answer is told to ask later; requests are whole; a path goes over a link that works, and in the end over
+/// the one that a plain look-up finds; a datagram cut short says the same as far as it goes.
 ///
-/// The first byte chooses what is to be reached. Datagrams follow, each behind its length in two bytes, the lower first; the length 65535
-/// stands for lost messages.
+/// The first byte chooses what is to be reached. Datagrams follow, each behind its length in two bytes, the lower first. The length 65535
+/// stands for lost messages, 65534 for the time to ask again, 65533 for a request that could not be sent.
 package enum NetlinkFuzz {
   package static func run(bytes: [UInt8]) {
     guard let option = bytes.first else { return }
@@ -17,18 +17,26 @@ package enum NetlinkFuzz {
     while rest.count >= 2 {
       let length = Int(rest[rest.startIndex]) | Int(rest[rest.startIndex + 1]) << 8
       rest = rest.dropFirst(2)
-      let before = machine.table
+      let (before, phase) = (machine.table, machine.phase)
       let actions: [ReachabilityMachine.Action]
-      if length == 0xFFFF {
-        actions = machine.lost()
-        precondition(!actions.contains(.changed), "a loss is no news")
-      } else {
+      switch length {
+      case 0xFFFF: actions = machine.lost()
+      case 0xFFFE:
+        actions = machine.askAgain()
+        precondition(actions.isEmpty == (phase != .stalled), "asked at the wrong time")
+      case 0xFFFD: actions = machine.refused()
+      default:
         let datagram = Array(rest.prefix(length))
         rest = rest.dropFirst(length)
         checkTruncation(datagram)
         actions = machine.receive(datagram)
       }
+      precondition(length < 0xFFFD || !actions.contains(.changed), "news of nobody")
       checkRequests(actions)
+      // What is given up is asked for later, unless it has been asked for again.
+      let last = actions.last { $0 != .changed }
+      let isStalled = last == .askLater || last == nil && phase == .stalled
+      precondition(isStalled == (machine.phase == .stalled), "nobody asks again")
       precondition(before == nil || machine.table != nil, "a table was forgotten")
       if machine.table != before { precondition(actions.contains(.changed), "a change was kept silent") }
       precondition(!actions.contains(.changed) || machine.table != nil, "news of no table")

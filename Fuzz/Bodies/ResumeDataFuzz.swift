@@ -1,7 +1,8 @@
 internal import LupineRules
 
 /// Oracle: what is read as resume data is written as the same bytes, holds no secrets and names one file of a folder; bytes are put behind a
-/// file only if the answer says that they are its next ones, of the same version, and that all fit.
+/// file only if the answer says that they are its next ones, of the same version, and that all fit; and a file is complete only if the answer
+/// says that the same version is as long.
 ///
 /// The first byte chooses: bytes as they are; bytes with a right checksum, so that the fields themselves are reached; or an answer, its
 /// status in the first line, a field in each line after it.
@@ -87,10 +88,33 @@ package enum ResumeDataFuzz {
       // Read by other code: everything between the unit and the dash is where it begins.
       let digits = answer.contentRanges[0].utf8.drop { !(0x30...0x39).contains($0) }.prefix { $0 != UInt8(ascii: "-") }
       precondition(Int64(String(decoding: digits, as: UTF8.self)) == offer.offset, "a gap, or an overlap")
-    case .complete: precondition(answer.status == 416 && offer.total ?? offer.offset == offer.offset, "not complete")
+    case .complete: checkComplete(answer, offer)
     case .replace: precondition((200..<300).contains(answer.status) && answer.status != 206)
     case .askAgain: precondition(answer.status == 206 || answer.status == 416)
     case .fail: precondition(answer.status != 206 && answer.status != 416 && !(200..<300).contains(answer.status))
     }
+  }
+
+  private static func checkComplete(_ answer: RangeAnswer, _ offer: RangeOffer) {
+    precondition(answer.status == 416 && answer.contentRanges.count == 1, "complete without a range")
+    precondition(offer.total ?? offer.offset == offer.offset, "not complete")
+    precondition(answer.url.origin == offer.source?.origin, "complete on another server")
+    precondition(
+      answer.url.path == "/f" && (answer.url.query == "q" || offer.validator?.isEntityTag == true),
+      "complete as another file")
+    // Many servers send no validator with an error.
+    switch offer.validator {
+    case .entityTag(let tag)?:
+      precondition(answer.entityTags.isEmpty || answer.entityTags == [tag], "complete in another version")
+    case .lastModified(let date)?:
+      precondition(answer.lastModified.isEmpty || answer.lastModified == [date], "complete in another version")
+    case nil: break
+    }
+    // Read by other code: no part stands before the slash, and the length of the whole behind it.
+    let halves = answer.contentRanges[0].utf8.split(
+      separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
+    precondition(halves.count == 2 && halves[0].last == UInt8(ascii: "*"), "complete, and a part was given")
+    let digits = halves[1].prefix { (0x30...0x39).contains($0) }
+    precondition(Int64(String(decoding: digits, as: UTF8.self)) == offer.offset, "not all is there, or more than all")
   }
 }

@@ -1,5 +1,6 @@
 internal import LupineBase
 internal import LupineIO
+internal import LupineRules
 
 /// The server's side of one connection of a simulation: reads requests, answers them in pieces, and breaks what the seed has it break.
 final class SimulatedServer {
@@ -151,8 +152,8 @@ final class SimulatedServer {
     if head.method != exchange.caller.method || host != exchange.caller.host {
       simulation.fail("request \(head.number) came as \(head.method) to host \(host)")
     }
-    let mayComeAgain = exchange.caller.isRepeatable ? 7 : 1
-    if exchange.sightings > mayComeAgain + exchange.refusals {
+    let mayCome = exchange.caller.isRepeatable ? RetryRule.maximumAttempts : 1
+    if exchange.sightings > mayCome + exchange.refusals {
       simulation.fail("\(head.method) \(head.number) was sent \(exchange.sightings) times")
     }
     served += 1

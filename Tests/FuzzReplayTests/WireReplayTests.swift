@@ -29,4 +29,13 @@ import Testing
       body(input + input.dropFirst(2))
     }
   }
+
+  /// Each byte that is no UTF-8 becomes three on its way through a string: encoded again, trailers have more bytes than limits let in.
+  @Test func trailersThatGrow() {
+    var input: [UInt8] = [0]
+    input += "0\r\nx: ".utf8
+    input += [UInt8](repeating: 0xFF, count: 5_500)
+    input += "\r\n\r\n".utf8
+    ChunkedDecoderFuzz.run(bytes: input)
+  }
 }
