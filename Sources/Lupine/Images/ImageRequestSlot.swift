@@ -8,7 +8,8 @@ internal import Synchronization
 ///
 /// The receiver is called with each image, and with each placeholder. What is in memory comes at once, on the caller's thread; what is
 /// downloaded comes on the downloader's completion queue. A download of a request that was superseded or cancelled reports nothing. Who asks the place
-/// from within the receiver supersedes the request whose placeholder is shown.
+/// from within the receiver supersedes the request whose placeholder is shown. Use it on that queue, as views are used on the main thread: a download that
+/// ends while another thread supersedes it may hand out its image behind that call.
 ///
 /// Source: `UIImageView+AFNetworking`, `UIButton+AFNetworking`. Changed: a URL that cannot be fetched supersedes a download too; a second request
 /// for what is being downloaded gets the image instead of being ignored; one for what is being fetched anew waits for that; a policy is obeyed when

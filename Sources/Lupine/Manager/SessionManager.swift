@@ -141,7 +141,10 @@ open class SessionManager: @unchecked Sendable {
       return hooks[keyPath: hook]
     }
     set {
-      if hook == \SessionManagerHooks.connectionChallengeHandler {
+      // However the handler is named, alone or with all others.
+      if hook == \SessionManagerHooks.connectionChallengeHandler || hook == \SessionManagerHooks.self
+        || hook == \SessionManagerHooks.connectionChallengeHandler!
+      {
         core.changeTrust { exchange(hook, newValue) }
       } else {
         exchange(hook, newValue)

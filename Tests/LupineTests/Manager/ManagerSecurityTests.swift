@@ -179,6 +179,22 @@ import Testing
     }
   }
 
+  /// However the handler is replaced, connections that the former one let in are not used again.
+  @Test(arguments: [false, true]) func theHandlerIsReplacedByAnyName(isAmongAll: Bool) async throws {
+    let other = try CertificateAuthority()
+    try await withManager(tls: ServerTLS.minted(by: other, .loopback)) { manager, server in
+      manager.connectionChallengeHandler = { _, _, _ in .disposition(.trustServer) }
+      #expect(await ended { manager.get("json", success: $0, failure: $1) }.isSuccess)
+      if isAmongAll {
+        manager[dynamicMember: \.self] = SessionManagerHooks()
+      } else {
+        manager[dynamicMember: \.connectionChallengeHandler!] = { _, _, _ in .disposition(.reject) }
+      }
+      let end = await ended { manager.get("json", success: $0, failure: $1) }
+      #expect((end.error as? SessionError)?.code == .serverCertificateUntrusted, "\(end)")
+    }
+  }
+
   /// A handler that says that it answers later, and never does, lets nobody in: not even whom the session trusts by
   /// itself, which a policy that pins others does not.
   @Test(arguments: [PinningMode.certificate, .publicKey])
