@@ -83,13 +83,15 @@ import Testing
     let origin = try LoopbackServer(routes: ServerRoute.standard())
     defer { origin.shutdown() }
     let address = "http://127.0.0.1:\(proxy.port)"
-    let rows: [(environment: [String: String], arguments: [String], text: String?)] = [
+    let direct = "Hello, world!"
+    let rows: [(environment: [String: String], arguments: [String], text: String)] = [
       (["http_proxy": address], [], "hello"),
       // A field of whoever asks a CGI program.
-      (["HTTP_PROXY": address], [], nil), (["ALL_PROXY": address, "NO_PROXY": "127.0.0.0/8"], [], nil),
-      (["http_proxy": address], ["--no-proxy", "127.0.0.1"], nil),
+      (["HTTP_PROXY": address], [], direct), (["ALL_PROXY": address, "NO_PROXY": "127.0.0.0/8"], [], direct),
+      (["http_proxy": address], ["--no-proxy", "127.0.0.1"], direct),
       // As with curl, it excepts from a proxy of the command line as well.
-      (["no_proxy": "127.0.0.1"], ["--proxy", address], nil), (["NO_PROXY": "127.0.0.1"], ["--proxy", address], nil),
+      (["no_proxy": "127.0.0.1"], ["--proxy", address], direct),
+      (["NO_PROXY": "127.0.0.1"], ["--proxy", address], direct),
       (["no_proxy": "127.0.0.1"], ["--proxy", address, "--no-proxy", ""], "hello"),
     ]
     // Nothing of the test's own environment says anything of proxies; what sanitizers are told holds for the tool as well.
@@ -103,12 +105,14 @@ import Testing
       let before = origin.requestCount
       try await Tool.finish(process) { try process.run() }
       #expect(process.terminationStatus == 0)
-      #expect(origin.requestCount == before + (row.text == nil ? 1 : 0), "\(row.environment)")
+      let text = String(decoding: try folder.bytes("output"), as: UTF8.self)
+      #expect(text == row.text, "\(row.environment) \(row.arguments)")
+      #expect(origin.requestCount == before + (row.text == direct ? 1 : 0), "\(row.environment) \(row.arguments)")
     }
     #expect(proxy.recordedRequests.map(\.target) == [origin.url("/hello"), origin.url("/hello")])
   }
 
-  @Test(arguments: [(member: "", isExcepted: true), (#", "noProxy": ""#, false)])
+  @Test(arguments: [(member: "", isExcepted: true), (#", "noProxy": """#, false)])
   func exceptionsOfTheEnvironmentHoldForABatch(_ member: String, _ isExcepted: Bool) async throws {
     let proxy = try ScriptedServer([[.readHead, .send(Self.hello), .waitForClose]])
     defer { proxy.shutdown() }
@@ -124,6 +128,10 @@ import Testing
     process.standardOutput = try FileHandle(forWritingTo: folder.url("output"))
     try await Tool.finish(process) { try process.run() }
     #expect(process.terminationStatus == 0)
+    let lines = String(decoding: try folder.bytes("output"), as: UTF8.self).split(separator: "\n")
+    let statuses = try lines.map { try JSONReader.read(String($0))["status"] }
+    #expect(statuses == [JSONValue.number("200")])
+    #expect(proxy.recordedRequests.map(\.target) == (isExcepted ? [] : [origin.url("/hello")]))
     #expect(origin.requestCount == (isExcepted ? 1 : 0))
   }
 }

@@ -6,7 +6,7 @@ import Testing
 final class ManualTimer: DelayTimer {
   private struct State {
     var now = Duration.zero
-    var started = 0
+    var delays: [Duration] = []
     var waiting: [(due: Duration, work: @Sendable () -> Void)] = []
   }
 
@@ -14,13 +14,16 @@ final class ManualTimer: DelayTimer {
 
   func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) {
     state.withLock { state in
-      state.started += 1
+      state.delays.append(delay)
       state.waiting.append((state.now + delay, work))
     }
   }
 
   /// How often a delay began. It begins behind what it is the delay of: wait for it before the time moves on.
-  var started: Int { state.withLock { $0.started } }
+  var started: Int { state.withLock { $0.delays.count } }
+
+  /// The delays that began, in order.
+  var delays: [Duration] { state.withLock { $0.delays } }
 
   /// Moves the time on, and does what is due on this thread.
   func advance(by duration: Duration) {

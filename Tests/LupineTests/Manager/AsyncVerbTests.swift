@@ -207,10 +207,11 @@ import Testing
   @Test func cancellationReachesTheRequest() async throws {
     try await withManager { manager, server in
       let call = Task { try await manager.get("slow", as: Data.self) }
-      _ = await eventually { server.requestCount == 1 }
+      #expect(await eventually { server.requestCount == 1 })
       call.cancel()
       let error = await #expect(throws: SessionError.self) { try await call.value }
       #expect(error?.code == .cancelled)
+      #expect(await eventually { server.openConnectionCount == 0 })
     }
   }
 
@@ -228,6 +229,9 @@ import Testing
       }
       _ = try await manager.get("redirect?to=/anything", as: Data.self)
       #expect(asked.values == [302])
+      // Behind what the ends of the calls would have had posted: ends are told on the one queue, notifications are posted on the other.
+      await withCheckedContinuation { continuation in manager.delegateQueue.async { continuation.resume() } }
+      await withCheckedContinuation { continuation in DispatchQueue.main.async { continuation.resume() } }
       #expect(!posted.values.contains { $0["session"]?.hasPrefix(server.url("/")) ?? false })
     }
   }

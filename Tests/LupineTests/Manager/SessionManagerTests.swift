@@ -261,6 +261,8 @@ import Testing
       #expect(await eventually { end.values.count == 1 })
       task.resume()
       task.suspend()
+      // Behind whatever those two would have had posted.
+      await withCheckedContinuation { continuation in DispatchQueue.main.async { continuation.resume() } }
       #expect(resumed.count == 2 && suspended.count == 1)
     }
   }

@@ -10,14 +10,23 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct UnansweredLookupTests {
   private let answer = Locked<SystemResolver.Answer>(.failure(.temporary))
   private let timer = ManualTimer()
+  private let lookUps = Locked(0)
 
   private func manager() throws -> NetworkReachabilityManager {
-    let resolver = try SystemResolver(lookUp: { [answer] _ in answer.withLock { $0 } })
+    let resolver = try SystemResolver(lookUp: { [answer, lookUps] _ in
+      lookUps.withLock { $0 += 1 }
+      return answer.withLock { $0 }
+    })
     return NetworkReachabilityManager(
       .domain("host.example"), resolver: { () throws(IOError) in resolver }, timer: timer, facts: { _ in LinkFacts() })
   }
 
   private func answers(_ new: SystemResolver.Answer) { answer.withLock { $0 = new } }
+
+  /// Waits for a lookup that should not come: it would be on a thread of the resolver.
+  private func looksUp(moreThan count: Int) async -> Bool {
+    await eventually(seconds: 1) { lookUps.withLock { $0 } > count }
+  }
 
   private static let found = SystemResolver.Answer.success([.v4(IPv4Address(192, 0, 2, 1), port: 0)])
 
@@ -47,13 +56,12 @@ import Testing
   @Test func delaysGrow() async throws {
     let manager = try manager()
     manager.networkChanged(.withDefaultRoute, since: 0)
-    for (count, delay) in [1, 2, 4, 8, 16, 32, 60, 60].enumerated() {
+    let delays: [Duration] = [1, 2, 4, 8, 16, 32, 60, 60, 60].map { .seconds($0) }
+    for (count, delay) in delays.enumerated() {
       #expect(await eventually { timer.started == count + 1 })
-      timer.advance(by: .seconds(delay) - .nanoseconds(1))
-      #expect(timer.started == count + 1)
-      timer.advance(by: .nanoseconds(1))
+      if count + 1 < delays.count { timer.advance(by: delay) }
     }
-    #expect(await eventually { timer.started == 9 })
+    #expect(timer.delays == delays)
   }
 
   /// Without a way out nothing is reachable; after another change, or a stop, the lookup of before is not repeated.
@@ -61,14 +69,19 @@ import Testing
     let manager = try manager()
     manager.networkChanged(.withDefaultRoute, since: 0)
     #expect(await eventually { timer.started == 1 })
+    timer.advance(by: .milliseconds(500))
     manager.networkChanged(NetworkTable(), since: 0)
     #expect(await eventually { timer.started == 2 })
     #expect(manager.networkReachabilityStatus == .notReachable)
-    timer.advance(by: .seconds(1))
+    // The delay of the first lookup alone is over.
+    timer.advance(by: .milliseconds(500))
+    #expect(await !looksUp(moreThan: 2))
+    timer.advance(by: .milliseconds(500))
     #expect(await eventually { timer.started == 3 })
     manager.stopMonitoring()
     answers(Self.found)
     timer.advance(by: .seconds(60))
+    #expect(await !looksUp(moreThan: 3))
     #expect(timer.started == 3 && manager.networkReachabilityStatus == .notReachable)
   }
 }
