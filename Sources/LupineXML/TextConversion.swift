@@ -1,4 +1,4 @@
-internal import Glibc
+internal import Foundation
 
 /// Text in other encodings, by iconv(3), which is what libxml2 converts with.
 enum TextConversion {
