@@ -25,7 +25,7 @@ extension Connection {
     emit(head.span)
     guard state == .busy else { return }
     switch step {
-    case .none: requestWritten()
+    case .none: if hasNothingToSend, writeError == nil { sendDone() } else { requestWritten() }
     case .awaitContinue: transfer.clock.awaitingContinueSince = context.now
     case .startBody: startBody()
     case .stopBody: break
@@ -145,6 +145,7 @@ extension Connection {
   }
 
   /// The last byte of the request has been written down. It is sent when the socket has taken it.
+  @inline(never)
   private func requestWritten() {
     // What the socket refused has not been sent.
     guard writeError == nil else { return }
@@ -154,8 +155,13 @@ extension Connection {
   // MARK: Bytes
 
   /// Whether the socket has taken all that was to be sent, the ciphertext of either layer of TLS too.
-  var hasNothingToSend: Bool {
-    output.value.isEmpty && !(tls.map { $0.hasOutput || $0.isSendHeld } ?? false) && !(outerTLS?.hasOutput ?? false)
+  @inline(__always)
+  var hasNothingToSend: Bool { output.value.isEmpty && (tls == nil || hasSentRecords) }
+
+  @inline(never)
+  private var hasSentRecords: Bool {
+    guard let tls else { return true }
+    return !tls.hasOutput && !tls.isSendHeld && !(outerTLS?.hasOutput ?? false)
   }
 
   /// Sends bytes in full: what the socket does not take now waits in `output`.
