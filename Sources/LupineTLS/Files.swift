@@ -1,50 +1,6 @@
 internal import CLupineLinux
 internal import Glibc
 
-/// What tells a file from every other, whatever it is named and whatever is in it.
-struct FilePlace: Hashable, Sendable {
-  private let device: UInt64
-  private let number: UInt64
-
-  /// Asks the system; nil: there is no such file.
-  init?(path: String) {
-    var status = stat()
-    guard unsafe stat(path, &status) == 0 else { return nil }
-    self.init(status)
-  }
-
-  /// An open file.
-  init?(_ descriptor: Int32) {
-    var status = stat()
-    guard unsafe fstat(descriptor, &status) == 0 else { return nil }
-    self.init(status)
-  }
-
-  /// The same for one that can be looked at without waiting for a disk or a server; nil if it cannot, or is not there.
-  init?(cachedPath path: String) {
-    guard let status = CachedStatus.of(path) else { return nil }
-    self.init(status)
-  }
-
-  private init(_ status: stat) {
-    device = UInt64(status.st_dev)
-    number = UInt64(status.st_ino)
-  }
-}
-
-private enum CachedStatus {
-  /// Opening finds the file by what the kernel remembers, or not at all, and nobody is asked for its attributes.
-  static func of(_ path: String) -> stat? {
-    // 0x200000 is O_PATH, which needs no right to read the file.
-    let descriptor = unsafe clupine_open_cached(AT_FDCWD, path, 0x20_0000 | O_CLOEXEC)
-    guard descriptor >= 0 else { return nil }
-    defer { close(descriptor) }
-    var status = stat()
-    // AT_EMPTY_PATH and AT_STATX_DONT_SYNC.
-    return unsafe fstatat(descriptor, "", &status, 0x1000 | 0x4000) == 0 ? status : nil
-  }
-}
-
 /// What tells one version of a file from another.
 struct FileIdentity: Hashable, Sendable {
   private let numbers: [Int64]
@@ -99,8 +55,15 @@ struct FileIdentity: Hashable, Sendable {
     self.init(unsafe stat(path, &status) == 0 ? status : nil)
   }
 
+  /// Opening finds the file by what the kernel remembers, or not at all, and nobody is asked for its attributes.
   private init?(cachedPath path: String) {
-    guard let status = CachedStatus.of(path) else { return nil }
+    // 0x200000 is O_PATH, which needs no right to read the file.
+    let descriptor = unsafe clupine_open_cached(AT_FDCWD, path, 0x20_0000 | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var status = stat()
+    // AT_EMPTY_PATH and AT_STATX_DONT_SYNC.
+    guard unsafe fstatat(descriptor, "", &status, 0x1000 | 0x4000) == 0 else { return nil }
     self.init(status)
   }
 

@@ -66,8 +66,6 @@ package final class KeyLog: Sendable {
   }
 
   private let descriptor: Int32
-  /// What file it is.
-  let place: FilePlace?
   private let fileWork: TLSFileWork
   private let output: Write
   private let state = Locked(State())
@@ -89,7 +87,6 @@ package final class KeyLog: Sendable {
       throw .keyLogUnwritable(path: path, code: code)
     }
     descriptor = opened
-    place = FilePlace(opened)
     self.fileWork = fileWork
     output = write
   }
@@ -102,11 +99,16 @@ package final class KeyLog: Sendable {
 
   // MARK: One for each file
 
+  private struct File: Hashable {
+    var device: UInt64
+    var number: UInt64
+  }
+
   private struct Shared {
     weak var log: KeyLog?
   }
 
-  private static let openLogs = Locked<[FilePlace: Shared]>([:])
+  private static let openLogs = Locked<[File: Shared]>([:])
 
   /// The log of a file, one for all who write to it however they name it, so that a disk that hangs holds up one piece of work. Opens the file, as one that
   /// was moved away is another; waits for the disk.
@@ -114,13 +116,20 @@ package final class KeyLog: Sendable {
   /// - Parameter fileWork: of whoever comes first.
   package static func shared(path: String, fileWork: @escaping TLSFileWork) throws(TLSError) -> KeyLog {
     let made = try KeyLog(path: path, fileWork: fileWork)
-    guard let file = made.place else { return made }
+    guard let file = made.file else { return made }
     return openLogs.withLock { table -> KeyLog in
       if let known = table[file]?.log { return known }
       table = table.filter { $0.value.log != nil }
       table[file] = Shared(log: made)
       return made
     }
+  }
+
+  /// What tells an open file from every other.
+  private var file: File? {
+    var status = stat()
+    guard unsafe fstat(descriptor, &status) == 0 else { return nil }
+    return File(device: UInt64(status.st_dev), number: UInt64(status.st_ino))
   }
 
   // MARK: Lines

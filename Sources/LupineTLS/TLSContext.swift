@@ -180,14 +180,11 @@ extension TLSContext {
     let now = FileIdentity.uptime
     let key = SharedKey(policy: policy, files: FileIdentity.all(of: policy))
     let entries = FileIdentity.entries(of: policy)
-    let log = policy.keyLogPath.flatMap(FilePlace.init(path:))
-    if let known = find(key, log, looked: (at: now, entries: entries)) { return known }
+    if let known = find(key, looked: (at: now, entries: entries)) { return known }
     // Outside the lock: this reads files. Two threads may both do it; the first to finish wins.
     let made = try TLSContext(client: policy, fileWork: fileWork)
     return shared.withLock { state in
-      if let known = state.table[key], known.entries == entries, known.context.keyLog === made.keyLog {
-        return known.context
-      }
+      if let known = state.table[key], known.entries == entries { return known.context }
       state.clock += 1
       state.table[key] = Shared(context: made, entries: entries, stamp: state.clock, lookedAt: now)
       if state.table.count > sharedLimit, let oldest = state.table.min(by: { $0.value.stamp < $1.value.stamp }) {
@@ -203,19 +200,17 @@ extension TLSContext {
   package static func known(for policy: TLSPolicy) -> TLSContext? {
     let paths = FileIdentity.paths(of: policy)
     guard let files = FileIdentity.cached(paths) else { return nil }
-    let log = policy.keyLogPath.flatMap(FilePlace.init(cachedPath:))
-    return find(SharedKey(policy: policy, files: files), log, notBefore: paths.isEmpty ? .min : FileIdentity.uptime - 1)
+    return find(SharedKey(policy: policy, files: files), notBefore: paths.isEmpty ? .min : FileIdentity.uptime - 1)
   }
 
-  /// `log` is where the policy's key log is now: a context that writes to a file which was moved away or deleted is none for whoever wants one there.
   /// With `looked`, the key's files and those of its directory have just been looked at in earnest; else that must not have been before `notBefore`.
   private static func find(
-    _ key: SharedKey, _ log: FilePlace?, looked: (at: Int, entries: [FileIdentity])? = nil, notBefore: Int = .min
+    _ key: SharedKey, looked: (at: Int, entries: [FileIdentity])? = nil, notBefore: Int = .min
   ) -> TLSContext? {
     shared.withLock { state in
-      guard let index = state.table.index(forKey: key), state.table.values[index].lookedAt >= notBefore,
-        state.table.values[index].context.keyLog?.place == log
-      else { return nil }
+      guard let index = state.table.index(forKey: key), state.table.values[index].lookedAt >= notBefore else {
+        return nil
+      }
       if let looked {
         guard state.table.values[index].entries == looked.entries else { return nil }
         state.table.values[index].lookedAt = looked.at

@@ -64,8 +64,8 @@ final class Verifier {
     }
     unsafe buildPath(store)
     isForbidden = unsafe forbids(host, store)
-    if isForbidden || !codes.isEmpty, unsafe endsWithLeaf(store) {
-      unsafe buildPathOfLeaf(store)
+    if isForbidden || !codes.isEmpty, let anchor = unsafe anchorOfLeaf(store) {
+      unsafe buildPath(of: anchor, store)
       isForbidden = unsafe forbids(host, store)
     }
     unsafe X509_STORE_CTX_set_verify_cb(store, nil)
@@ -79,29 +79,36 @@ final class Verifier {
     codes.append(code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code)
   }
 
-  /// Whether the leaf is an anchor itself, byte for byte. Not where revocation lists are asked for, which judge the whole path.
-  private func endsWithLeaf(_ store: OpaquePointer) -> Bool {
+  /// The anchor that is the leaf itself, byte for byte, for whoever frees it; nil if there is none. Not where revocation lists are asked for, which judge
+  /// the whole path. It is that of the store, which may say what the certificate is not trusted for.
+  private func anchorOfLeaf(_ store: OpaquePointer) -> OpaquePointer? {
     let flags = unsafe X509_VERIFY_PARAM_get_flags(X509_STORE_CTX_get0_param(store))
     guard flags & UInt(X509_V_FLAG_CRL_CHECK) == 0, let leaf = unsafe X509_STORE_CTX_get0_cert(store),
       let named = unsafe X509_STORE_CTX_get1_certs(store, X509_get_subject_name(leaf))
-    else { return false }
+    else { return nil }
     defer { unsafe lupine_certificates_free(named) }
-    return unsafe CertificateReader.der(of: named).contains(CertificateReader.der(leaf))
+    let wanted = unsafe CertificateReader.der(leaf)
+    for index in 0..<max(0, unsafe lupine_certificates_count(named)) {
+      guard let anchor = unsafe lupine_certificates_at(named, index), unsafe CertificateReader.der(anchor) == wanted
+      else { continue }
+      unsafe X509_up_ref(anchor)
+      return unsafe anchor
+    }
+    return nil
   }
 
   /// Verifies once more, with the leaf as the only anchor and without what the peer sent above it: OpenSSL sees only after every other path, those to
   /// other anchors too, that the leaf is one, and then judges that path as well.
-  private func buildPathOfLeaf(_ store: OpaquePointer) {
-    guard let leaf = unsafe X509_STORE_CTX_get0_cert(store), let anchors = unsafe lupine_certificates_new() else {
-      return
-    }
+  ///
+  /// - Parameter anchor: the leaf as the store has it; it is freed.
+  private func buildPath(of anchor: OpaquePointer, _ store: OpaquePointer) {
+    guard let anchors = unsafe lupine_certificates_new() else { return unsafe X509_free(anchor) }
     defer {
       // Nothing is looked for in them any more.
       unsafe X509_STORE_CTX_set0_trusted_stack(store, nil)
       unsafe lupine_certificates_free(anchors)
     }
-    unsafe X509_up_ref(leaf)
-    unsafe lupine_certificates_push(anchors, leaf)
+    unsafe lupine_certificates_push(anchors, anchor)
     unsafe X509_STORE_CTX_set0_trusted_stack(store, anchors)
     let sent = unsafe X509_STORE_CTX_get0_untrusted(store)
     defer { unsafe X509_STORE_CTX_set0_untrusted(store, sent) }

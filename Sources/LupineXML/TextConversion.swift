@@ -6,6 +6,10 @@ enum TextConversion {
   ///
   /// - Parameter encoding: one in which each byte is a character.
   static func utf8(_ bytes: [UInt8], from encoding: String) -> [UInt8]? {
+    // The converters of all others are files, which a small image may lack.
+    if encoding == "iso-8859-1" {
+      return bytes.flatMap { $0 < 0x80 ? [$0] : [0xC0 | $0 >> 6, 0x80 | $0 & 0x3F] }
+    }
     guard let converter = unsafe iconv_open("UTF-8", encoding), Int(bitPattern: converter) != -1 else {
       return nil
     }

@@ -50,7 +50,7 @@ enum XMLChecks {
       guard let name = XMLEncoding.declaredOfBytes(bytes) else {
         return String(validating: bytes, as: UTF8.self) == nil ? nil : XMLEncoding.declaringUTF8(bytes)
       }
-      return TextConversion.utf8(bytes, from: name).map(XMLEncoding.declaringUTF8)
+      return TextConversion.utf8(bytes, from: name).flatMap { XMLEncoding.declaringUTF8($0) }
     case .utf16BigEndian, .utf16LittleEndian:
       let isBigEndian = encoding == .utf16BigEndian
       guard let text = String(data: data, encoding: isBigEndian ? .utf16BigEndian : .utf16LittleEndian),

@@ -17,6 +17,8 @@ final class Drive {
   private(set) var reads = 0
   /// How many sockets there may be at a time.
   var descriptorLimit = Int.max
+  /// What a client may send before its server reads: as much as a system with no settings of its own gives, which doubles it.
+  private static let clientBuffer = 106_496
   /// What the next servers may send before the client reads; nil for what the system has.
   var serverBuffer: Int?
   private var made: (engine: DrivenEngine, pool: EnginePool)?
@@ -31,7 +33,8 @@ final class Drive {
       var socket: StartedSocket?
       servers.append(
         try FarEnd.connect(
-          self.engine.context, serverBuffer: self.serverBuffer, isDecided: self.isDecided,
+          self.engine.context, clientBuffer: self.isDecided ? Self.clientBuffer : nil, serverBuffer: self.serverBuffer,
+          isDecided: self.isDecided,
           keepsMessages: self.keepsMessages
         ) {
           socket = consume $0

@@ -115,6 +115,38 @@ import Testing
     client.end()
   }
 
+  /// A head that waits here is what went wrong, whoever says so.
+  @Test(arguments: [false, true]) func theServerHangsUp(isSecure: Bool) throws {
+    let client = try Client(isSecure: isSecure)
+    client.drive.start(try client.request("POST", target: Self.longTarget))
+    client.drive.settle()
+    client.drive.servers[0].close()
+    client.drive.settle()
+    client.drive.pass(milliseconds: 1000)
+    #expect(client.drive.outcomes.last?.failure?.phase == .send, "\(client.drive.outcomes)")
+    client.end()
+  }
+
+  /// Nothing goes out of a chunk that is longer than the body: what fits would be a complete request.
+  @Test func aChunkThatIsTooLong() throws {
+    let (length, count) = (BodyChannel.pieceSize, 4 * BodyChannel.pieceSize)
+    let body = RequestBody.stream(
+      StreamBody(length: Int64(length), isReplayable: false) { channel in
+        channel.write([UInt8](repeating: 1, count: count)) { _ in }
+        channel.finish()
+      })
+    let drive = try Drive()
+    drive.start(try request(host: "h", port: 80, method: "PUT", framing: .length(Int64(length)), body: body))
+    drive.settle()
+    guard case .bodyLength(let expected, let actual)? = drive.outcomes.last?.failure?.error else {
+      Issue.record("\(drive.outcomes)")
+      return
+    }
+    #expect(expected == Int64(length) && actual == Int64(count))
+    #expect(drive.received(0).hasSuffix("\r\n\r\n"))
+    drive.end()
+  }
+
   /// One chunk of a producer that is larger than what a turn may send: who has others to serve takes it in pieces.
   @Test(arguments: [false, true]) func aLargeChunk(isSecure: Bool) throws {
     let client = try Client(isSecure: isSecure)

@@ -117,9 +117,11 @@ import Testing
       let task = session.uploadTask(withStreamedRequest: request)
       task.resume()
       // It has stopped when nothing comes while others are served.
-      var (before, rounds) = (0, 0)
-      while produced.value == 0 || produced.value != before, rounds < 2000 {
-        (before, rounds) = (produced.value, rounds + 1)
+      var (before, rounds, still) = (0, 0, 0)
+      while still < 3, rounds < 2000 {
+        let now = produced.value
+        still = now > 0 && now == before ? still + 1 : 0
+        (before, rounds) = (now, rounds + 1)
         for _ in 0..<10 { try await session.expect("Hello, world!", from: server.url("/hello")) }
       }
       let sent = Int(task.countOfBytesSent) / size

@@ -239,25 +239,6 @@ import Testing
     }
   }
 
-  /// A context outlives the file of its key log: whoever wants one where that was gets another.
-  @Test(arguments: [false, true]) func aLogThatWasTakenAwayIsMadeAnew(isDeleted: Bool) throws {
-    try withTemporaryPath("keys.log") { path in
-      var policy = TLSPolicy.trusting(Mint.shared.root, .tls13)
-      policy.keyLogPath = path
-      let context = try TLSContext.client(for: policy)
-      context.keyLog?.append("A")
-      #expect(try TLSContext.client(for: policy) === context, "it is the same file with a line more")
-      let isTaken = isDeleted ? unsafe unlink(path) == 0 : unsafe rename(path, path + ".1") == 0
-      try #require(isTaken)
-      #expect(TLSContext.known(for: policy) == nil)
-      let next = try TLSContext.client(for: policy)
-      #expect(next !== context)
-      next.keyLog?.append("B")
-      #expect(try text(of: path) == "B\n")
-      #expect(try TLSContext.client(for: policy) === next)
-    }
-  }
-
   /// Nobody is given a log that is closed.
   @Test func aLogThatNobodyHasIsGone() throws {
     try withTemporaryPath("keys.log") { path in

@@ -1,3 +1,4 @@
+import Foundation
 import LupineTLS
 import LupineTesting
 import Testing
@@ -68,6 +69,27 @@ struct VerifyTests {
         #expect(asked.client.connection.trustReport?.chainSent == leaf.chainDER)
         #expect(asked.client.connection.trustReport?.verdict == nil)
       }
+    }
+  }
+
+  @Test("A leaf that the roots say is not trusted ends no path, whatever else is an anchor")
+  func distrustedLeaf() throws {
+    let middle = try Mint.shared.otherRoot.issueAuthority(validity: .expired)
+    let leaf = try middle.issue()
+    let issuer = try #require(leaf.chainDER.dropFirst().first)
+    let files = try leaf.write()
+    defer { files.remove() }
+    let path = files.directory + "/trusted.pem"
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
+    process.arguments = ["x509", "-in", files.certificatePath, "-trustout", "-addreject", "serverAuth", "-out", path]
+    try process.run()
+    process.waitUntilExit()
+    try #require(process.terminationStatus == 0)
+    #expect(try text(of: path).hasPrefix("-----BEGIN TRUSTED CERTIFICATE-----"))
+    for additional in [[], [issuer]] {
+      let report = try verify(chain: leaf.chainDER, anchors: .file(path), additional: additional, host: nil)
+      #expect(report.verdict != nil)
     }
   }
 

@@ -114,8 +114,10 @@ extension Connection {
         output.value.append(ChunkEncoder.lineEnd)
         return sealOutput(bodyBytes: chunk.count)
       }
-      guard count <= left else {
-        fail(.bodyLength(expected: length, actual: length - left + count), .send)
+      // Nothing goes out of a chunk that is too long as a whole: what fits would be a complete body to the server.
+      let whole = Int64(bytes.count - range.lowerBound)
+      guard whole <= left else {
+        fail(.bodyLength(expected: length, actual: length - left + whole), .send)
         return false
       }
       body = .stream(channel, remaining: left - count, length: length)
@@ -161,7 +163,7 @@ extension Connection {
   @inline(never)
   private var hasSentRecords: Bool {
     guard let tls else { return true }
-    return !tls.hasOutput && !tls.isSendHeld && !(outerTLS?.hasOutput ?? false)
+    return !tls.hasOutput && !tls.isSendHeld && !(outerTLS.map { $0.hasOutput || $0.isSendHeld } ?? false)
   }
 
   /// Sends bytes in full: what the socket does not take now waits in `output`.

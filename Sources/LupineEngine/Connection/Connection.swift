@@ -343,8 +343,8 @@ final class Connection: ReadinessHandler, TimerHandler {
       return
     }
     self.transfer = nil
-    stopBody()
     let failedPhase = phase ?? currentPhase(of: transfer)
+    stopBody()
     let wrote = wroteAnything
     close(.failed)
     if mayResend(transfer), !error.isDeadline {
@@ -372,7 +372,9 @@ final class Connection: ReadinessHandler, TimerHandler {
     switch exchange.sending {
     case .head, .body: return .send
     case .awaitingContinue: return .awaitContinue
-    case .done, .stopped: return .firstByte
+    case .done, .stopped:
+      if case .written = body { return .send }
+      return .firstByte
     }
   }
 

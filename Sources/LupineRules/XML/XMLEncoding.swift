@@ -55,8 +55,16 @@ package enum XMLEncoding: Equatable, Sendable {
     return name
   }
 
-  /// A text in UTF-8 whose declaration, if it names another encoding than that and ASCII, names UTF-8.
-  package static func declaringUTF8(_ text: [UInt8]) -> [UInt8] {
+  private static func isInUTF8(_ text: some Collection<UInt8>) -> Bool {
+    switch declared(in: text) {
+    case .nothing: true
+    case .encoding(let name): compatible.contains(name)
+    case .unreadable: false
+    }
+  }
+
+  /// A text in UTF-8 whose declaration, if it names another encoding than that and ASCII, names UTF-8; nil if it cannot be made to.
+  package static func declaringUTF8(_ text: [UInt8]) -> [UInt8]? {
     let word = Array("encoding".utf8)
     guard case .encoding(let name) = declared(in: text), !compatible.contains(name),
       let end = text.firstIndex(of: UInt8(ascii: ">")),
@@ -65,8 +73,9 @@ package enum XMLEncoding: Equatable, Sendable {
       }),
       let open = text[start..<end].firstIndex(where: { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "'") }),
       let close = text[(open + 1)..<end].firstIndex(of: text[open])
-    else { return text }
-    return text[...open] + Array("utf-8".utf8) + text[close...]
+    else { return isInUTF8(text) ? text : nil }
+    let result = text[...open] + Array("utf-8".utf8) + text[close...]
+    return isInUTF8(result) ? Array(result) : nil
   }
 
   /// What the declaration of a text says of its encoding.
@@ -78,12 +87,23 @@ package enum XMLEncoding: Equatable, Sendable {
     case unreadable
   }
 
+  private static func isName(_ byte: UInt8) -> Bool {
+    switch byte {
+    case 0x61...0x7A, 0x41...0x5A, 0x30...0x39, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+      UInt8(ascii: ":"),
+      0x80...0xFF:
+      true
+    default: false
+    }
+  }
+
   /// What a text in ASCII and more declares.
   package static func declared(in bytes: some Collection<UInt8>) -> Declared {
     var text = Array(bytes.prefix(256))[...]
     if text.starts(with: [0xEF, 0xBB, 0xBF]) { text = text.dropFirst(3) }
     text = text.drop { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
-    guard text.starts(with: "<?xml".utf8) else { return .nothing }
+    // `<?xml-stylesheet` is another instruction.
+    guard text.starts(with: "<?xml".utf8), text.dropFirst(5).first.map({ !isName($0) }) ?? true else { return .nothing }
     let bytes = text.prefix { $0 != UInt8(ascii: ">") }
     guard bytes.count < text.count, bytes.last == UInt8(ascii: "?") else { return .unreadable }
     let declaration = String(decoding: bytes, as: UTF8.self).lowercased()

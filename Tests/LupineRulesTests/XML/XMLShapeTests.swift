@@ -101,6 +101,7 @@ import Testing
     let rows: [(String, String?)] = [
       ("<a/>", nil), ("<?xml encoding='utf-8'?>", nil), ("<?xml encoding='us-ascii'?>", nil),
       ("<?xml encoding='ISO-8859-15'?>", "iso-8859-15"), ("\u{FEFF}<?xml encoding='iso-8859-1'?>", nil),
+      ("<?xml-stylesheet encoding='iso-8859-1'?>", nil),
       ("<?xml encoding='windows-1252'?>", "windows-1252"), ("<?xml encoding='utf-16'?>", nil),
     ]
     for (text, name) in rows { #expect(XMLEncoding.declaredOfBytes(Array(text.utf8)) == name, "\(text)") }
@@ -109,7 +110,7 @@ import Testing
     }
   }
 
-  @Test func aTextInUTF8SaysSo() {
+  @Test func aTextInUTF8SaysSo() throws {
     let rows = [
       ("<a/>", "<a/>"), ("<?xml version='1.0'?><a b='encoding'/>", "<?xml version='1.0'?><a b='encoding'/>"),
       ("<?xml encoding='UTF8'?>", "<?xml encoding='UTF8'?>"),
@@ -120,8 +121,11 @@ import Testing
       ("<?xml encoding='iso-8859-1' standalone='no'?>é", "<?xml encoding='utf-8' standalone='no'?>é"),
     ]
     for (text, expected) in rows {
-      #expect(String(decoding: XMLEncoding.declaringUTF8(Array(text.utf8)), as: UTF8.self) == expected)
+      let made = try #require(XMLEncoding.declaringUTF8(Array(text.utf8)))
+      #expect(String(decoding: made, as: UTF8.self) == expected)
     }
+    let doubtful = "<?xml version='1.0' encodin\u{67}\u{301}='x' encoding='iso-8859-1'?>"
+    #expect(XMLEncoding.declaringUTF8(Array(doubtful.utf8)) == nil)
   }
 
   /// Before anything that is no tag, a document type is refused as in every malformed text.
