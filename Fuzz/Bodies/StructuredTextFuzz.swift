@@ -102,7 +102,9 @@ package enum StructuredTextFuzz {
     declaration = declaration.drop { " \t\r\n".unicodeScalars.contains($0) }
     let written = String(String.UnicodeScalarView(declaration))
     let words = written.lowercased()
-    if written.hasPrefix("<?xml"), words.contains("encoding") {
+    // Without space behind it the name is that of another instruction.
+    let isDeclaration = ["<?xml ", "<?xml\t", "<?xml\r", "<?xml\n"].contains { written.utf8.starts(with: $0.utf8) }
+    if isDeclaration, words.contains("encoding") {
       precondition(words.contains("utf-16"), "another encoding is declared")
       let other = isBigEndian ? "utf-16le" : "utf-16be"
       precondition(!words.contains("encoding=\"\(other)\""), "the other order is declared")
