@@ -8,7 +8,7 @@ enum TextConversion {
   static func utf8(_ bytes: [UInt8], from encoding: String) -> [UInt8]? {
     // The converters of all others are files, which a small image may lack.
     if encoding == "iso-8859-1" {
-      return bytes.flatMap { $0 < 0x80 ? [$0] : [0xC0 | $0 >> 6, 0x80 | $0 & 0x3F] }
+      return Array(String(decoding: bytes.map { UInt16($0) }, as: UTF16.self).utf8)
     }
     guard let converter = unsafe iconv_open("UTF-8", encoding), Int(bitPattern: converter) != -1 else {
       return nil

@@ -5,23 +5,21 @@ internal import LupineRules
 /// What is checked before Foundation's parsers see a body.
 enum XMLChecks {
   /// A document whose shape is right, for a parser: in UTF-8.
-  static func document(_ data: Data) throws(SerializationError) -> Data {
-    let text = try text(data)
-    do throws(XMLShapeError) {
-      try XMLShape.check(text.bytes)
-    } catch {
-      throw refusal(error)
-    }
-    return text.data
-  }
+  static func document(_ data: Data) throws(SerializationError) -> Data { try checked(data, by: XMLShape.check) }
 
   /// What declares nothing, for a parser: in UTF-8.
   static func withoutDeclarations(_ data: Data) throws(SerializationError) -> Data {
+    try checked(data, by: XMLShape.checkDeclarations)
+  }
+
+  private static func checked(
+    _ data: Data, by check: (_ bytes: [UInt8]) throws(XMLShapeError) -> Void
+  ) throws(SerializationError) -> Data {
     let text = try text(data)
     do throws(XMLShapeError) {
-      try XMLShape.checkDeclarations(text.bytes)
+      try check(text.bytes)
     } catch {
-      throw refusal(error)
+      throw SerializationError(.cannotParseResponse, message: "The data is no XML: \(error).")
     }
     return text.data
   }
@@ -59,9 +57,5 @@ enum XMLChecks {
       return XMLEncoding.declaringUTF8(Array(text.utf8))
     case .unsupported: return nil
     }
-  }
-
-  private static func refusal(_ error: XMLShapeError) -> SerializationError {
-    SerializationError(.cannotParseResponse, message: "The data is no XML: \(error).")
   }
 }

@@ -87,23 +87,15 @@ package enum XMLEncoding: Equatable, Sendable {
     case unreadable
   }
 
-  private static func isName(_ byte: UInt8) -> Bool {
-    switch byte {
-    case 0x61...0x7A, 0x41...0x5A, 0x30...0x39, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-      UInt8(ascii: ":"),
-      0x80...0xFF:
-      true
-    default: false
-    }
-  }
-
   /// What a text in ASCII and more declares.
   package static func declared(in bytes: some Collection<UInt8>) -> Declared {
     var text = Array(bytes.prefix(256))[...]
     if text.starts(with: [0xEF, 0xBB, 0xBF]) { text = text.dropFirst(3) }
     text = text.drop { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
     // `<?xml-stylesheet` is another instruction.
-    guard text.starts(with: "<?xml".utf8), text.dropFirst(5).first.map({ !isName($0) }) ?? true else { return .nothing }
+    guard text.starts(with: "<?xml".utf8), text.dropFirst(5).first.map({ !XMLShape.isName($0) }) ?? true else {
+      return .nothing
+    }
     let bytes = text.prefix { $0 != UInt8(ascii: ">") }
     guard bytes.count < text.count, bytes.last == UInt8(ascii: "?") else { return .unreadable }
     let declaration = String(decoding: bytes, as: UTF8.self).lowercased()

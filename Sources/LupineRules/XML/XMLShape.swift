@@ -93,7 +93,7 @@ package struct XMLShape: XMLScanning {
   private func error(_ reason: XMLShapeError.Reason) -> XMLShapeError { XMLShapeError(reason: reason, offset: index) }
 
   /// A character of a name, roughly: whatever has no meaning of its own in a tag.
-  private static func isName(_ byte: UInt8) -> Bool {
+  static func isName(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
       UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: ":"), UInt8(ascii: "-"),

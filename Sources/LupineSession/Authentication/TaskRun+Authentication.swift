@@ -64,11 +64,11 @@ extension TaskRun {
       authentication.accepted(
         hop, status: isStored ? nil : head.status,
         // What was said to an earlier request names a nonce of before.
-        info: isStored ? [] : head.fields.bytes(named: "authentication-info"))
+        info: isStored ? [] : head.fields.rawValues(named: "authentication-info"))
       return false
     }
     let asks = observer?.wants(.taskChallenge) ?? false
-    let step = authentication.challenged(hop, by: head.fields.bytes(named: "www-authenticate"), asks: asks)
+    let step = authentication.challenged(hop, by: head.fields.rawValues(named: "www-authenticate"), asks: asks)
     return take(step, hop, head, exchange)
   }
 
@@ -155,19 +155,6 @@ extension TaskRun {
       }
     }
     return true
-  }
-}
-
-extension FieldSection {
-  /// The bytes of every field of a name.
-  fileprivate func bytes(named name: String) -> [[UInt8]] {
-    var values: [[UInt8]] = []
-    var next = firstIndex(named: name)
-    while let index = next {
-      values.append([UInt8](valueBytes(at: index)))
-      next = firstIndex(named: name, from: index + 1)
-    }
-    return values
   }
 }
 
