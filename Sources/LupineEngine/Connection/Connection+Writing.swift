@@ -25,6 +25,7 @@ extension Connection {
     emit(head.span)
     guard state == .busy else { return }
     switch step {
+    // As in `requestWritten`, which most requests need not call.
     case .none: if hasNothingToSend, writeError == nil { sendDone() } else { requestWritten() }
     case .awaitContinue: transfer.clock.awaitingContinueSince = context.now
     case .startBody: startBody()

@@ -343,8 +343,8 @@ final class Connection: ReadinessHandler, TimerHandler {
       return
     }
     self.transfer = nil
-    let failedPhase = phase ?? currentPhase(of: transfer)
     stopBody()
+    let failedPhase = phase ?? currentPhase(of: transfer)
     let wrote = wroteAnything
     close(.failed)
     if mayResend(transfer), !error.isDeadline {
@@ -372,9 +372,8 @@ final class Connection: ReadinessHandler, TimerHandler {
     switch exchange.sending {
     case .head, .body: return .send
     case .awaitingContinue: return .awaitContinue
-    case .done, .stopped:
-      if case .written = body { return .send }
-      return .firstByte
+    // Written down is not sent, whoever has stopped the body since.
+    case .done, .stopped: return transfer.record.sendEnd == nil ? .send : .firstByte
     }
   }
 
