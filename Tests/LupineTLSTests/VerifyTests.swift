@@ -80,16 +80,18 @@ struct VerifyTests {
     let files = try leaf.write()
     defer { files.remove() }
     let path = files.directory + "/trusted.pem"
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
-    process.arguments = ["x509", "-in", files.certificatePath, "-trustout", "-addreject", "serverAuth", "-out", path]
-    try process.run()
-    process.waitUntilExit()
-    try #require(process.terminationStatus == 0)
-    #expect(try text(of: path).hasPrefix("-----BEGIN TRUSTED CERTIFICATE-----"))
-    for additional in [[], [issuer]] {
-      let report = try verify(chain: leaf.chainDER, anchors: .file(path), additional: additional, host: nil)
-      #expect(report.verdict != nil)
+    for (use, isTrusted) in [("-addreject", false), ("-addtrust", true)] {
+      let process = Process()
+      process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
+      process.arguments = ["x509", "-in", files.certificatePath, "-trustout", use, "serverAuth", "-out", path]
+      try process.run()
+      process.waitUntilExit()
+      try #require(process.terminationStatus == 0)
+      #expect(try text(of: path).hasPrefix("-----BEGIN TRUSTED CERTIFICATE-----"))
+      for additional in [[], [issuer]] {
+        let report = try verify(chain: leaf.chainDER, anchors: .file(path), additional: additional, host: nil)
+        #expect((report.verdict == nil) == isTrusted, "\(use)")
+      }
     }
   }
 
