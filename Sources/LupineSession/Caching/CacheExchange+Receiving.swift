@@ -288,7 +288,7 @@ extension CacheExchange {
     let answered: @Sendable (CachedResponse?) -> Void = { [self] answer in
       // What cannot be stored takes the place of what is all the same.
       if let answer,
-        owner.cache.storing(answer.response.head, size: answer.data.count, query, isMarkedSensitive: isSensitive) != nil
+        owner.cache.permitted(answer.response.head, query, isMarkedSensitive: isSensitive) != nil
       {
         store(answer.response.head, [UInt8](answer.data))
       } else {

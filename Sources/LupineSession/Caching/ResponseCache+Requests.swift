@@ -95,18 +95,8 @@ extension ResponseCache {
     }
   }
 
-  /// How a response may be stored, and by which request fields it varies, if the rules let it be and its body is not too large.
-  func storing(
-    _ head: ResponseHead, size: Int, _ query: Query, isMarkedSensitive: (String) -> Bool
-  ) -> (inMemoryOnly: Bool, varying: [String])? {
-    guard let storing = permitted(head, query, isMarkedSensitive: isMarkedSensitive),
-      hasRoom(for: size, query, inMemoryOnly: storing.inMemoryOnly)
-    else { return nil }
-    return storing
-  }
-
-  /// What the rules say of it, whatever its size is.
-  private func permitted(
+  /// How a response may be stored, and by which request fields it varies, if the rules let it be, whatever its size is.
+  func permitted(
     _ head: ResponseHead, _ query: Query, isMarkedSensitive: (String) -> Bool
   ) -> (inMemoryOnly: Bool, varying: [String])? {
     let decision = StorageRule.decide(query.request, head, fields: query.fields, isMarkedSensitive: isMarkedSensitive)
@@ -114,10 +104,6 @@ extension ResponseCache {
       let varying = StorageRule.varyingNames(head, of: query.fields, isMarkedSensitive: isMarkedSensitive)
     else { return nil }
     return (decision == .storeInMemory, varying)
-  }
-
-  private func hasRoom(for size: Int, _ query: Query, inMemoryOnly: Bool) -> Bool {
-    size <= largestBody(isInMemoryOnly: inMemoryOnly || query.isInMemoryOnly)
   }
 
   enum Storing {
@@ -144,7 +130,7 @@ extension ResponseCache {
       then()
       return .refused
     }
-    guard hasRoom(for: body.count, query, inMemoryOnly: inMemoryOnly) else {
+    guard body.count <= largestBody(isInMemoryOnly: inMemoryOnly || query.isInMemoryOnly) else {
       // What it would have taken the place of is no answer any more.
       remove(first: query.first)
       then()
