@@ -135,20 +135,11 @@ final class EngineCore {
     }
     let confined = LoopConfined(Awaiting(body))
     let loop = loop
-    let isFirst = EngineCore.policyReads.join(policy) { result in
-      loop.submit { confined.onLoop.body(result) }
-    }
-    guard isFirst else { return }
     let threads = policy.keyLogPath == nil ? Engine.processSmallFiles : Engine.processKeyLogs
-    let files = (try? threads.get()) ?? files
-    files.run { () throws(IOError) in
-      Result { () throws(TLSError) in try TLSContext.client(for: policy, fileWork: Engine.keyLogWork) }
-    } completion: { made in
-      switch made {
-      case .success(let result): EngineCore.policyReads.finish(policy, result)
-      case .failure(let error):
-        EngineCore.policyReads.finish(policy, .failure(.internalFailure("the file threads: \(error)")))
-      }
+    EngineCore.policyReads.work(for: policy, on: (try? threads.get()) ?? files) { result in
+      loop.submit { confined.onLoop.body(result) }
+    } making: { () throws(TLSError) in
+      try TLSContext.client(for: policy, fileWork: Engine.keyLogWork)
     }
   }
 
@@ -193,5 +184,23 @@ private final class Awaiting {
 
   init(_ body: @escaping (Result<TLSContext, TLSError>) -> Void) {
     self.body = body
+  }
+}
+
+extension SingleFlight {
+  /// Has `make` called on a file thread, unless that is under way for `key`, and `waiter` on that thread with what comes of it.
+  func work<Made: Sendable>(
+    for key: Key, on threads: FileThreads, _ waiter: @escaping Waiter,
+    making make: @escaping @Sendable () throws(TLSError) -> Made
+  ) where Value == Result<Made, TLSError> {
+    guard join(key, waiter) else { return }
+    threads.run { () throws(IOError) in
+      Result { () throws(TLSError) in try make() }
+    } completion: { made in
+      switch made {
+      case .success(let result): self.finish(key, result)
+      case .failure(let error): self.finish(key, .failure(.internalFailure("the file threads: \(error)")))
+      }
+    }
   }
 }

@@ -86,17 +86,8 @@ final class TrustDesk {
     _ identity: TLSIdentity, otherwise files: FileThreads,
     _ body: @escaping @Sendable (Result<TLSPreparedIdentity, TLSError>) -> Void
   ) {
-    guard identityReads.join(identity, body) else { return }
     let threads = (try? Engine.processSmallFiles.get()) ?? files
-    threads.run { () throws(IOError) in
-      Result { () throws(TLSError) in try TLSPreparedIdentity(identity) }
-    } completion: { made in
-      switch made {
-      case .success(let result): identityReads.finish(identity, result)
-      case .failure(let error):
-        identityReads.finish(identity, .failure(.internalFailure("the file threads: \(error)")))
-      }
-    }
+    identityReads.work(for: identity, on: threads, body) { () throws(TLSError) in try TLSPreparedIdentity(identity) }
   }
 
   /// A number if the question has to be asked; nil if it is open already.
