@@ -91,7 +91,7 @@ package struct TLSPolicy: Hashable, Sendable {
 
   package var roots: Roots = .system
   /// DER certificates that are trusted beside `roots`; any of them ends the path.
-  package var additionalRoots: [[UInt8]] = []
+  @HashedByEnds package var additionalRoots: [[UInt8]] = []
   package var verification: Verification = .full
   package var minimumVersion: TLSVersion = .tls12
   package var maximumVersion: TLSVersion = .tls13

@@ -15,6 +15,34 @@ struct PolicyTests {
     #expect(other.identifier != one.identifier)
   }
 
+  enum LongValue: CaseIterable { case roots, additionalRoots, chain, text }
+
+  /// A loop looks policies up: of a hundred roots, byte by byte, that takes longer than a handshake.
+  @Test("Long values are hashed by their ends and compared whole", arguments: LongValue.allCases)
+  func longValues(_ value: LongValue) {
+    func policy(_ bytes: [UInt8]) -> TLSPolicy {
+      var policy = TLSPolicy()
+      switch value {
+      case .roots: policy.roots = .certificates([bytes])
+      case .additionalRoots: policy.additionalRoots = [bytes]
+      case .chain: policy.clientIdentity = TLSIdentity(.der(chain: [bytes], privateKey: [1]))
+      case .text: policy.clientIdentity = TLSIdentity(.pem(chain: bytes, privateKey: [1]))
+      }
+      return policy
+    }
+    let bytes = [UInt8](repeating: 7, count: 1 << 19)
+    let (one, same) = (policy(bytes), policy(bytes.map { $0 }))
+    #expect(one == same && one.hashValue == same.hashValue)
+    for place in [0, bytes.count - 1] {
+      var other = bytes
+      other[place] = 8
+      #expect(policy(other) != one)
+    }
+    let clock = ContinuousClock()
+    let whole = clock.measure { _ = bytes.hashValue }
+    #expect(clock.measure { _ = one.hashValue } < whole / 10)
+  }
+
   @Test("Roots from a file, a directory with and without hashed names, and the system")
   func roots() throws {
     let files = try Mint.shared.root.writeRoot()
