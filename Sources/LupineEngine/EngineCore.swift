@@ -18,6 +18,7 @@ final class EngineCore {
   private let sessions = TLSSessionCache()
   /// Those of proxies, apart: a ticket of one is never shown to the other (curl CVE-2021-22890).
   private let proxySessions = TLSSessionCache()
+  private var partitions = SessionPartitions()
   var families = FamilyMemory()
   private var suspensions = SuspensionDetector()
   /// One plaintext buffer for all TLS connections of the loop.
@@ -150,7 +151,10 @@ final class EngineCore {
   ) throws(TLSError) -> TLSConnection {
     var options = TLSClientOptions(serverName: try ServerName(identity.serverName), port: identity.port)
     options.zone = identity.zone
-    options.sessions = resumes ? sessions : nil
+    if resumes {
+      options.sessions = sessions
+      options.partition = partitions.number(for: identity)
+    }
     options.trustDomain = TLSTrustDomain(identifier: identity.trustDomain)
     if let stops {
       options.trustEvaluation = stops.trust ? .deferred : .automatic
@@ -159,14 +163,17 @@ final class EngineCore {
     return try TLSConnection(client: context, options: options, scratch: scratch)
   }
 
-  /// A client for a proxy, which the policy alone trusts.
+  /// A client for the proxy of `identity`, which the policy alone trusts.
   func proxyTLSConnection(
-    _ context: TLSContext, serverName: String, port: UInt16, zone: String?, trustDomain: UInt64, resumes: Bool
+    _ context: TLSContext, serverName: String, port: UInt16, _ route: ProxyRoute, of identity: ConnectionIdentity
   ) throws(TLSError) -> TLSConnection {
     var options = TLSClientOptions(serverName: try ServerName(serverName), port: port)
-    options.zone = zone
-    options.sessions = resumes ? proxySessions : nil
-    options.trustDomain = TLSTrustDomain(identifier: trustDomain)
+    options.zone = route.zone
+    if route.resumesTLS {
+      options.sessions = proxySessions
+      options.partition = partitions.number(forProxyOf: identity)
+    }
+    options.trustDomain = TLSTrustDomain(identifier: identity.trustDomain)
     return try TLSConnection(client: context, options: options, scratch: scratch)
   }
 }

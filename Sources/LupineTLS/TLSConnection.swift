@@ -18,6 +18,8 @@ package struct TLSClientOptions: Sendable {
   package var port: UInt16
   /// That of a link-local address, which no certificate and no `serverName` has. Part of a session's key only.
   package var zone: String?
+  /// What else sessions are kept apart by, such as the way to the server; 0: nothing. Part of a session's key only.
+  package var partition: UInt64 = 0
   package var applicationProtocols: [String] = ["http/1.1"]
   /// nil: nothing is resumed or kept.
   package var sessions: TLSSessionCache?
@@ -144,7 +146,7 @@ package final class TLSConnection {
     self.scratch = scratch
     sessionKey = TLSSessionKey(
       context: context.identifier, host: options.serverName.host, port: options.port, trustDomain: options.trustDomain,
-      isDeferred: options.trustEvaluation == .deferred, zone: options.zone)
+      isDeferred: options.trustEvaluation == .deferred, zone: options.zone, partition: options.partition)
     unsafe ssl = try Self.makeSSL(context)
     try attach()
     try configure(options)

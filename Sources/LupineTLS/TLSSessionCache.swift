@@ -30,6 +30,8 @@ struct TLSSessionKey: Hashable, Sendable {
   var isDeferred: Bool
   /// One address in two zones is two hosts (curl CVE-2022-27775).
   var zone: String?
+  /// See `TLSClientOptions.partition`.
+  var partition: UInt64 = 0
 }
 
 /// Sessions to resume, shared by connections of any thread; locked inside.

@@ -7,7 +7,10 @@ import Testing
 
 @Suite struct PrivacyTests {
   /// Whether the first request of a session, made after those of `others`, resumes a TLS session.
-  private func isResumed(after others: [SessionConfiguration], _ last: SessionConfiguration) async throws -> Bool {
+  private func isResumed(
+    after others: [SessionConfiguration], _ last: SessionConfiguration,
+    configure: (inout SessionConfiguration, LoopbackServer) throws -> Void = { _, _ in }
+  ) async throws -> Bool {
     let authority = try CertificateAuthority()
     let server = try LoopbackServer(tls: .minted(by: authority)) { _, connection in
       try connection.respond(200, body: Array("hello".utf8))
@@ -16,6 +19,7 @@ import Testing
     var answers: [Bool] = []
     for var configuration in others + [last] {
       configuration.tls.roots = .certificates([authority.rootDER])
+      try configure(&configuration, server)
       let session = try Session(configuration)
       let (_, response) = try await session.data(for: Request(server.url("/")))
       answers.append(response.metrics.transactions.last?.isTLSResumed ?? false)
@@ -30,6 +34,36 @@ import Testing
     #expect(try await !isResumed(after: [.ephemeral], .default))
     #expect(try await !isResumed(after: [.default], .ephemeral))
     #expect(try await !isResumed(after: [.ephemeral], .ephemeral))
+  }
+
+  enum Way: CaseIterable { case direct, override, localAddress, proxy, sameProxyAsOther }
+
+  /// Who takes another way, or the same proxy as somebody else, is not known again by a session of before; on its own way each is.
+  @Test func eachWayToAServerHasItsOwnTLSSessions() async throws {
+    try await withTool {
+      let program = try ProxyProgram(.microsocks)
+      defer { program.stop() }
+      func resumes(_ first: Way, _ second: Way) async throws -> Bool {
+        var ways = [first, second]
+        return try await isResumed(after: [.default], .default) { configuration, server in
+          let proxy = { (user: String) throws in try Proxy("socks5h://\(user):secret@127.0.0.1:\(program.port)") }
+          switch ways.removeFirst() {
+          case .direct: break
+          case .override:
+            let place = "localhost:\(server.port)"
+            configuration.nameOverrides = [place: "127.0.0.1:\(server.port)"]
+          case .localAddress: configuration.localAddress = "127.0.0.1"
+          case .proxy: configuration.proxy = .proxy(try proxy("one"))
+          case .sameProxyAsOther: configuration.proxy = .proxy(try proxy("other"))
+          }
+        }
+      }
+      for first in Way.allCases {
+        for second in Way.allCases {
+          #expect(try await resumes(first, second) == (first == second), "\(first), then \(second)")
+        }
+      }
+    }
   }
 
   /// Tokens of a query are neither logged nor part of an error's description.

@@ -167,8 +167,7 @@ final class ProxyHandshake: ReadinessHandler, TimerHandler {
       self.isHeld = false
       do throws(TLSError) {
         let tls = try self.core.proxyTLSConnection(
-          try result.get(), serverName: serverName, port: port, zone: self.route.zone,
-          trustDomain: connection.key.identity.trustDomain, resumes: self.route.resumesTLS)
+          try result.get(), serverName: serverName, port: port, self.route, of: connection.key.identity)
         self.tls = tls
         self.isSecuring = true
         _ = try tls.handshake()
