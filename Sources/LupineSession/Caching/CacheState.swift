@@ -28,8 +28,6 @@ struct CacheState {
     var count: UInt64
   }
 
-  /// Removals that are remembered by their keys.
-  private static let rememberedRemovals = 256
   /// Bytes that wait for the disk; more are not written.
   static let pendingLimit = 64 << 20
   /// Bytes of the largest body that is written: the rest is for its head and its key, which count twice.
@@ -38,18 +36,17 @@ struct CacheState {
   var memory: MemoryStore
   var pending = PendingChanges(limit: Self.pendingLimit)
   private var insertions = InsertionOrders()
-  /// Raised by each removal: what was asked for before is not stored after it.
-  private(set) var epoch: UInt64 = 0
-  private var removals: [(key: String, epoch: UInt64)] = []
+  private var removals = RecentRemovals()
   /// First keys that no file had when it was looked for, and that nothing was stored under since.
   private var absences: Set<RecordKey> = []
   private static let rememberedAbsences = 512
   /// How many responses were asked for.
   private var asked: UInt64 = 0
-  /// Removals before this are forgotten.
-  private var horizon: UInt64 = 0
 
   init(memoryCapacity: Int) { memory = MemoryStore(capacity: memoryCapacity) }
+
+  /// Raised by each removal: what was asked for before is not stored after it.
+  var epoch: UInt64 { removals.epoch }
 
   /// What a response that is asked for now has to name when it is stored.
   mutating func stamp() -> ResponseCache.Stamp {
@@ -123,7 +120,7 @@ struct CacheState {
   private mutating func note(_ change: PendingChanges.Change, for key: String) -> Bool {
     let needsJob = pending.note(change, for: key)
     // There was no room for it.
-    if case .remove? = pending[key] { memory.setFiled(key, false) }
+    if pending.isRemoving(key) { memory.setFiled(key, false) }
     return needsJob
   }
 
@@ -191,21 +188,29 @@ struct CacheState {
 
   // MARK: Removing
 
-  func isRemoved(_ first: String, since epoch: UInt64) -> Bool {
-    guard epoch != self.epoch else { return false }
-    return epoch < horizon || removals.contains { $0.epoch > epoch && $0.key == first }
-  }
+  func isRemoved(_ first: String, since epoch: UInt64) -> Bool { removals.has(first, since: epoch) }
 
   mutating func remove(_ first: String) {
-    epoch += 1
-    removals.append((first, epoch))
-    if removals.count > Self.rememberedRemovals { horizon = removals.removeFirst().epoch }
+    removals.note(first)
     memory.remove(first)
+  }
+
+  /// How many records have been stored, where it is the file of a key itself that holds; nil: something waits to be done to it, or is being done.
+  func settledCount(of key: String) -> UInt64? { pending[key] == nil && !pending.isRemovingAll ? storedCount : nil }
+
+  /// The same as `remove`, from the files too.
+  ///
+  /// - Parameter count: what `settledCount` said before it was found that there is no file; nil: there may be one.
+  /// - Returns: whether the writer has to run a job.
+  mutating func removeFiled(_ first: String, missingSince count: UInt64?) -> Bool {
+    remove(first)
+    // Nothing else of ours makes one than what is stored. What another process has stored since that look came after this removal.
+    if count == storedCount { return false }
+    return pending.note(.remove, for: first)
   }
 
   mutating func removeAll() {
     memory.removeAll()
-    epoch += 1
-    horizon = epoch
+    removals.noteAll()
   }
 }

@@ -92,6 +92,13 @@ final class DiskStore: Sendable {
     }
   }
 
+  /// Whether it is known without waiting that a key has no file.
+  func isMissing(_ key: String) -> Bool {
+    guard atOnceLimit > 0, let name = Self.name(key) else { return false }
+    if case .missing = directory.readAtOnce(name, limit: 0, now: EventLoop.wallClockNanoseconds()) { return true }
+    return false
+  }
+
   /// Writes it down behind the answer, before what the writer is given next makes room.
   private func noteUse(_ name: String) {
     let isFirst = uses.withLock { uses -> Bool in
@@ -155,7 +162,8 @@ final class DiskStore: Sendable {
   }
 
   func remove(_ key: String) {
-    guard let name = Self.name(key) else { return }
+    // For what is not there nobody need wait for others: what they make of it behind this look is newer.
+    guard let name = Self.name(key), (try? directory.attributes(of: name)) != nil else { return }
     try? locked { () throws(IOError) in
       guard let size = try directory.attributes(of: name)?.size else { return }
       // While the file is there: where it has to be counted, the file is counted with the others.

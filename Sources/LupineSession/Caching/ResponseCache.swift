@@ -294,21 +294,21 @@ public final class ResponseCache: Sendable {
 
   /// Forgets what is stored under a first key, all that varies included: no request leads to it any more.
   func remove(first: String) {
-    let needsJob = state.withLock { state -> Bool in
-      state.remove(first)
-      guard disk != nil else { return false }
-      return state.pending.note(.remove, for: first)
-    }
+    guard let disk else { return state.withLock { $0.remove(first) } }
+    // Most of what is not to be stored never was, and whoever brings it has just had the system look for a file.
+    let settled = state.withLock { $0.settledCount(of: first) }
+    let count = settled.flatMap { disk.isMissing(first) ? $0 : nil }
+    let needsJob = state.withLock { $0.removeFiled(first, missingSince: count) }
     if needsJob { wakeWriter() }
   }
 
   /// Forgets everything.
   public func removeAll() {
-    state.withLock { state in
+    let needsJob = state.withLock { state -> Bool in
       state.removeAll()
-      if disk != nil { state.pending.noteRemovalOfAll() }
+      return disk != nil && state.pending.noteRemovalOfAll()
     }
-    wakeWriter()
+    if needsJob { wakeWriter() }
   }
 
   // MARK: Files
@@ -317,11 +317,16 @@ public final class ResponseCache: Sendable {
   private func wakeWriter() {
     guard let disk, let writer else { return }
     writer.run { [self] () throws(IOError) in
+      state.withLock { $0.pending.beginJob() }
       work(on: disk, steps: 1)
-    } completion: { _ in
+    } completion: { [self] result in
       // Without a thread for it, a later job does it; until then it holds instead of the files.
+      if case .failure = result { state.withLock { $0.pending.beginJob() } }
     }
   }
+
+  /// How much is to become of files; for tests.
+  var changesDue: Int { state.withLock { $0.pending.count } }
 
   /// Does what is due by now, at most so many steps of it, on the writer's only thread.
   private func work(on disk: DiskStore, steps: Int) {

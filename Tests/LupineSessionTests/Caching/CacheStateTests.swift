@@ -106,4 +106,54 @@ import Testing
     let remembered = (0..<2_000).count { state.isAbsent("\($0)") }
     #expect((1...512).contains(remembered))
   }
+
+  /// What takes long to come is stored, though thousands of others are forgotten meanwhile, as by answers that say `no-store`; what was forgotten itself is not.
+  @Test func slowAnswersAreStoredAmongRemovals() throws {
+    var state = CacheState(memoryCapacity: 1 << 20)
+    let stamp = state.stamp()
+    for number in 0..<5_000 { state.remove("\(number)") }
+    for key in ["slow", "0", "4999"] {
+      _ = state.insert(try CacheFolder.record(key, size: 10), first: key, .none, since: stamp)
+    }
+    #expect(state.memory.order(of: "slow") == stamp.order)
+    #expect(state.memory.count == 1)
+  }
+
+  /// What had no file, and was not stored since, needs no job to be forgotten; all else does, whatever has become of it meanwhile.
+  @Test func whatHasNoFileNeedsNoJob() throws {
+    var state = CacheState(memoryCapacity: 0)
+    let count = state.settledCount(of: "k")
+    #expect(count == 0)
+    let unneeded = state.removeFiled("k", missingSince: count)
+    #expect(!unneeded && state.pending.count == 0 && state.epoch == 1)
+    // It waits, is being written, is there.
+    _ = state.insert(try CacheFolder.record("k", size: 10), first: "k", .written, since: state.stamp())
+    #expect(state.settledCount(of: "k") == nil && state.settledCount(of: "l") != nil)
+    state.pending.beginJob()
+    let next = state.pending.next()
+    let writing = try #require(next)
+    #expect(state.settledCount(of: "k") == nil)
+    state.settle(writing, isThere: true)
+    #expect(state.settledCount(of: "k") == 1)
+    let needed = state.removeFiled("k", missingSince: count)
+    #expect(needed && state.pending.isRemoving("k"))
+    state.pending.beginJob()
+    finish(&state)
+    // Nobody has looked.
+    let unseen = state.removeFiled("k", missingSince: nil)
+    #expect(unseen)
+    state.pending.beginJob()
+    finish(&state)
+    _ = state.pending.noteRemovalOfAll()
+    #expect(state.settledCount(of: "k") == nil)
+  }
+
+  /// Where there is no room for a removal all files go, and what is in memory is not taken to have one.
+  @Test func whatIsRemovedWithAllHasNoFile() throws {
+    var state = CacheState(memoryCapacity: 1 << 20)
+    state.pending = PendingChanges(limit: 0, removalLimit: 0)
+    _ = state.insert(try CacheFolder.record("k", size: 10), first: "k", .written, since: state.stamp())
+    #expect(state.pending.isRemovingAll && state.pending["k"] == nil)
+    #expect(state.memory.count == 1 && !state.memory.isFiled("k"))
+  }
 }

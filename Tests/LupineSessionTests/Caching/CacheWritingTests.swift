@@ -13,10 +13,11 @@ import Testing
 /// What is written and removed at the same time, and what is asked of a disk that does not come to it.
 @Suite(.timeLimit(.minutes(5))) struct CacheWritingTests {
   /// What is stored and forgotten by two threads at once is in memory and in a file, or in neither.
-  @Test func whatIsForgottenDoesNotComeBack() async throws {
+  @Test(arguments: [false, true]) func whatIsForgottenDoesNotComeBack(_ isAll: Bool) async throws {
     let scratch = try ScratchDirectory()
     let path = scratch.path + "/cache"
     let cache = try ResponseCache(directory: path)
+    let request = try CacheFolder.request(0)
     let failures = Locked(0)
     var faults = 0
     for _ in 0..<2_000 {
@@ -25,7 +26,7 @@ import Testing
         ready.add(1, ordering: .relaxed)
         // Both are there, or the other one has no processor.
         for _ in 0..<10_000 where ready.load(ordering: .relaxed) < 2 {}
-        guard number == 0 else { return cache.removeAll() }
+        guard number == 0 else { return isAll ? cache.removeAll() : cache.remove(for: request) }
         do { try CacheFolder.store(0, size: 10, in: cache) } catch { failures.withLock { $0 += 1 } }
       }
       await cache.flush()
@@ -109,6 +110,55 @@ import Testing
     held.release()
     await cache.flush()
     try CacheFolder.remove(path)
+  }
+
+  /// Where nothing is stored, forgetting it waits for no disk: whoever brings what is not to be stored has looked for a file just before.
+  @Test func whatHasNoFileIsForgottenWithoutTheDisk() async throws {
+    try await CacheFolder.with { path in
+      let cache = try ResponseCache(directory: path)
+      await cache.flush()
+      let (isBusy, goOn) = try (Latch(), Latch())
+      defer { goOn.release() }
+      cache.onWriter {
+        isBusy.release()
+        _ = goOn.wait(seconds: 60)
+      } orElse: {
+      }
+      #expect(await eventually { isBusy.isReleased })
+      for number in 0..<100 {
+        #expect(await cache.cachedResponse(for: try CacheFolder.request(number)) == nil)
+      }
+      // Not every file system can tell at once what is not there.
+      if case .missing = cache.find(try query(0)) {
+        for number in 0..<100 { cache.remove(first: try query(number).first) }
+        // Nor does one for ever.
+        #expect(cache.changesDue <= 10)
+      }
+      try CacheFolder.store(0, size: 10, in: cache)
+      cache.remove(first: try query(0).first)
+      #expect(cache.changesDue > 0)
+      goOn.release()
+      await cache.flush()
+      #expect(try CacheFolder.files(path) == [])
+    }
+  }
+
+  /// What is not there is removed without waiting for another process that is writing.
+  @Test func whatHasNoFileIsForgottenWithoutTheLock() async throws {
+    try await CacheFolder.with { path in
+      let cache = try ResponseCache(1 << 20, 1 << 20, 1 << 20, path, readsAtOnce: false) { 1_000_000_000 }
+      await cache.flush()
+      let held = try HeldCache(path)
+      cache.remove(first: try query(0).first)
+      let isFlushed = try Latch()
+      Task {
+        await cache.flush()
+        isFlushed.release()
+      }
+      #expect(await eventually(seconds: 30) { isFlushed.isReleased })
+      held.release()
+      #expect(await eventually { isFlushed.isReleased })
+    }
   }
 
   private struct Witness {
