@@ -22,6 +22,7 @@ final class RootStore: Sendable {
   static let systemDirectories = ["/etc/ssl/certs", "/etc/pki/tls/certs", "/usr/lib/ssl/certs"]
 
   private static let system = Locked<RootStore?>(nil)
+  private static let recent = Locked(RootMemo())
 
   private init() throws(TLSError) {
     guard let made = unsafe X509_STORE_new() else { throw .internalFailure("X509_STORE_new") }
@@ -32,7 +33,8 @@ final class RootStore: Sendable {
     unsafe X509_STORE_free(pointer)
   }
 
-  /// The anchors of `roots` and the `additional` ones. Those of the system alone are loaded once per process: it takes milliseconds.
+  /// The anchors of `roots` and the `additional` ones. Those of the system alone are loaded once per process, which takes milliseconds; a few lists of
+  /// certificates are kept as well, as policies ask for theirs at every connection.
   static func make(
     _ roots: TLSPolicy.Roots, additional: [[UInt8]] = [], revocationListPath: String? = nil
   ) throws(TLSError) -> RootStore {
@@ -46,6 +48,10 @@ final class RootStore: Sendable {
         return loaded
       }
     }
+    // One alone is parsed in little time, and may be of a server's choosing: it is to push no list out.
+    if case .certificates(let list) = roots, list.count > 1, additional.isEmpty, revocationListPath == nil {
+      return try sharedStore(of: list)
+    }
     let store = try load(roots)
     try store.add(additional, setting: "additionalRoots")
     if let path = revocationListPath {
@@ -57,6 +63,16 @@ final class RootStore: Sendable {
       OpenSSLError.clear()
     }
     return store
+  }
+
+  private static func sharedStore(of list: [[UInt8]]) throws(TLSError) -> RootStore {
+    if let known = recent.withLock({ $0.store(of: list) }) { return known }
+    // Outside the lock: two threads may both parse a list, and either store will do.
+    let loaded = try load(.certificates(list))
+    let former = recent.withLock { $0.keep(loaded, of: list) }
+    // Freed here, not under the lock.
+    withExtendedLifetime(former) {}
+    return loaded
   }
 
   private static func load(_ roots: TLSPolicy.Roots) throws(TLSError) -> RootStore {
@@ -121,5 +137,33 @@ final class RootStore: Sendable {
     }
     for path in Self.systemDirectories where (try? loadDirectory(path)) != nil { return }
     throw .noSystemRoots
+  }
+}
+
+/// The stores of the lists of certificates that were asked for last, each by its whole list. Nothing may be added to a store that is in here. Not locked.
+struct RootMemo {
+  struct Entry {
+    var list: [[UInt8]]
+    var store: RootStore
+  }
+
+  static let limit = 4
+
+  /// The one asked for last comes last.
+  private var entries: [Entry] = []
+
+  /// The store of an equal list, which counts as asked for now. Lists that share their bytes are compared without reading them.
+  mutating func store(of list: [[UInt8]]) -> RootStore? {
+    guard let index = entries.firstIndex(where: { $0.list == list }) else { return nil }
+    let found = entries.remove(at: index)
+    entries.append(found)
+    return found.store
+  }
+
+  /// Keeps a store, unless its list has one, and returns what had to go for it.
+  mutating func keep(_ store: RootStore, of list: [[UInt8]]) -> Entry? {
+    guard self.store(of: list) == nil else { return nil }
+    entries.append(Entry(list: list, store: store))
+    return entries.count > Self.limit ? entries.removeFirst() : nil
   }
 }

@@ -13,16 +13,16 @@ public final class AutoPurgingImageCache: ImageRequestCache {
   public typealias Filter = @Sendable (EncodedImage, Request, String?) -> Bool
 
   fileprivate struct Entry {
+    var identifier: String
     var image: EncodedImage
     var cost: Int
-    /// The number of the last look at it, or of its addition.
-    var lastAccess: UInt64
   }
 
   fileprivate struct State {
-    var entries: [String: Entry] = [:]
+    /// Those looked at, or added, the longest time ago are the oldest.
+    var entries = AgeOrder<Entry>()
+    var places: [String: AgeOrder<Entry>.Place] = [:]
     var usage = 0
-    var access: UInt64 = 0
     var capacity: Int
     var preferred: Int
   }
@@ -74,8 +74,7 @@ public final class AutoPurgingImageCache: ImageRequestCache {
       // The capacity may be a smaller one by now.
       if state.usage > state.limit { former += state.purge() }
       guard cost <= state.limit else { return former }
-      state.access += 1
-      state.entries[identifier] = Entry(image: image, cost: cost, lastAccess: state.access)
+      state.places[identifier] = state.entries.append(Entry(identifier: identifier, image: image, cost: cost))
       state.usage += cost
       if state.usage > state.limit { former += state.purge() }
       return former
@@ -95,9 +94,10 @@ public final class AutoPurgingImageCache: ImageRequestCache {
   /// Forgets all images; says whether there were any.
   @discardableResult
   public func removeAllImages() -> Bool {
-    let former = state.withLock { state -> [String: Entry] in
+    let former = state.withLock { state -> AgeOrder<Entry> in
       let former = state.entries
-      state.entries = [:]
+      state.entries = AgeOrder()
+      state.places = [:]
       state.usage = 0
       return former
     }
@@ -107,10 +107,10 @@ public final class AutoPurgingImageCache: ImageRequestCache {
 
   /// The image of this name; it counts as looked at.
   public func image(withIdentifier identifier: String) -> EncodedImage? {
-    state.withLock { state in
-      state.access += 1
-      state.entries[identifier]?.lastAccess = state.access
-      return state.entries[identifier]?.image
+    state.withLock { state -> EncodedImage? in
+      guard let place = state.places[identifier] else { return nil }
+      state.entries.renew(place)
+      return state.entries[place]?.image
     }
   }
 
@@ -127,19 +127,22 @@ extension AutoPurgingImageCache.State {
 
   /// Removes an image, which is returned.
   fileprivate mutating func remove(_ identifier: String) -> EncodedImage? {
-    guard let entry = entries.removeValue(forKey: identifier) else { return nil }
-    usage -= entry.cost
-    return entry.image
+    guard let place = places[identifier] else { return nil }
+    return take(place)
   }
 
   /// Removes those looked at the longest time ago until the rest is small enough, and returns them.
   fileprivate mutating func purge() -> [EncodedImage?] {
     let target = max(0, min(preferred, limit))
     var removed: [EncodedImage?] = []
-    for (identifier, _) in entries.sorted(by: { $0.value.lastAccess < $1.value.lastAccess }) {
-      guard usage > target else { break }
-      removed.append(remove(identifier))
-    }
+    while usage > target, let oldest = entries.oldest { removed.append(take(oldest)) }
     return removed
+  }
+
+  private mutating func take(_ place: AgeOrder<AutoPurgingImageCache.Entry>.Place) -> EncodedImage? {
+    guard let entry = entries.remove(place) else { return nil }
+    places[entry.identifier] = nil
+    usage -= entry.cost
+    return entry.image
   }
 }

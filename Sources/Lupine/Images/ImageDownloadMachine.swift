@@ -15,14 +15,17 @@ struct ImageDownloadMachine<Handler> {
   typealias Number = UInt64
 
   private struct Waiter {
-    var receipt: Number
+    /// The number of its arrival, among those of all downloads.
+    var order: UInt64
     var handler: Handler
   }
 
   private struct Entry {
     var key: String?
-    var handlers: [Waiter]
-    var isRunning: Bool
+    /// By their receipts.
+    var waiters: [Number: Waiter]
+    /// Where it is in `waiting`; nil: it runs, or has been abandoned.
+    var position: AgeOrder<Number>.Place?
   }
 
   let maximum: Int
@@ -30,7 +33,10 @@ struct ImageDownloadMachine<Handler> {
   private var entries: [Number: Entry] = [:]
   /// The download that further requests of a key join.
   private var joinable: [String: Number] = [:]
-  private var waiting: [Number] = []
+  /// Those whose turn has not come, as they were added.
+  private var waiting = AgeOrder<Number>()
+  /// Handlers that have come.
+  private var arrivals: UInt64 = 0
   /// Places taken.
   private(set) var running = 0
 
@@ -42,72 +48,71 @@ struct ImageDownloadMachine<Handler> {
   /// Adds a handler to a download of the same key; nil if there is none. Without a key none is the same.
   mutating func join(_ key: String?, receipt: Number, handler: Handler) -> Number? {
     guard let key, let number = joinable[key], entries[number] != nil else { return nil }
-    entries[number]?.handlers.append(Waiter(receipt: receipt, handler: handler))
+    let waiter = newWaiter(handler)
+    entries[number]?.waiters[receipt] = waiter
     return number
   }
 
   /// Adds a download, and says whether it begins now.
   mutating func add(_ number: Number, key: String?, receipt: Number, handler: Handler) -> Bool {
     let begins = running < maximum
-    entries[number] = Entry(key: key, handlers: [Waiter(receipt: receipt, handler: handler)], isRunning: begins)
+    let position = begins ? nil : waiting.append(number)
+    entries[number] = Entry(key: key, waiters: [receipt: newWaiter(handler)], position: position)
     if let key { joinable[key] = number }
-    if begins {
-      running += 1
-    } else if prioritization == .firstInFirstOut {
-      waiting.append(number)
-    } else {
-      waiting.insert(number, at: 0)
-    }
+    if begins { running += 1 }
     return begins
   }
 
   /// Takes one handler away; with the last one its download is given up: a waiting one has held no place, a running one keeps its until it
   /// has finished.
   mutating func cancel(_ receipt: Number, of number: Number) -> (handler: Handler, isGivenUp: Bool)? {
-    guard var entry = entries[number], let handler = entry.handlers.first(where: { $0.receipt == receipt })?.handler
-    else { return nil }
-    entry.handlers = entry.handlers.filter { $0.receipt != receipt }
-    entries[number] = entry
-    guard entry.handlers.isEmpty else { return (handler, false) }
+    guard let handler = entries[number]?.waiters.removeValue(forKey: receipt)?.handler else { return nil }
+    guard !isWanted(number) else { return (handler, false) }
     forgetKey(of: number)
-    if !entry.isRunning {
+    if let position = entries[number]?.position {
       entries[number] = nil
-      waiting.removeAll { $0 == number }
+      waiting.remove(position)
     }
     return (handler, true)
   }
 
   /// Whether anybody waits for the download.
-  func isWanted(_ number: Number) -> Bool { entries[number].map { !$0.handlers.isEmpty } ?? false }
+  func isWanted(_ number: Number) -> Bool { entries[number].map { !$0.waiters.isEmpty } ?? false }
 
   /// Ends a download: its handlers in the order in which they came, and the download that takes its place.
   mutating func finish(_ number: Number) -> (handlers: [Handler], next: Number?) {
     guard let entry = entries[number] else { return ([], nil) }
     forgetKey(of: number)
     entries[number] = nil
-    let handlers = entry.handlers.map(\.handler)
-    guard entry.isRunning else {
+    let handlers = entry.waiters.values.sorted { $0.order < $1.order }.map(\.handler)
+    if let position = entry.position {
       // Somebody else cancelled the task before its turn.
-      waiting.removeAll { $0 == number }
+      waiting.remove(position)
       return (handlers, nil)
     }
-    guard !waiting.isEmpty else {
+    guard let first = prioritization == .firstInFirstOut ? waiting.oldest : waiting.newest,
+      let next = waiting.remove(first)
+    else {
       running -= 1
       return (handlers, nil)
     }
-    let next = waiting.removeFirst()
-    entries[next]?.isRunning = true
+    entries[next]?.position = nil
     return (handlers, next)
   }
 
   /// Ends everything: all handlers, in the order of their receipts.
   mutating func close() -> [Handler] {
-    let handlers = entries.values.flatMap(\.handlers).sorted { $0.receipt < $1.receipt }.map(\.handler)
+    let handlers = entries.values.flatMap(\.waiters).sorted { $0.key < $1.key }.map { $0.value.handler }
     entries = [:]
     joinable = [:]
-    waiting = []
+    waiting = AgeOrder()
     running = 0
     return handlers
+  }
+
+  private mutating func newWaiter(_ handler: Handler) -> Waiter {
+    arrivals += 1
+    return Waiter(order: arrivals, handler: handler)
   }
 
   private mutating func forgetKey(of number: Number) {

@@ -58,7 +58,7 @@ extension SecurityPolicy {
     switch pinningMode {
     case .none: return accept()
     case .certificate:
-      let anchored = trust.evaluate(anchors: .certificates(Array(pinnedCertificates)), host: name)
+      let anchored = trust.evaluate(anchors: .certificates(pinnedAnchors), host: name)
       if let problem = self.problem(of: anchored, name: name) {
         // Whoever is no descendant of a pin is not pinned; whoever is can still be expired or somebody else.
         let isForeign = problem.reason == .untrustedChain

@@ -45,6 +45,8 @@ public struct SecurityPolicy: Sendable, Hashable {
   private var reporter: Reporter?
   /// Every key that is accepted: the keys of certificates are worked out once.
   private(set) var acceptedKeys: Set<PublicKeyPin>
+  /// The pinned certificates as anchors: one array, because what was parsed of them is found again by it. Sorted, so that equal sets give equal ones.
+  private(set) var pinnedAnchors: [[UInt8]]
 
   /// A closure, compared by identity.
   private final class Reporter: Sendable, Hashable {
@@ -66,6 +68,7 @@ public struct SecurityPolicy: Sendable, Hashable {
     publicKeyPins = []
     backupPins = []
     acceptedKeys = []
+    pinnedAnchors = []
     allowInvalidCertificates = false
     validatesDomainName = true
     hostPolicies = [:]
@@ -148,6 +151,7 @@ public struct SecurityPolicy: Sendable, Hashable {
     publicKeyPins = publicKeys
     backupPins = backups
     acceptedKeys = keys.union(publicKeys).union(backups)
+    pinnedAnchors = certificates.sorted { $0.lexicographicallyPrecedes($1) }
   }
 
   private static func read(_ pins: some Sequence<String>) throws(SecurityPolicyError) -> Set<PublicKeyPin> {

@@ -91,6 +91,19 @@ import Testing
     }
   }
 
+  /// Equal pins make equal policies, in whatever order they were given.
+  @Test(arguments: pinningModes) func orderOfPinsMeansNothing(_ mode: PinningMode) throws {
+    let pins = [
+      site.leaf.certificateDER, site.other.certificateDER, site.root.rootDER, site.middle.certificateDER,
+      site.unrelated.rootDER,
+    ]
+    let policy = try SecurityPolicy(pinningMode: mode, pinnedCertificates: pins)
+    for _ in 0..<20 {
+      let other = try SecurityPolicy(pinningMode: mode, pinnedCertificates: pins.shuffled())
+      #expect(other == policy && other.hashValue == policy.hashValue)
+    }
+  }
+
   /// Both modes reject another site's chain, the wrong host, and several pins that have nothing to do with it. Without a pin they cannot be made.
   @Test(arguments: pinningModes) func rejectsWhenNotPinned(_ mode: PinningMode) throws {
     let policy = try SecurityPolicy(pinningMode: mode, pinnedCertificates: [site.leaf.certificateDER])
