@@ -128,8 +128,7 @@ extension SystemCalls {
 
   /// What the environment says of the place for temporary files; only an absolute path counts.
   static var temporaryDirectory: String {
-    guard let value = unsafe getenv("TMPDIR") else { return "/tmp" }
-    let path = unsafe String(cString: value)
-    return path.hasPrefix("/") ? path : "/tmp"
+    guard let path = Environment.variable("TMPDIR"), path.hasPrefix("/") else { return "/tmp" }
+    return path
   }
 }

@@ -57,15 +57,15 @@ package struct ServerName: Hashable, Sendable {
     case (.address(let own), .address(let other)):
       return own == other
     case (.dns(let own), .dns(let pattern)):
-      let pattern = pattern.map(Self.lowercase)
+      // A certificate may have thousands of names: each is compared where it stands, and looked at no further where it is not this host's.
       guard pattern.starts(with: [UInt8(ascii: "*"), UInt8(ascii: ".")]) else {
-        return pattern == own
+        return pattern.count == own.count && pattern.lazy.map(Self.lowercase).elementsEqual(own)
       }
-      let parent = pattern.dropFirst(2)
-      guard Self.isHostName(parent), parent.contains(UInt8(ascii: ".")), !Self.endsInNumber(Array(parent)),
-        let dot = own.firstIndex(of: UInt8(ascii: "."))
+      guard let dot = own.firstIndex(of: UInt8(ascii: ".")), pattern.count - 2 == own.count - (dot + 1),
+        pattern.dropFirst(2).lazy.map(Self.lowercase).elementsEqual(own[(dot + 1)...])
       else { return false }
-      return own[(dot + 1)...] == parent
+      let parent = own[(dot + 1)...]
+      return Self.isHostName(parent) && parent.contains(UInt8(ascii: ".")) && !Self.endsInNumber(Array(parent))
     case (.address, .dns), (.dns, .address):
       return false
     }

@@ -89,8 +89,23 @@ extension TLSConnection {
     let now = self.now
     let expires = min(now + Int64(unsafe SSL_SESSION_get_timeout(session)), verdict.end)
     guard expires > now, let copy = unsafe SSL_SESSION_dup(session) else { return }
-    sessions.insert(
-      unsafe .init(taking: copy, report: verdict.report, expires: expires, verdictEnd: verdict.end), for: key)
+    let ticket = unsafe TLSSessionCache.Ticket(
+      taking: copy, report: verdict.report, expires: expires, verdictEnd: verdict.end,
+      cost: cost(of: copy, verdict.report))
+    sessions.insert(ticket, for: key)
+  }
+
+  /// About how many bytes a session keeps: certificates as OpenSSL has them take about three times what they have in DER.
+  private func cost(of session: OpaquePointer, _ report: TrustReport) -> Int {
+    var ticketLength = 0
+    unsafe SSL_SESSION_get0_ticket(session, nil, &ticketLength)
+    var chainLength = 0
+    let chain = unsafe SSL_get_peer_cert_chain(ssl)
+    for index in 0..<max(0, unsafe lupine_certificates_count(chain)) {
+      chainLength += Int(max(0, unsafe i2d_X509(lupine_certificates_at(chain, index), nil)))
+    }
+    let reported = (report.chainSent + report.chainBuilt).reduce(0) { $0 + $1.count }
+    return 512 + ticketLength + 3 * chainLength + reported
   }
 
   /// What a ticket carries over; while a handshake goes on that resumes one, what that carries.

@@ -48,10 +48,13 @@ package final class TLSSessionCache: Sendable {
     let expires: Int64
     /// The verdict's end, which is that of every ticket that comes of resuming this one: see `TLSConnection.verdictEnd`.
     let verdictEnd: Int64
+    /// About how many bytes it keeps.
+    let cost: Int
 
     /// Takes over one reference.
-    init(taking pointer: OpaquePointer, report: TrustReport, expires: Int64, verdictEnd: Int64) {
+    init(taking pointer: OpaquePointer, report: TrustReport, expires: Int64, verdictEnd: Int64, cost: Int) {
       unsafe self.pointer = pointer
+      self.cost = cost
       self.report = report
       self.expires = expires
       self.verdictEnd = verdictEnd
@@ -73,7 +76,21 @@ package final class TLSSessionCache: Sendable {
   private struct State: Sendable {
     var entries: [TLSSessionKey: Entry] = [:]
     var clock: UInt64 = 0
-    var count = 0
+    private(set) var count = 0
+    private(set) var bytes = 0
+
+    mutating func add(_ ticket: Ticket) {
+      count += 1
+      bytes += ticket.cost
+    }
+
+    mutating func drop(_ tickets: some Sequence<Ticket>) {
+      for ticket in tickets {
+        count -= 1
+        bytes -= ticket.cost
+      }
+    }
+
     /// Who ended a handshake because of a session that was offered, or did not answer; those whose time is over are asked again.
     var refusals: [TLSSessionKey: Refusal] = [:]
   }
@@ -105,16 +122,22 @@ package final class TLSSessionCache: Sendable {
   /// Refusals kept; beyond it, all are forgotten.
   static let refusalLimit = 256
 
-  /// Tickets kept in all; beyond it, keys go in the order of least recent use.
+  /// Tickets kept in all; beyond it, keys go in the order of least recent use, an eighth of all at a time.
   package let limit: Int
+  /// Bytes kept in all, with the same beyond it: a ticket may have 64 KiB, and so may the chain that is kept with it.
+  package let byteLimit: Int
   private let state = LockedStorage(State())
 
-  package init(limit: Int = 1024) {
+  package init(limit: Int = 1024, byteLimit: Int = 16 << 20) {
     self.limit = max(1, limit)
+    self.byteLimit = byteLimit
   }
 
   /// Tickets kept now.
   package var count: Int { state.withLock { $0.count } }
+
+  /// About how many bytes they have.
+  package var byteCount: Int { state.withLock { $0.bytes } }
 
   /// Refusals kept now.
   var refusalCount: Int { state.withLock { $0.refusals.count } }
@@ -136,7 +159,7 @@ package final class TLSSessionCache: Sendable {
       let entries = state.entries.filter { $0.key.trustDomain == domain }
       for (key, entry) in entries {
         state.entries[key] = nil
-        state.count -= entry.tickets.count
+        state.drop(entry.tickets)
       }
       state.refusals = state.refusals.filter { $0.key.trustDomain != domain }
       return entries
@@ -152,14 +175,13 @@ package final class TLSSessionCache: Sendable {
       entry.stamp = state.clock
       if !ticket.isSingleUse {
         // The newest session of TLS 1.2 stands for the others.
-        state.count -= entry.tickets.count
+        state.drop(entry.tickets)
         entry.tickets.removeAll()
       } else if entry.tickets.count >= Self.limitPerKey {
-        entry.tickets.removeFirst()
-        state.count -= 1
+        state.drop(CollectionOfOne(entry.tickets.removeFirst()))
       }
       entry.tickets.append(ticket)
-      state.count += 1
+      state.add(ticket)
       state.entries[key] = entry
       trim(&state)
     }
@@ -174,16 +196,16 @@ package final class TLSSessionCache: Sendable {
       entry.stamp = state.clock
       var found: Ticket?
       while found == nil, let last = entry.tickets.popLast() {
-        state.count -= 1
+        state.drop(CollectionOfOne(last))
         guard last.expires > now else { continue }
         if last.isSingleUse {
           found = last
         } else {
           entry.tickets.append(last)
-          state.count += 1
+          state.add(last)
           guard let copy = unsafe SSL_SESSION_dup(last.pointer) else { break }
           found = unsafe Ticket(
-            taking: copy, report: last.report, expires: last.expires, verdictEnd: last.verdictEnd)
+            taking: copy, report: last.report, expires: last.expires, verdictEnd: last.verdictEnd, cost: last.cost)
         }
       }
       state.entries[key] = entry.tickets.isEmpty ? nil : entry
@@ -216,7 +238,7 @@ package final class TLSSessionCache: Sendable {
   func remove(_ key: TLSSessionKey) {
     let dropped = state.withLock { state in
       let entry = state.entries.removeValue(forKey: key)
-      state.count -= entry?.tickets.count ?? 0
+      state.drop(entry?.tickets ?? [])
       return entry
     }
     // Freed outside the lock.
@@ -224,12 +246,16 @@ package final class TLSSessionCache: Sendable {
   }
 
   private func trim(_ state: inout State) {
-    while state.count > limit, let oldest = state.entries.min(by: { $0.value.stamp < $1.value.stamp }) {
-      var entry = oldest.value
-      let dropped = min(entry.tickets.count, state.count - limit)
-      entry.tickets.removeFirst(dropped)
-      state.count -= dropped
-      state.entries[oldest.key] = entry.tickets.isEmpty ? nil : entry
+    guard state.count > limit || state.bytes > byteLimit else { return }
+    // For some of those that follow too: to look for the oldest of all for each of them would take longer.
+    let (tickets, bytes) = (limit - limit / 8, byteLimit - byteLimit / 8)
+    for (key, entry) in state.entries.sorted(by: { $0.value.stamp < $1.value.stamp }) {
+      var rest = entry.tickets[...]
+      while state.count > tickets || state.bytes > bytes, let oldest = rest.popFirst() {
+        state.drop(CollectionOfOne(oldest))
+      }
+      guard rest.count < entry.tickets.count else { return }
+      state.entries[key] = rest.isEmpty ? nil : Entry(tickets: Array(rest), stamp: entry.stamp)
     }
   }
 }

@@ -102,8 +102,9 @@ public final class LoopbackServer: Sendable {
 /// What a server remembers; shared by its threads.
 final class ServerRecord: Sendable {
   private struct State {
-    var requests: [ServerRequest] = []
-    var forgotten = 0
+    /// The last of them, that of index `n` at the place `n` modulo the limit: a server under load moves none.
+    var kept: [ServerRequest] = []
+    var count = 0
     var tlsSummaries: [Int: TLSSummary] = [:]
     var problems: [String] = []
   }
@@ -113,27 +114,37 @@ final class ServerRecord: Sendable {
 
   init(_ recording: RequestRecording) { self.recording = recording }
 
-  var requests: [ServerRequest] { state.withLock { $0.requests } }
-  var requestCount: Int { state.withLock { $0.forgotten + $0.requests.count } }
+  var requests: [ServerRequest] { state.withLock { ordered($0) } }
+  var requestCount: Int { state.withLock { $0.count } }
   var tlsSummaries: [Int: TLSSummary] { state.withLock { $0.tlsSummaries } }
   var problems: [String] { state.withLock { $0.problems } }
+
+  private func ordered(_ state: State) -> [ServerRequest] {
+    guard state.count > state.kept.count, !state.kept.isEmpty else { return state.kept }
+    let first = state.count % state.kept.count
+    return Array(state.kept[first...] + state.kept[..<first])
+  }
 
   /// Adds a request whose head arrived; returns its index for `update`.
   func add(_ request: ServerRequest) -> Int {
     state.withLock { state in
-      if state.requests.count >= recording.requestLimit {
-        if recording.requestLimit > 0 { state.requests.removeFirst() }
-        state.forgotten += 1
+      let index = state.count
+      state.count += 1
+      if state.kept.count < recording.requestLimit {
+        state.kept.append(request)
+      } else if recording.requestLimit > 0 {
+        state.kept[index % recording.requestLimit] = request
       }
-      if recording.requestLimit > 0 { state.requests.append(request) }
-      return state.forgotten + state.requests.count - 1
+      return index
     }
   }
 
   func update(_ index: Int, _ request: ServerRequest) {
     guard recording.requestLimit > 0 else { return }
     state.withLock { state in
-      if state.requests.indices.contains(index - state.forgotten) { state.requests[index - state.forgotten] = request }
+      // One that was forgotten meanwhile has another one in its place.
+      guard index >= state.count - state.kept.count else { return }
+      state.kept[index % recording.requestLimit] = request
     }
   }
 
@@ -142,7 +153,7 @@ final class ServerRecord: Sendable {
   func add(problem: String) { state.withLock { $0.problems.append(problem) } }
 
   func wait(_ count: Int, _ seconds: Double) throws(LoopbackError) -> [ServerRequest] {
-    let requests = state.wait(seconds: seconds) { $0.forgotten + $0.requests.count >= count ? $0.requests : nil }
+    let requests = state.wait(seconds: seconds) { $0.count >= count ? ordered($0) : nil }
     guard let requests else { throw .misuse("\(requestCount) requests of \(count) came in \(seconds) s") }
     return requests
   }

@@ -426,6 +426,30 @@ struct SessionTests {
     #expect(try !isKnown(1))
   }
 
+  @Test("Bytes have a limit too, and the least recently used goes first")
+  func byteLimit() throws {
+    let policy = TLSPolicy.trusting(Mint.shared.root, .tls12)
+    let server = try serverContext()
+    let one = TLSSessionCache()
+    try Self.prime(one, policy, server)
+    // A ticket, and the certificates of the server.
+    #expect(one.byteCount > 1_000 && one.byteCount < 16_384)
+    let cache = TLSSessionCache(byteLimit: one.byteCount * 5 / 2)
+    for port in 1...5 {
+      try Self.prime(cache, policy, server) { $0.port = UInt16(port) }
+      #expect(cache.count == min(port, 2) && cache.byteCount <= cache.byteLimit)
+    }
+    for port in [5, 4, 3] as [UInt16] {
+      let pair = try connect(client: policy, server: server) {
+        $0.sessions = cache
+        $0.port = port
+      }
+      #expect(pair.client.connection.info.isResumed == (port > 3))
+    }
+    cache.removeAll()
+    #expect(cache.byteCount == 0)
+  }
+
   @Test("A replaced CA file makes a new context, and old sessions are not resumed")
   func replacedFile() throws {
     let files = try Mint.shared.root.writeRoot()

@@ -13,6 +13,13 @@ final class TrustDesk {
     /// With all that is said of the chain: roots and lists may have been read anew since another connection asked.
     case trust(PoolKey, TrustReport)
     case identity(PoolKey, authorities: [[UInt8]])
+
+    /// By the place alone, of which few cases are open at a time: the standard library hashes an array byte by byte, and a chain is long.
+    func hash(into hasher: inout Hasher) {
+      switch self {
+      case .trust(let key, _), .identity(let key, _): hasher.combine(key)
+      }
+    }
   }
 
   private struct Open {
@@ -113,7 +120,7 @@ final class TrustDesk {
 
   /// A connection that waited is gone.
   func forget(_ connection: Connection) {
-    for (item, open) in cases {
+    for (item, open) in cases where open.waiting.contains(where: { $0 === connection }) {
       let rest = open.waiting.filter { $0 !== connection }
       cases[item] = rest.isEmpty ? nil : Open(number: open.number, waiting: rest)
     }

@@ -2,7 +2,8 @@ internal import LupineBase
 
 /// How often nonces of Digest were used: a server or a proxy may name one again, and takes no count twice (RFC 7616 section 3.4).
 ///
-/// Bounded; the nonce that was not used for longest goes first.
+/// Bounded; those that were not used for longest go first, an eighth of all at a time: some servers name another nonce each time, and to look for one
+/// among all of them took longer than the rest.
 package struct NonceCounts<Party: Hashable & Sendable>: Sendable {
   private struct Key: Hashable, Sendable {
     var party: Party
@@ -46,8 +47,9 @@ package struct NonceCounts<Party: Hashable & Sendable>: Sendable {
   private mutating func put(_ count: UInt32, _ key: Key) {
     clock += 1
     uses[key] = Use(count: count, lastUse: clock)
-    while uses.count > limit, let oldest = uses.min(by: { $0.value.lastUse < $1.value.lastUse }) {
-      uses[oldest.key] = nil
-    }
+    guard uses.count > limit else { return }
+    let order = uses.values.map(\.lastUse).sorted()
+    let first = order[min(order.count - 1, order.count - limit + limit / 8)]
+    uses = uses.filter { $0.value.lastUse >= first }
   }
 }

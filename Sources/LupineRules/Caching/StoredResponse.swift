@@ -36,11 +36,13 @@ package final class StoredResponse: Sendable {
     servedBytes = Self.served(head, headBytes, responseTime: responseTime)
   }
 
-  /// Nil if the head has more than the parser takes, which it would not have passed then.
+  /// Nil if the head has more than the parser takes, which it would not have passed then, or a `Connection` with more names than `HeadWriter` reads.
   package convenience init?(
     key: String, head: ResponseHead, body: [UInt8], requestTime: Int64, responseTime: Int64, authorization: String?
   ) {
-    let dropped = HeadWriter.connectionFields(head.fields).union([HeadWriter.authenticationInfo])
+    guard let dropped = HeadWriter.connectionFields(head.fields)?.union([HeadWriter.authenticationInfo]) else {
+      return nil
+    }
     let bytes = HeadWriter.bytes(head) { !dropped.contains($0) }
     guard let kept = HeadWriter.read(bytes) else { return nil }
     self.init(
@@ -128,8 +130,10 @@ package final class StoredResponse: Sendable {
   package func updated(
     by answer: ResponseHead, requestTime: Int64, responseTime: Int64, key: String, authorization: String?
   ) -> StoredResponse? {
-    let kept = HeadWriter.connectionFields(answer.fields)
-      .union(["content-length", "content-encoding", "content-range", "content-type"])
+    guard
+      let kept = HeadWriter.connectionFields(answer.fields)?
+        .union(["content-length", "content-encoding", "content-range", "content-type"])
+    else { return nil }
     var replaced: Set<String> = []
     for index in 0..<answer.fields.count { replaced.insert(answer.fields.name(at: index).lowercased()) }
     replaced.subtract(kept)
@@ -148,10 +152,12 @@ enum HeadWriter {
   /// The field that tells one request what it proved, and which nonce comes next (RFC 7615 section 3): later that is not so any more. Not stored, but the one of
   /// a 304 is for who asked.
   static let authenticationInfo = "authentication-info"
+  /// Far more than there is to name, and little to hash.
+  static let maximumNames = 128
 
   /// What is not of the response but of the connection it came over (RFC 9111 section 3.1), and cookies: they were set when it came, and are not
-  /// set again. In lower case.
-  static func connectionFields(_ fields: FieldSection) -> Set<String> {
+  /// set again. In lower case. Nil where `Connection` names more than `maximumNames`.
+  static func connectionFields(_ fields: FieldSection) -> Set<String>? {
     var names: Set<String> = [
       "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authentication-info",
       "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "set-cookie", "set-cookie2",
@@ -161,6 +167,7 @@ enum HeadWriter {
         let name = FieldScanner.trimmed(element)
         // Anything else names no field, and may take long to hash.
         if let name = name.smallToken { names.insert(name) }
+        guard names.count <= maximumNames else { return nil }
       }
     }
     return names

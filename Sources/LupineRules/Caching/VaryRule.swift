@@ -15,7 +15,10 @@ package struct VaryField: Hashable, Sendable {
 
 /// Which requests a response is an answer to (RFC 9111 section 4.1).
 package enum VaryRule {
-  /// The names that a response varies by, in lower case, sorted, each once; nil for `*`, and for what is no list of names.
+  /// More than any server has use for. All of them are kept, and looked at by each request that asks for the same.
+  package static let maximumNames = 128
+
+  /// The names that a response varies by, in lower case, sorted, each once; nil for `*`, for what is no list of names, and for more than `maximumNames`.
   package static func names(_ fields: FieldSection) -> [String]? {
     guard fields.firstIndex(named: "vary") != nil else { return [] }
     var names: Set<String> = []
@@ -25,6 +28,7 @@ package enum VaryRule {
         if name.isEmpty { continue }
         guard let name = name.smallToken, name != "*" else { return nil }
         names.insert(name)
+        guard names.count <= maximumNames else { return nil }
       }
     }
     return names.sorted()

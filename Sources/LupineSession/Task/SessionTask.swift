@@ -78,6 +78,8 @@ public class SessionTask: @unchecked Sendable, Hashable {
   }
 
   /// Hears of this task instead of the session's delegate, which gets what it leaves; set it before `resume()`. Held until the task completes. Default nil.
+  ///
+  /// About a server's trust and a client certificate the session's delegate alone is asked: a connection belongs to no task. See `ConnectionChallenge`.
   public var delegate: (any SessionTaskDelegate)? {
     get { settings.withLock { $0.delegate } }
     set {

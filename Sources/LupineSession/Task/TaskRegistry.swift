@@ -36,9 +36,9 @@ final class TaskRegistry: Sendable {
     /// The invalidation cancels tasks.
     var cancels = false
     /// Tasks that may still be added.
-    var promised: [TaskRun] = []
+    var promised: [ObjectIdentifier: TaskRun] = [:]
 
-    func isPromised(_ run: TaskRun) -> Bool { promised.contains { $0 === run } }
+    func isPromised(_ run: TaskRun) -> Bool { promised[ObjectIdentifier(run)] != nil }
 
     @inline(__always)
     mutating func keep(_ run: TaskRun) -> Int {
@@ -107,7 +107,7 @@ final class TaskRegistry: Sendable {
   /// With those that are about to be added, and perhaps some twice.
   var tasksToCancel: (begun: [TaskRun], made: [SessionTask]) {
     state.withLock { state in
-      (state.slots.compactMap(\.run) + state.promised, state.made.values.compactMap { $0.known })
+      (state.slots.compactMap(\.run) + state.promised.values, state.made.values.compactMap { $0.known })
     }
   }
 
@@ -160,7 +160,7 @@ final class TaskRegistry: Sendable {
   /// - Returns: whether the invalidation has cancelled what there was.
   func promise(to run: TaskRun) -> Bool {
     state.withLock { state in
-      state.promised.append(run)
+      state.promised[ObjectIdentifier(run)] = run
       return state.cancels
     }
   }
@@ -170,7 +170,7 @@ final class TaskRegistry: Sendable {
   /// - Parameter run: whom it was promised to; nil: the task was not made.
   func release(_ run: TaskRun? = nil) {
     let onEmpty = state.withLock { state in
-      state.promised.removeAll { $0 === run }
+      if let run { state.promised[ObjectIdentifier(run)] = nil }
       return state.leave()
     }
     onEmpty?()

@@ -290,8 +290,11 @@ extension TaskRun {
   func sent(bodyBytes count: Int, of exchange: any TransportExchange) {
     sentBytes.add(Int64(count), ordering: .relaxed)
     onSent?(count)
-    guard let observer, observer.wants(.sentBodyData) else { return progressed() }
-    observer.sent(count, total: sentBytes.load(ordering: .relaxed), expected: expectedBytesToSend(exchange.requestHead))
+    let teller = observer?.wants(.sentBodyData) == true ? observer : nil
+    guard teller != nil || isWatched.load(ordering: .relaxed) else { return }
+    let expected = expectedBytesToSend(exchange.requestHead)
+    state.withLock { $0.bodyLength = .some(expected) }
+    teller?.sent(count, total: sentBytes.load(ordering: .relaxed), expected: expected)
     progressed()
   }
 

@@ -66,6 +66,7 @@ extension TaskRun {
   func changeChain<Value: Sendable>(_ change: @Sendable (inout State) -> Value) -> Value {
     let (value, former, first) = state.withLock { state in
       let (former, first) = (state.chainBox, state.first)
+      state.bodyLength = nil
       return (change(&state), former, first)
     }
     withExtendedLifetime((former, first)) {}

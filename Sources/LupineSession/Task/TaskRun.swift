@@ -60,7 +60,7 @@ class TaskRun: PipeReceiver, TransportExchange, @unchecked Sendable {
   let receivedBytes = Atomic<Int64>(0)
   let sentBytes = Atomic<Int64>(0)
   /// Somebody reads the progress of the public face.
-  private let isWatched = Atomic<Bool>(false)
+  let isWatched = Atomic<Bool>(false)
   private let priorityBits = Atomic<UInt32>(SessionTask.defaultPriority.bitPattern)
   /// Who else is told; set before the start. Nil for most tasks.
   let callbacks: LockedReference<TaskCallbacks>?
@@ -250,6 +250,7 @@ class TaskRun: PipeReceiver, TransportExchange, @unchecked Sendable {
   ///
   /// - Parameter requestHead: of the exchange under way.
   func expectedBytesToSend(_ requestHead: [UInt8]) -> Int64? {
+    if let known = state.withLock({ $0.bodyLength }) { return known }
     let body = currentRequest.body
     if state.withLock({ $0.chain?.newBody }) != nil { return body.streamLength }
     if case .none = body, kind == .upload, canAskForBody { return nil }

@@ -58,6 +58,7 @@ extension TaskRun {
     var isWaitTold = false
     var isCommitted = false
     var redirectCount = 0
+    var bodyLength: (exchange: Int, value: Int64?)?
   }
 }
 
@@ -142,6 +143,19 @@ extension TaskRun.State {
   var isCommitted: Bool {
     get { rare?.isCommitted ?? false }
     set { change(isNothing: !newValue) { $0.isCommitted = newValue } }
+  }
+
+  /// Bytes of the body of the exchange under way, once some were sent: of a body in pieces it is a sum over all of them. Nil: not known yet; a value of nil:
+  /// not known at all.
+  var bodyLength: Int64?? {
+    get {
+      guard let known = rare?.bodyLength, known.exchange == begun else { return nil }
+      return .some(known.value)
+    }
+    set {
+      let exchange = begun
+      change(isNothing: newValue == nil) { $0.bodyLength = newValue.map { (exchange, $0) } }
+    }
   }
 
   mutating func takeLastWord() -> TaskRun.LastWord? {

@@ -1,6 +1,6 @@
-internal import FoundationEssentials
 internal import HTTPTypes
 internal import LupineEngine
+internal import LupineIO
 internal import LupineRules
 internal import LupineTLS
 
@@ -32,8 +32,7 @@ final class ProxySelector: Sendable {
       return ProxySelector(.fixed(try ways(proxy, session), NoProxyList(exceptions)), session)
     case .choose(let closure): return ProxySelector(.choose(closure), session)
     case .environment, .environmentExcept:
-      let variables = ProcessInfo.processInfo.environment
-      var environment = ProxyEnvironment { variables[$0] }
+      var environment = ProxyEnvironment(Environment.variable)
       if case .environmentExcept(let list) = configuration { environment.exceptions = NoProxyList(list) }
       guard !environment.isEmpty else { return nil }
       func ways(_ setting: ProxyEnvironment.Setting) throws(SessionError) -> Ways? {

@@ -55,6 +55,25 @@ import Testing
     #expect(CacheDirectives([text]).noStore)
   }
 
+  /// What a response varies by is kept, and looked at by each request for the same; what `Connection` names is looked for in each field.
+  @Test func manyNamesAreNotKept() throws {
+    func head(_ name: String, _ count: Int) throws -> ResponseHead {
+      let half = (0..<count).map { "x-\($0 % (count / 2))" }.joined(separator: ", ")
+      let rest = (count / 2..<count).map { "x-\($0)" }.joined(separator: ", ")
+      return try ResponseHead(status: 200, fields: [("ETag", "\"v\""), (name, half), (name, rest)])
+    }
+    #expect(try VaryRule.names(head("Vary", VaryRule.maximumNames).fields)?.count == VaryRule.maximumNames)
+    #expect(try VaryRule.names(head("Vary", VaryRule.maximumNames + 2).fields) == nil)
+    for (count, isKept) in [(100, true), (130, false)] {
+      let head = try head("Connection", count)
+      let made = StoredResponse(key: "k", head: head, body: [], requestTime: 5, responseTime: 6, authorization: nil)
+      #expect((made != nil) == isKept)
+      let stored = try response([("ETag", "\"v\"")])
+      let updated = stored.updated(by: head, requestTime: 7, responseTime: 8, key: "k", authorization: nil)
+      #expect((updated != nil) == isKept)
+    }
+  }
+
   @Test func recordsReadBack() throws {
     let head = try ResponseHead(
       status: 200, reason: "Fine",
