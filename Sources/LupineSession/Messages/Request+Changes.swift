@@ -10,8 +10,8 @@ extension Request {
   /// `urlString` and `url` never show it. To another origin nothing goes that was meant for the former one: gone are a user in the former URL,
   /// `credential`, the fields `Authorization`, `Cookie`, `Origin`, `Proxy-*`, `X-Api-Key` and the like and those of `sensitiveFields`, which has the list, and a
   /// `Host` of the caller's; of a `Referer` no more stays than the origin, unless it is of the other origin itself, and nothing over http of a page that came over
-  /// https. Set again afterwards what the other origin is to have. It is the rule for redirects (curl CVE-2022-27774), but for `SessionConfiguration.sensitiveFields`, which no request
-  /// knows. The document that the request is made for stays (`setMainDocument(_:)`).
+  /// https. Set again afterwards what the other origin is to have. It is the rule for redirects (curl CVE-2022-27774). `SessionConfiguration.sensitiveFields` are among
+  /// those of the requests that a session shows to delegates; one that was not in its hands does not know them. The document that the request is made for stays (`setMainDocument(_:)`).
   ///
   /// - Parameter url: an absolute URL.
   /// - Throws: `SessionError` with `.badURL`, which says what is wrong and where; nothing is changed then.

@@ -71,6 +71,62 @@ import Testing
     }
   }
 
+  /// Has a task sent with what it makes of the request.
+  private final class Mover: RepeatingTaskDelegate {
+    let handledCallbacks: CallbackSet = [.repetition]
+    private let move: @Sendable (Request) -> Request
+
+    init(_ move: @escaping @Sendable (Request) -> Request) { self.move = move }
+
+    func session(
+      _ session: Session, task: SessionTask, prepare request: Request,
+      completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
+    ) {
+      completionHandler(.success(move(request)))
+    }
+
+    func session(
+      _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
+      completionHandler: @escaping @Sendable (Bool) -> Void
+    ) {
+      completionHandler(false)
+    }
+  }
+
+  enum Asked: CaseIterable { case redirection, delayed, prepared }
+
+  /// Who is shown a request and gives it another URL moves none of its secrets, those that the session marks included; what is set behind that goes.
+  @Test(arguments: Asked.allCases) func secretsOfARequestThatIsMovedStayAtHome(_ asked: Asked) async throws {
+    try await withTwo { home, away in
+      let key = try key()
+      let move: @Sendable (Request) -> Request = { [url = away.url("/hello")] shown in
+        var answer = shown
+        guard (try? answer.setURL(url)) != nil else { return shown }
+        answer.fields[.acceptLanguage] = "en"
+        return answer
+      }
+      var answers = RecordingDelegate.Answers()
+      if asked == .redirection { answers.redirection = move }
+      if asked == .delayed { answers.delayed = { .useNewRequest(move($0)) } }
+      try await withDelegate(.all, answers, configure: { $0.sensitiveFields = [key] }) { session, delegate in
+        var request = try Request(home.url(asked == .redirection ? "/redirect?to=/hello" : "/hello"))
+        request.fields[key] = "s"
+        request.fields[.authorization] = "Bearer t"
+        request.fields[.cookie] = "a=b"
+        let task = session.dataTask(with: request)
+        if asked == .delayed { task.earliestBeginDate = Date.now.addingTimeInterval(0.1) }
+        let mover = Mover(move)
+        if asked == .prepared { task.delegate = mover }
+        task.resume()
+        #expect(await eventually { task.state == .completed })
+        #expect(keys(home) == (asked == .redirection ? ["s"] : []))
+        let there = try #require(away.recordedRequests.first)
+        #expect(there.fields.first("Accept-Language") == "en")
+        for name in [key.rawName, "Authorization", "Cookie"] { #expect(there.fields.first(name) == nil, "\(name)") }
+      }
+    }
+  }
+
   // MARK: Cookies
 
   /// Whether cookies are kept is a matter of the request that was answered, not of the one that the task began with.
