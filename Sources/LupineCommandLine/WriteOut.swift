@@ -125,8 +125,10 @@ package struct WriteOut: Sendable, Equatable {
     }
   }
 
-  /// Without the port and brackets.
+  /// Without the port and brackets; of a Unix-domain socket its path, as curl has it.
   private static func address(_ endpoint: String) -> String {
+    let mark = "unix:".utf8
+    if endpoint.utf8.starts(with: mark) { return String(Substring(endpoint.utf8.dropFirst(mark.count))) }
     guard let colon = endpoint.lastIndex(of: ":") else { return endpoint }
     return endpoint[..<colon].filter { $0 != "[" && $0 != "]" }
   }

@@ -3,8 +3,8 @@ internal import LupineBase
 internal import LupineRules
 
 extension Request {
-  /// The same request as a command for a shell, with curl (7.52 or later): method, URL, fields, body, redirects, decoding, timeouts, and what
-  /// the configuration says of TLS, of proxies and of where to connect.
+  /// The same request as a command for a shell, with curl (7.61 or later; 7.84 for a SOCKS proxy on a Unix-domain socket): method, URL, fields, body,
+  /// redirects, decoding, timeouts, and what the configuration says of TLS, of proxies and of where to connect.
   ///
   /// Every argument is quoted for POSIX shells, whatever bytes it holds; control characters never appear as they are, but for line ends at
   /// the end of a path or a password, which no shell takes otherwise. A body that cannot be written down, because a program makes it, or
@@ -152,20 +152,22 @@ struct CurlCommand {
   /// What the storage has for the URL; what it has for the targets of redirects is no part of the command. What redirects set curl keeps only where it is
   /// told to, and would send in a second field beside one that is written.
   private mutating func addCookies() {
-    guard !contains(.cookie), request.handlesCookies, configuration.setsCookies,
-      let storage = configuration.cookieStorage
-    else { return }
+    guard request.handlesCookies, configuration.setsCookies, let storage = configuration.cookieStorage else { return }
     let redirects = request.redirects ?? configuration.redirects
     let keepsMore =
       redirects.isEnabled && redirects.limit > 0
       && (configuration.cookieAcceptPolicy ?? storage.acceptPolicy) != .never
-    let cookies = storage.field(for: CookieContext(url: request.parsedURL, mainDocument: request.mainDocument))
-    if let cookies {
+    var isWritten = contains(.cookie)
+    // A field of the caller's stands in their place.
+    if !isWritten,
+      let cookies = storage.field(for: CookieContext(url: request.parsedURL, mainDocument: request.mainDocument))
+    {
       add("--header", "Cookie: " + (redacts ? SecretText.redacted(field: "Cookie", value: cookies) : cookies))
-      if keepsMore { comments.append("curl keeps no cookies that redirects set; the request itself does") }
-    } else if keepsMore {
-      add("--cookie", "")
+      isWritten = true
     }
+    guard keepsMore else { return }
+    guard isWritten else { return add("--cookie", "") }
+    comments.append("curl keeps no cookies that redirects set; the request itself does")
   }
 
   /// The credential that the request names; what a storage would add is no part of the command.

@@ -66,8 +66,8 @@ extension HTTPArchive.Entry {
     // A cache that had nothing to answer with is not where anything came from.
     if archived != nil { fetchType = metrics.fetchType }
     timings = HTTPArchive.Timings(metrics)
-    serverAddress = metrics.remoteAddress.map { Self.split($0).host }
-    connection = metrics.localAddress.map { Self.split($0).port }
+    serverAddress = metrics.remoteAddress.flatMap { Self.split($0)?.host }
+    connection = metrics.localAddress.flatMap { Self.split($0)?.port }
     isReusedConnection = metrics.isReusedConnection
     if let version = metrics.tlsVersion {
       tls = HTTPArchive.TLS(version: version, cipher: metrics.tlsCipher, isResumed: metrics.isTLSResumed)
@@ -75,8 +75,9 @@ extension HTTPArchive.Entry {
     self.failure = failure.map { HTTPArchive.Failure($0) }
   }
 
-  /// Host and port of "1.2.3.4:5", "[::1]:5", or a path.
-  private static func split(_ address: String) -> (host: String, port: String) {
+  /// Host and port of "1.2.3.4:5" or "[::1]:5"; what has no port is both. Nil of a Unix-domain socket ("unix:/path"), which has neither.
+  private static func split(_ address: String) -> (host: String, port: String)? {
+    guard !address.utf8.starts(with: "unix:".utf8) else { return nil }
     guard let colon = address.lastIndex(of: ":") else { return (address, address) }
     var host = address[..<colon]
     if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }

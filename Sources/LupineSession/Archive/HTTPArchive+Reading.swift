@@ -66,7 +66,7 @@ extension HTTPArchive {
     } catch {
       throw .notJSON(reason: error.reason, offset: error.offset)
     }
-    let root = ArchiveNode(value: value, path: "")
+    let root = ArchiveNode(value: value, place: .archive)
     let log = try root.required("log")
     let entries = try log.required("entries").elements()
     guard entries.count <= limits.entries else { throw .tooManyEntries(limit: limits.entries) }
@@ -83,25 +83,46 @@ extension HTTPArchive {
 
 /// A value with its place, so that an error can name it.
 private struct ArchiveNode {
+  /// Where a value is; a text where an error names it, and not before.
+  indirect enum Place {
+    case archive
+    case member(name: String, of: Place)
+    case element(index: Int, of: Place)
+
+    var path: String {
+      switch self {
+      case .archive: ""
+      case .member(name: let name, of: .archive): name
+      case .member(name: let name, of: let place): "\(place.path).\(name)"
+      case .element(index: let index, of: let place): "\(place.path)[\(index)]"
+      }
+    }
+  }
+
   let value: JSONValue
-  let path: String
+  let place: Place
+
+  var path: String { place.path }
 
   func optional(_ name: String) throws(HTTPArchiveError) -> ArchiveNode? {
     guard case .object = value else {
+      let path = path
       throw .wrongType(path: path.isEmpty ? "the archive" : path, expected: "an object")
     }
     guard let member = value[name], member != .null else { return nil }
-    return ArchiveNode(value: member, path: path.isEmpty ? name : "\(path).\(name)")
+    return ArchiveNode(value: member, place: .member(name: name, of: place))
   }
 
   func required(_ name: String) throws(HTTPArchiveError) -> ArchiveNode {
-    guard let node = try optional(name) else { throw .missing(path: path.isEmpty ? name : "\(path).\(name)") }
+    guard let node = try optional(name) else { throw .missing(path: Place.member(name: name, of: place).path) }
     return node
   }
 
-  func elements() throws(HTTPArchiveError) -> [ArchiveNode] {
+  /// Each is made when it is asked for: there may be millions, of which a limit lets none pass.
+  func elements() throws(HTTPArchiveError) -> LazyMapCollection<Range<Int>, ArchiveNode> {
     guard let values = value.array else { throw .wrongType(path: path, expected: "an array") }
-    return values.enumerated().map { ArchiveNode(value: $1, path: "\(path)[\($0)]") }
+    let place = place
+    return values.indices.lazy.map { ArchiveNode(value: values[$0], place: .element(index: $0, of: place)) }
   }
 
   func string() throws(HTTPArchiveError) -> String {
@@ -214,10 +235,12 @@ private struct ArchiveReader {
       response.decodedBytes = try content.optional("size")?.count()
     }
     response.trailers = try fields(node, "_trailers")
-    for interim in try node.optional("_informational")?.elements() ?? [] {
-      response.informational.append(
-        HTTPArchive.Interim(
-          status: try self.status(try interim.required("status")), fields: try fields(interim, "headers")))
+    if let list = try node.optional("_informational") {
+      for interim in try list.elements() {
+        response.informational.append(
+          HTTPArchive.Interim(
+            status: try self.status(try interim.required("status")), fields: try fields(interim, "headers")))
+      }
     }
     response.headerBytes = try node.optional("headersSize")?.count()
     response.bodyBytes = try node.optional("bodySize")?.count()

@@ -193,9 +193,9 @@ public struct HTTPArchive: Sendable, Equatable {
     public var response: Response?
     /// The phases.
     public var timings = Timings()
-    /// The address of the server, without its port.
+    /// The address of the server, without its port; nil: not known, or a Unix-domain socket.
     public var serverAddress: String?
-    /// A name of the connection, unique at its time: the local port.
+    /// A name of the connection, unique at its time: the local port; nil: not known, or a Unix-domain socket.
     public var connection: String?
     /// Whether the connection had served another request before; nil: not known.
     public var isReusedConnection: Bool?

@@ -148,9 +148,7 @@ private final class RecordingReceiver: ForwardingReceiver {
   func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
     let fits = state.withLock { !$0.isCut && $0.body.count + bytes.count <= recorder.limits.bodyBytes }
     if fits, recorder.takeRoom(bytes.count) {
-      var chunk: [UInt8] = []
-      chunk.reserveCapacity(bytes.count)
-      for index in bytes.indices { chunk.append(bytes[index]) }
+      let chunk = [UInt8](bytes)
       state.withLock { $0.body += chunk }
     } else {
       state.withLock { $0.isCut = true }

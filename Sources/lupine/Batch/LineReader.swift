@@ -24,7 +24,7 @@ final class LineReader: Sendable {
   /// Touched on the queue only, one call at a time.
   private let state: Locked<State>
   /// Who waits for a line, the first to ask first; nil when nobody is to have another one.
-  private let waiters = Locked<[Waiter]?>([])
+  private let waiters = Locked<RingBuffer<Waiter>?>(RingBuffer())
   private let failed = Locked<System.Failure?>(nil)
 
   init(_ descriptor: Int32, limit: Int = BatchLine.lengthLimit) {
@@ -49,11 +49,11 @@ final class LineReader: Sendable {
 
   /// Ends the lines here, also for those who wait for one that may never come.
   func stop() {
-    let waiting = waiters.withLock { waiters in
+    var waiting = waiters.withLock { waiters in
       defer { waiters = nil }
-      return waiters ?? []
+      return waiters ?? RingBuffer<Waiter>()
     }
-    for waiter in waiting { waiter.resume(returning: nil) }
+    while let waiter = waiting.popFirst() { waiter.resume(returning: nil) }
   }
 
   /// Reads one line, for who has waited longest.
@@ -61,7 +61,7 @@ final class LineReader: Sendable {
     guard waiters.withLock({ $0 != nil }) else { return }
     do throws(System.Failure) {
       let line = try state.withLock { state throws(System.Failure) in try read(&state) }
-      let waiter = waiters.withLock { $0?.removeFirst() }
+      let waiter = waiters.withLock { $0?.popFirst() }
       waiter?.resume(returning: line)
     } catch {
       failed.withLock { $0 = error }

@@ -1,4 +1,5 @@
 internal import LupineBase
+internal import LupineRules
 internal import LupineSession
 internal import LupineWire
 import Synchronization
@@ -20,6 +21,7 @@ struct LoadPlan: Sendable {
 
 /// What came of it.
 struct LoadResult: Sendable {
+  /// Without its secrets: figures and pictures are passed on.
   var url = ""
   var connections = 0
   var reusesConnections = true
@@ -123,7 +125,7 @@ struct LoadRun: Sendable {
     session.invalidateAndCancel()
     result.opened = statistics.opened
     result.reused = statistics.reused
-    result.url = plan.request.urlString
+    result.url = SecretText.redacted(url: plan.request.urlString)
     result.connections = plan.connections
     result.reusesConnections = plan.reusesConnections
     return result

@@ -158,7 +158,6 @@ struct Download {
     _ answer: Answer, into file: PartFile, _ final: String, total: Int64?, end: Int64? = nil
   ) async throws -> (Response, TaskMetrics) {
     let bar = console.progressBar
-    defer { bar.clear() }
     let offset = file.size
     let name: String
     do {
@@ -178,6 +177,7 @@ struct Download {
       tellRemainder(file, final)
       throw error
     }
+    bar.clear()
     return tellEnd(answer, file, name, note: offset > 0 ? "continued" : nil)
   }
 

@@ -85,6 +85,7 @@ struct FetchCommand: AsyncParsableCommand {
       if authentication.auth != nil { plan.request.credential?.persistence = .permanent }
     }
     if output.printCurl {
+      try plan.checkFraming()
       let command = plan.request.curlCommand(
         redactingSecrets: !output.showSecrets, configuration: plan.configuration)
       return try System.print(command + "\n")
@@ -229,6 +230,7 @@ struct OutputOptions: ParsableArguments {
 
   func validate() throws {
     if continues, !download { throw ValidationError("--continue needs --download.") }
+    if output == "" { throw ValidationError("--output names a file; an empty path names none.") }
     if download, output == "-" {
       throw ValidationError("--download makes a file, and - is standard output; leave one of them out.")
     }

@@ -2,6 +2,7 @@ internal import HTTPTypes
 internal import LupineCommandLine
 internal import LupineRules
 internal import LupineSession
+internal import LupineWire
 
 /// Everything that is decided before a byte leaves: the request, and the session's configuration.
 struct FetchPlan: Sendable {
@@ -14,13 +15,20 @@ struct FetchPlan: Sendable {
     target: Target, payload options: PayloadOptions, connection: ConnectionOptions,
     authentication: AuthenticationOptions
   ) throws {
-    var items = try target.items.map { try RequestItem($0) }
-    items += try options.headers.map { try RequestItem(header: $0) }
-    try Self.checkCount(items.count { $0.isField }, of: "header fields")
+    var items: [RequestItem]
+    let payload: Payload
+    do {
+      items = try target.items.map { try RequestItem($0) }
+      items += try options.headers.map { try RequestItem(header: $0) }
+      try Self.checkCount(items.count { $0.isField }, of: "header fields")
+      payload = try Payload(items, options: options)
+    } catch let error as System.Failure {
+      // An item whose file cannot be read makes as little sense as one that is none.
+      throw CommandFailure.misuse(error.description)
+    }
     let query = items.compactMap { item -> (name: String, value: String)? in
       if case .query(let name, let value) = item { (name, value) } else { nil }
     }
-    let payload = try Payload(items, options: options)
     request = try Request(Target.adding(query, to: target.url))
     let method = target.method ?? (payload.hasBody ? "POST" : "GET")
     guard let parsedMethod = HTTPRequest.Method(method) else {
@@ -68,6 +76,31 @@ struct FetchPlan: Sendable {
     guard !trailers.isEmpty else { return }
     let fields = trailers
     request.body = request.body.withTrailers { fields }
+  }
+
+  /// Refuses framing fields of the user's that contradict the body, as whoever writes the head does: a command for curl is not made of what would not be
+  /// sent.
+  func checkFraming() throws(CommandFailure) {
+    let method = request.method.rawValue
+    let framing: RequestFraming
+    if case .none = request.body {
+      framing = ["POST", "PUT", "PATCH"].contains(method) ? .length(0) : .none
+    } else if trailers.isEmpty, let length = request.body.announcedLength {
+      framing = .length(length)
+    } else {
+      framing = .chunked
+    }
+    // Before trailers the length that is so is left out.
+    let length = trailers.isEmpty ? nil : request.body.knownLength.map { String($0) }
+    do throws(WireError) {
+      var head = try RequestHeadBuilder(method: method, target: "/", framing: framing)
+      for field in request.fields where field.name == .contentLength || field.name == .transferEncoding {
+        if field.name == .contentLength, field.value == length { continue }
+        try head.append(field.name.rawName, field.value)
+      }
+    } catch {
+      throw .misuse("the request would break HTTP framing: \(error)")
+    }
   }
 
   /// Adds a field; one that the user gives takes the place of a default.

@@ -98,6 +98,26 @@ import Testing
     #expect(await reader.next() == nil)
   }
 
+  /// Each of those who wait at a time gets a line, as long as there are any.
+  @Test func linesForManyWhoWait() async throws {
+    let pipe = Pipe()
+    let (reading, writing) = (pipe.fileHandleForReading, pipe.fileHandleForWriting)
+    let reader = LineReader(reading.fileDescriptor)
+    let lines = try await withThrowingTaskGroup(of: LineReader.Line?.self) { group in
+      for _ in 0..<100 { group.addTask { await reader.next() } }
+      try writing.write(contentsOf: Data((1...90).map { "\($0)\n" }.joined().utf8))
+      try writing.close()
+      var lines: [LineReader.Line?] = []
+      for try await line in group { lines.append(line) }
+      return lines
+    }
+    #expect(lines.count == 100 && lines.count { $0 == nil } == 10)
+    for number in 1...90 {
+      #expect(lines.contains(LineReader.Line.text(number: number, Array("\(number)".utf8))))
+    }
+    try reading.close()
+  }
+
   @Test(
     arguments: [
       (#"{"url":"http://h/","headers":[["A","1"],["a","2"]]}"#, nil), (#"{"method":"GET"}"#, "\"url\" is missing"),

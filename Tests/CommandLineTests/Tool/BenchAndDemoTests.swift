@@ -112,6 +112,20 @@ import Testing
     #expect(try JSONReader.read([UInt8](outcome.output))["requests"] == .number("10"))
   }
 
+  /// What is measured is passed on.
+  @Test(arguments: [[], ["--json"]]) func secretsOfTheURLAreHidden(_ options: [String]) async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard(), recording: .none)
+    defer { server.shutdown() }
+    let folder = try Folder()
+    let arguments = [server.url("/hello?a=1&access_token=s3cret"), "-c", "1", "-n", "5", "--plot", "p.svg"]
+    let outcome = try await Tool.run(["bench"] + arguments + options, in: folder)
+    let picture = String(decoding: try folder.bytes("p.svg"), as: UTF8.self)
+    #expect(outcome.status == 0, "\(outcome.error)")
+    for text in [outcome.text, picture] {
+      #expect(text.contains("access_token=REDACTED") && !text.contains("s3cret"), "\(text)")
+    }
+  }
+
   @Test func nobodyThereIsThree() async throws {
     let outcome = try await Tool.run(["bench", "http://127.0.0.1:1/", "-c", "2"])
     #expect(outcome.status == 3 && outcome.error.contains("requests failed"))

@@ -12,7 +12,10 @@ import Testing
     ["--download", "-o", "-", "http://h/"],
     ["--key", "k", "http://h/"],
     ["--timeout", "0", "http://h/"], ["--raw", "x", "http://h/", "a=b"], ["http://h:99999/"],
-    ["http://h/", "--cacert", "/nonexistent"],
+    ["http://h/", "--cacert", "/nonexistent"], ["-o", "", "http://h/"], ["-d", "-o", "", "http://h/"],
+    ["http://h/", "a=@/nonexistent"], ["http://h/", "a:=@/nonexistent"], ["http://h/", "a@/nonexistent"],
+    ["http://h/", "@/nonexistent"], ["http://h/", "--raw", "@/nonexistent"],
+    ["http://h/", "--multipart", "a@/nonexistent"], ["bench", "http://h/", "@/nonexistent"],
     ["batch", "--concurrency", "0"], ["bench", "-c", "0", "http://h/"], ["bench"], ["demo", "--seconds", "0"],
   ]) func misuseIsTwo(_ arguments: [String]) async throws {
     let outcome = try await Tool.run(arguments)

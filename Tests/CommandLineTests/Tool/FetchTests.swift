@@ -85,6 +85,30 @@ import Testing
     #expect(server.requestCount == 0)
   }
 
+  /// A command for curl is made of what would be sent, and of nothing else.
+  @Test(
+    arguments: [
+      (["Content-Length:4"], 2), (["Content-Length:5", "--raw", "text"], 2), (["Content-Length:4", "@-"], 2),
+      (["Transfer-Encoding:chunked"], 2), (["Transfer-Encoding:chunked", "--raw", "text"], 2),
+      (["Transfer-Encoding:gzip", "@-"], 2), (["Content-Length:5", "--raw", "text", "--trailer", "X-Sum:7"], 2),
+      (["Content-Length:4", "--raw", "text"], 0), (["Transfer-Encoding:chunked", "@-"], 0),
+      (["Content-Length:4", "--raw", "text", "--trailer", "X-Sum:7"], 0), (["Content-Length:4", "@f"], 0),
+      (["Content-Length:5", "@f"], 2), (["POST", "Content-Length:0"], 0),
+    ] as [([String], Int32)]) func fieldsThatFrameTheBody(_ arguments: [String], _ status: Int32) async throws
+  {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let folder = try Folder()
+    try folder.write("text", to: "f")
+    var line = arguments
+    line.insert(server.url("/upload"), at: line.first == "POST" ? 1 : 0)
+    for others in [[], ["--print-curl"]] {
+      let outcome = try await Tool.run(line + others, input: "text", in: folder)
+      #expect(outcome.status == status && outcome.text.isEmpty == (status != 0), "\(outcome.error)")
+    }
+    #expect(server.requestCount == (status == 0 ? 1 : 0))
+  }
+
   @Test func multipartUpload() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
@@ -258,7 +282,7 @@ import Testing
     let server = try LoopbackServer(routes: ServerRoute.standard())
     defer { server.shutdown() }
     let outcome = try await Tool.run([words[0], server.url("/upload")] + words.dropFirst(), in: Folder())
-    #expect(outcome.status != 0 && outcome.error.contains("directory"), "\(outcome.error)")
+    #expect(outcome.status == 2 && outcome.error.contains("directory"), "\(outcome.error)")
     #expect(server.recordedRequests.isEmpty)
   }
 
@@ -268,6 +292,9 @@ import Testing
     defer { server.shutdown() }
     let outcome = try await Tool.run(["http://anything.test/hello", "--unix-socket", folder.path("s")])
     #expect(outcome.text == "Hello, world!" && server.recordedRequests.first?.fields.first("Host") == "anything.test")
+    let format = ["-w", "|%{remote_ip}"]
+    let told = try await Tool.run(["http://anything.test/hello", "--unix-socket", folder.path("s")] + format)
+    #expect(told.text == "Hello, world!|\(folder.path("s"))", "\(told.text)")
   }
 
   @Test func clientCertificate() async throws {

@@ -71,6 +71,16 @@ import Testing
     #expect(!shown.contains("\u{1b}") && shown.contains(" f  13 B in "), "\(shown)")
   }
 
+  /// What is told of the end stands in the place of the bar.
+  @Test func theBarGoesBeforeTheEnd() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let shown = try await run(
+      ["--download", "--output", "f", server.url("/hello")], environment: ["NO_COLOR": "1"])
+    #expect(shown.contains("100%") && shown.contains("\r\u{1b}[K✓ f  13 B in "), "\(shown)")
+    #expect(!shown.hasSuffix("\u{1b}[K"), "\(shown)")
+  }
+
   @Test func binaryIsNotShown() async throws {
     let server = try LoopbackServer { _, connection in try connection.respond(body: [0x61, 0, 0x62]) }
     defer { server.shutdown() }

@@ -203,6 +203,11 @@ import Testing
       #"{"log":{"entries":[{"startedDateTime":"2020-01-01T00:00:00Z","request":{"method":"GET","url":"u"},"response":{"status":200,"content":{"text":"*","encoding":"base64"}}}]}}"#,
       .invalidValue(path: "log.entries[0].response.content.text", reason: "is not Base64")
     ),
+    (
+      #"{"log":{"entries":[{"startedDateTime":"2020-01-01T00:00:00Z","request":{"method":"GET","url":"u"},"response":{"status":200,"_informational":[{"status":103},{}]}}]}}"#,
+      .missing(path: "log.entries[0].response._informational[1].status")
+    ),
+    (#"{"log":[]}"#, .wrongType(path: "log", expected: "an object")),
     ("{", .notJSON(reason: "a member's name is expected", offset: 1)),
   ]) func refusesWithItsPlace(_ text: String, _ error: HTTPArchiveError) {
     #expect(throws: error) { try HTTPArchive(json: Array(text.utf8)) }
@@ -314,6 +319,21 @@ import Testing
     ("?\u{301}sig=\u{301}x", "?\u{301}sig=\u{301}x"), ("?sig=\u{301}x", "?sig=REDACTED"), ("/a#b", "/a#b"),
   ]) func urlsLoseTheirSecrets(_ url: String, _ redacted: String) {
     #expect(SecretText.redacted(url: url) == redacted)
+  }
+
+  /// The path of a socket is no IP address, and nothing tells its connections apart.
+  @Test func unixSocketsHaveNoAddress() async throws {
+    let directory = try ScratchDirectory()
+    let path = directory.path + "/socket"
+    try await withServer(address: .unix(path), configure: { $0.unixSocketPath = path }) { session, _ in
+      let request = try Request("http://any.example/hello")
+      let (body, response) = try await session.data(for: request)
+      #expect(response.metrics.transactions.first?.remoteAddress == "unix:\(path)")
+      var archive = HTTPArchive()
+      archive.append(request, response: response, body: body)
+      let entry = try #require(archive.entries.first)
+      #expect(entry.response?.status == 200 && entry.serverAddress == nil && entry.connection == nil)
+    }
   }
 
   @Test func exchangesOfATaskBecomeEntries() async throws {
