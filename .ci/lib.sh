@@ -15,6 +15,8 @@ export SWIFT_BACKTRACE=enable=no
 export SWT_SWIFT_ERROR_BACKTRACING_ENABLED=0
 
 # Servers of the checks are on loopback, and no exception for whoever reads the environment.
+# Some write it in capitals alone.
+no_proxy=${no_proxy:-${NO_PROXY:-}}
 export no_proxy="localhost,127.0.0.0/8,::1${no_proxy:+,$no_proxy}"
 export NO_PROXY=$no_proxy
 
@@ -55,10 +57,15 @@ need_swift() {
 # build SECONDS SCRATCH ARGUMENTS...: builds, with a limit of time; the compiler's progress is the progress.
 # Two packages share a folder, and SwiftPM would take what it has planned there for the one as the plan of the other.
 build() {
-  local limit=$1 folder=$2
+  local limit=$1 folder=$2 temporary status=0
   shift 2
-  within "$limit" swift build --scratch-path "$folder" --disable-build-manifest-caching "$@" </dev/null \
-    || die "swift build --scratch-path $folder $* failed (status $?; 124 means that it took more than $limit s)"
+  # The compiler's driver leaves folders behind. Their place is always the same one: SwiftPM compiles manifests anew in an environment that is new to it.
+  mkdir -p "$folder/tmp"
+  temporary=$(cd "$folder/tmp" && pwd)
+  TMPDIR=$temporary within "$limit" swift build --scratch-path "$folder" --disable-build-manifest-caching "$@" </dev/null || status=$?
+  # Not the newest: they may be of a build that has waited for the end of this one. The next build removes them.
+  find "$temporary" -mindepth 1 -maxdepth 1 -mmin +0.1 -exec rm -rf {} + || true
+  [ "$status" = 0 ] || die "swift build --scratch-path $folder $* failed (status $status; 124 means that it took more than $limit s)"
 }
 
 # How everything in .build-test is compiled, which is run and not debugged. LLVM's check of what the compiler gives it finds errors of the compiler, not ours.
@@ -89,12 +96,14 @@ test_parts=(
 # run_tests SCRATCH ARGUMENTS...: runs what was built there, all of it or what --filter chooses. Shows suites, failures and the closing lines; all of it is
 # in SCRATCH/test.log.
 run_tests() {
-  local folder=$1 status=0 index log words parts=("${test_parts[@]}") running=() logs=()
+  local folder=$1 status=0 index log words said parts=("${test_parts[@]}") running=() logs=()
   shift
+  # Two runs at a time keep what their parts say apart.
+  said=$(mktemp -d "$folder/test.XXXXXX")
   [[ " $* " != *" --filter "* ]] || parts=("")
   for index in "${!parts[@]}"; do
     [ "${#running[@]}" -lt 3 ] || await_part
-    log=$folder/test-$index.log
+    log=$said/$index.log
     logs+=("$log")
     read -ra words <<<"${parts[index]}"
     : >"$log"
@@ -107,8 +116,9 @@ run_tests() {
   done
   while [ "${#running[@]}" -gt 0 ]; do await_part; done
   wait
-  cat "${logs[@]}" >"$folder/test.log"
-  rm "${logs[@]}"
+  cat "${logs[@]}" >"$said/test.log"
+  mv "$said/test.log" "$folder/test.log"
+  rm -r "$said"
   grep -a '^✔ Test run with' "$folder/test.log" || true
   if [ "$status" != 0 ]; then
     # Behind a long run, where a reader of no more than its end finds it.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -94,8 +95,15 @@ def build_peer(name, *libraries):
     changed = max(os.path.getmtime(path) for path in (source, os.path.join(here, "Peers", "measure.h")))
     if not os.path.exists(program) or os.path.getmtime(program) < changed:
         os.makedirs(peers_directory, exist_ok=True)
-        subprocess.run(["gcc", "-O2", "-o", program, source] + [f"-l{library}" for library in libraries], check=True)
+        if subprocess.run(["gcc", "-O2", "-o", program, source] + [f"-l{library}" for library in libraries]).returncode != 0:
+            raise Failure(f"gcc could not build {name}; its messages are above")
     return program
+
+
+def allow_descriptors(count):
+    """So many for us and for what we start, if that is allowed. No more: valgrind is at a loss with the billion of some containers."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(count, hard)), hard))
 
 
 def processors():
@@ -144,15 +152,19 @@ def large_file(directory, size):
 
 def scratch_directory(bytes_needed):
     """A temporary directory on tmpfs if that has the room, so that no disk is measured; else an ordinary one."""
-    for parent in ["/dev/shm", None]:
-        if parent and (not os.access(parent, os.W_OK) or shutil.disk_usage(parent).free < bytes_needed + (64 << 20)):
+    parents = ["/dev/shm", tempfile.gettempdir(), "/var/tmp"]
+    for parent in parents:
+        if not os.access(parent, os.W_OK) or shutil.disk_usage(parent).free < bytes_needed + (64 << 20):
             continue
         directory = tempfile.mkdtemp(prefix="lupine-bench-", dir=parent)
         # nginx's worker is another user when a master started by root starts it.
         os.chmod(directory, 0o755)
-        if not parent:
+        kind = subprocess.run(["stat", "-f", "-c", "%T", directory], stdout=subprocess.PIPE, text=True).stdout.strip()
+        if kind not in ("tmpfs", "ramfs"):
             print("note: no tmpfs with enough room; the files of transfers are on a disk", file=sys.stderr)
         return directory
+    raise Failure(f"none of {', '.join(parents)} has room for {bytes_needed >> 20} MiB of bodies: set LUPINE_LARGE_BODY_BYTES to less than "
+                  f"{bytes_needed // 2}")
 
 
 class KeptPages:
@@ -249,9 +261,10 @@ class Nginx(Server):
             try:
                 wait_until_listening(self.process, ports)
                 break
-            except Failure:
+            except BaseException as failure:
+                # Nobody else knows of it yet, whoever ends us meanwhile.
                 self.stop()
-                if is_last:
+                if is_last or not isinstance(failure, Failure):
                     raise
         self.plain = f"http://127.0.0.1:{ports[0]}"
         self.tls = f"https://localhost:{ports[1]}"
@@ -263,7 +276,14 @@ class Sink(Server):
     def __init__(self, certificate_path, key_path):
         program = build_peer("sink", "ssl", "crypto", "pthread")
         super().__init__([program, certificate_path, key_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        plain, tls = self.process.stdout.readline().split()
+        try:
+            ports = self.process.stdout.readline().split()
+            if len(ports) != 2:
+                raise Failure("the server that takes bodies did not start; its messages are above")
+        except BaseException:
+            self.stop()
+            raise
+        plain, tls = ports
         self.plain = f"http://127.0.0.1:{plain}"
         self.tls = f"https://localhost:{tls}"
 
@@ -289,7 +309,13 @@ def first_line(command, timeout=60):
         pinned, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
     line = process.stdout.readline()
     passed = time.perf_counter() - began
-    _, errors = process.communicate(timeout=timeout)
+    try:
+        _, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        # What is measured next is to have the processor for itself.
+        process.kill()
+        process.wait()
+        raise Failure(f"still running after {timeout} s: {' '.join(pinned)}")
     if process.returncode != 0 or not line.startswith("{"):
         raise Failure(f"status {process.returncode} from: {' '.join(pinned)}\n{errors[-2000:]}")
     return passed * 1000

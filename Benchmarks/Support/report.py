@@ -6,8 +6,8 @@ import os
 import re
 import statistics
 
-# A row whose ratios lie further apart than this, the largest less the smallest beside the median, or that was measured while others kept
-# this part of a processor busy, is too noisy to be judged.
+# A row whose ratios lie further apart than this, the largest less the smallest beside the median, and on both sides of its budget, or that
+# was measured while others kept this part of a processor busy, is too noisy to be judged.
 SPREAD_LIMIT = 0.4
 OTHERS_LIMIT = 0.25
 
@@ -45,7 +45,15 @@ class Row:
 
     @property
     def isNoisy(self):
-        return not self.isCounted and (self.spread > SPREAD_LIMIT or self.others > OTHERS_LIMIT)
+        if self.isCounted:
+            return False
+        # Rounds that are all on one side of the budget agree about it, however far apart they lie.
+        disagree = self.budget is None or min(self.values) <= self.budget < max(self.values)
+        return self.others > OTHERS_LIMIT or self.spread > SPREAD_LIMIT and disagree
+
+    @property
+    def isJudged(self):
+        return self.budget is not None and not self.failure and self.elsewhere is None and not self.isNoisy
 
     @property
     def passes(self):
@@ -58,7 +66,8 @@ class Row:
 
     def record(self):
         if self.failure:
-            return {"name": self.name, "title": self.title, "unit": self.unit, "budget": self.budget, "failure": self.failure}
+            return {"name": self.name, "title": self.title, "unit": self.unit, "budget": self.budget, "failure": self.failure,
+                    "design": self.design}
         return {
             "name": self.name, "title": self.title, "unit": self.unit, "ours": self.ours, "peer": self.peers,
             "median": self.median, "minimum": min(self.values), "maximum": max(self.values), "budget": self.budget,
@@ -185,8 +194,10 @@ def keep_other_machine(directory, result):
 
 def measured(record):
     """What a row came to, and whether that is within its budget."""
-    if not record or "failure" in record:
+    if not record:
         return " | "
+    if "failure" in record:
+        return "not measured | "
     verdict = (f"not judged: {record['elsewhere']}" if record.get("elsewhere") else "✓" if record["passes"] else "✗") + (" noisy" if record["noisy"] else "")
     spread = f" ({figure(record['minimum'])}–{figure(record['maximum'])})" if record["minimum"] != record["maximum"] else ""
     return f"**{figure(record['median'])}**{spread} | {verdict}"

@@ -162,8 +162,9 @@ def row(bench, name):
     result = Row(name, *specification[:3])
     result.design, result.others = specification.design, bench.others[specification.scenario]
     taken = bench.samples[specification.scenario]
-    for candidate in (specification.ours, specification.peer):
-        if candidate and (specification.scenario, candidate) in bench.failures:
+    # None: what none of them can do without.
+    for candidate in (None, specification.ours, specification.peer, (specification.where or [None])[0]):
+        if (specification.scenario, candidate) in bench.failures:
             result.failure = bench.failures[specification.scenario, candidate]
             return result
     result.ours = [figures[specification.figure] for figures in taken[specification.ours]]

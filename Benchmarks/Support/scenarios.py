@@ -9,7 +9,8 @@ import shutil
 
 import counting
 import parsers
-from harness import Failure, KeptPages, Nginx, Others, Sink, build_peer, client, first_line, large_file, require, scratch_directory
+from harness import (Failure, KeptPages, Nginx, Others, Sink, allow_descriptors, build_peer, client, first_line, large_file, require,
+                     scratch_directory)
 from peers import shipped_bytes, without_debugging
 
 GIBI = 1 << 30
@@ -29,9 +30,12 @@ class Bench:
         self.binaries, self.peers, self.quick, self.skip_build, self.keeps_pages = binaries, peers, quick, skip_build, keeps_pages
         self.rounds = rounds or (2 if quick else 5)
         self.size = int(os.environ.get("LUPINE_LARGE_BODY_BYTES", GIBI // 16 if quick else GIBI))
+        # 10,000 idle connections take as many, of the client and of nginx: a login shell gives 1,024.
+        allow_descriptors(16_384)
         self.directory = scratch_directory(2 * self.size)
         self._nginx = self._sink = self._pages = None
-        # scenario -> candidate -> figures of each round; scenario -> processors that others kept busy; (scenario, candidate) -> why not
+        # scenario -> candidate -> figures of each round; scenario -> processors that others kept busy; (scenario, candidate) -> why not; with the
+        # candidate None it is true of all of them
         self.samples, self.others, self.failures = {}, {}, {}
 
     @property
@@ -67,7 +71,12 @@ class Bench:
         return os.path.join(self.binaries, name)
 
     def candidates(self, scenario):
-        return scenarios[scenario][0](self)
+        """What a scenario compares, and the servers for it; nothing if that breaks, which takes no figures of other scenarios."""
+        try:
+            return scenarios[scenario][0](self)
+        except Exception as failure:
+            self.failures[scenario, None] = reason(failure)
+            return {}
 
     def measure(self, scenario, wanted):
         """Alternates the wanted candidates of a scenario; the first round only warms caches up. What fails is left out."""
@@ -82,8 +91,9 @@ class Bench:
                     continue
                 try:
                     figures = run()
-                except (Failure, OSError) as failure:
-                    self.failures[scenario, name] = str(failure)
+                # Whatever it is, an answer that cannot be read among it: figures of others are worth more than a traceback.
+                except Exception as failure:
+                    self.failures[scenario, name] = reason(failure)
                     continue
                 if rounds or index > 0:
                     taken[name].append(figures)
@@ -91,6 +101,10 @@ class Bench:
         if self._pages:
             self._pages.release()
             self._pages = None
+
+
+def reason(failure):
+    return str(failure) if isinstance(failure, Failure) else f"{type(failure).__name__}: {failure}"
 
 
 @functools.cache
@@ -250,8 +264,8 @@ def bodies(candidates, direction, tls=False, options=(), form=False):
     def make(bench):
         target = os.path.join(bench.directory, "downloaded")
         bench.body()
-        if direction == "upload":
-            bench.sink
+        # Before anything is measured: a server that starts later is taken for another process, and its time for noise.
+        bench.sink if direction == "upload" else bench.nginx
 
         def once(candidate):
             more = list(options)
@@ -291,9 +305,12 @@ def growth(bench):
 
     def grown(*arguments):
         large, small = transfer(bench, *arguments), transfer(bench, *arguments, size=1 << 20)
+        if min(large["peak"], small["peak"]) <= 0:
+            raise Failure("/proc/self/status does not say VmHWM here, the peak of memory")
         return {"growth": large["peak"] - small["peak"], "peak": large["peak"]}
 
     target = os.path.join(bench.directory, "downloaded")
+    bench.sink
     ours = [bench.ours("Transfer")]
     return {
         "download": lambda: grown(ours, "download", False, "--callbacks"),
@@ -312,9 +329,10 @@ def calls_of(words, count):
 def system_calls(mode, connections):
     def make(bench):
         count = 1_000 if bench.quick else 10_000
+        url = bench.nginx.plain + "/hello"
 
         def once(words):
-            return calls_of(words + [bench.nginx.plain + "/hello", connections], count)
+            return calls_of(words + [url, connections], count)
 
         return {
             CALLBACKS if mode == "callback" else AWAIT if mode == "await" else ENGINE: lambda: once([bench.ours("GetLoop"), mode]),
@@ -349,9 +367,10 @@ def counts(bench):
 
 def idle(tls):
     def make(bench):
+        url = (bench.nginx.tls if tls else bench.nginx.plain) + "/hello"
+        authority = ["--ca", bench.nginx.authority] if tls else []
+
         def once(count):
-            url = (bench.nginx.tls if tls else bench.nginx.plain) + "/hello"
-            authority = ["--ca", bench.nginx.authority] if tls else []
             result = client([bench.ours("IdleConnections"), url, count] + authority)
             if result["opened"] < 0.8 * count or result["closed"] > 0:
                 raise Failure(f"of {count} connections {result['opened']} were opened and {result['closed']} closed")
