@@ -117,10 +117,12 @@ import Testing
       let first = Task { try await session.text(server.url()).0 }
       #expect(await eventually { server.recordedRequests.count == 1 })
       var request = try Request(server.url())
-      request.timeoutInterval = .seconds(1)
+      request.timeoutInterval = .seconds(3)
       let second = Task { [request] in try await session.text(request).0 }
+      // It waits: its time would run from here, if it ran.
+      #expect(await eventually { await session.poolStatistics().waits == 2 })
       let start = ContinuousClock.now
-      _ = await eventually { ContinuousClock.now - start > .milliseconds(1_300) }
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(3_800) }
       go.release()
       #expect(try await first.value == "one")
       #expect(try await second.value == "two")
@@ -350,10 +352,10 @@ import Testing
   /// A reader that takes its time is no fault of the peer.
   @Test func pausedReaderIsNotIdle() async throws {
     let size = 4 << 20
-    try await withServer(configure: { $0.timeoutIntervalForRequest = .seconds(1) }) { session, server in
+    try await withServer(configure: { $0.timeoutIntervalForRequest = .seconds(3) }) { session, server in
       let (bytes, _) = try await session.bytes(for: Request(server.url("/bytes?n=\(size)")))
       let start = ContinuousClock.now
-      _ = await eventually { ContinuousClock.now - start > .milliseconds(1_300) }
+      _ = await eventually { ContinuousClock.now - start > .milliseconds(3_800) }
       #expect(try await bytes.collect(upTo: size).count == size)
     }
   }

@@ -1,11 +1,12 @@
 import FoundationEssentials
 import HTTPTypes
+import Logging
 import LupineBase
 import LupineSession
 import LupineTesting
 import Testing
 
-/// The examples of Docs/Tasks.md, Docs/Streaming.md and Docs/ResumeData.md, word for word: `.ci/check-examples` looks for them here.
+/// The examples of Docs/Tasks.md, Docs/Streaming.md, Docs/ResumeData.md and the logger of Docs/Recipes.md, word for word: `.ci/check-examples` looks for them here.
 private struct NoEvents: Error {}
 
 private final class Checksum: Sendable {
@@ -30,6 +31,14 @@ private final class Checksum: Sendable {
     #expect(await delegate.hasEnded())
     #expect(delegate.data == Array("Hello, world!".utf8))
     session.invalidateAndCancel()
+  }
+
+  @Test func logger() throws {
+    var configuration = SessionConfiguration()
+    configuration.logger = Logger(label: "http")
+    configuration.logger?.logLevel = .debug
+    let session = try Session(configuration)
+    #expect(session.configuration.logger?.logLevel == .debug)
   }
 
   @Test func events() async throws {

@@ -235,6 +235,42 @@ func followEvents(of manager: HTTPSessionManager) async throws {
     }
   }
 
+  @Test func whoIsAsking() async throws {
+    let routes = [
+      ServerRoute("GET", "/v1/private") { request, connection in
+        if request.fields.first("Authorization") == "Basic YWRhOnNlY3JldA==" {
+          try connection.respond(200, text: "Welcome.")
+        } else {
+          try connection.respond(401, fields: ["WWW-Authenticate": "Basic realm=\"private\""], text: "Who are you?")
+        }
+      }
+    ]
+    let password = "secret"
+    try await withSite(routes) { site, _ in
+      let session = try Session(.ephemeral)
+      var request = try Request("\(site)/private")
+      request.credential = .password(user: "ada", password: password)
+      let (body, _) = try await session.data(for: request)
+      #expect(String(decoding: body, as: UTF8.self) == "Welcome.")
+    }
+    try await withSite(routes) { site, _ in
+      let storage = CredentialStorage()
+      try storage.set(.password(user: "ada", password: password), for: ProtectionSpace(site))
+      var configuration = SessionConfiguration()
+      configuration.credentialStorage = storage
+      let session = try Session(configuration)
+      let (body, _) = try await session.data(from: "\(site)/private")
+      #expect(String(decoding: body, as: UTF8.self) == "Welcome.")
+    }
+  }
+
+  @Test func lookAtARequest() async throws {
+    let session = try Session()
+    let request = try Request("http://localhost/users/7")
+    print(request.curlCommand(configuration: session.configuration))
+    #expect(request.curlCommand(configuration: session.configuration).contains("http://localhost/users/7"))
+  }
+
   @Test func streams() async throws {
     let routes = [
       ServerRoute("GET", "/v1/log") { _, connection in

@@ -47,6 +47,13 @@ struct DigestCase: Sendable, CustomStringConvertible {
 }
 
 @Suite struct DigestTests {
+  @Test func thereAreEnoughCases() throws {
+    let cases = try DigestCase.all()
+    #expect(cases.count >= 30)
+    #expect(Set(cases.map(\.name)).count == cases.count)
+    #expect(cases.allSatisfy { ($0.expected == nil) != ($0.refusal == nil) })
+  }
+
   @Test(arguments: try DigestCase.all()) func credentials(_ one: DigestCase) throws {
     let challenges = ChallengeReader.read([one.challenge]).challenges
     let parsed = try #require(challenges.first)

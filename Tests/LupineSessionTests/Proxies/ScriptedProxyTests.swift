@@ -93,9 +93,14 @@ import Testing
       let requests = proxy.recordedRequests
       #expect(requests.map(\.target) == ["localhost:7443", "/x", "/y"])
       #expect(requests.map { $0.fields.first("x-trace") } == ["1", nil, nil])
-      let phases = try #require(first.metrics.transactions.first).phases.map(\.name)
+      let metrics = try #require(first.metrics.transactions.first)
+      let phases = metrics.phases.map(\.name)
       #expect(phases.contains("proxy"))
       #expect(phases.contains("tls"))
+      let (start, end) = (try #require(metrics.proxyStart), try #require(metrics.proxyEnd))
+      let connected = try #require(metrics.connectEnd)
+      let secured = try #require(metrics.secureConnectionStart)
+      #expect(connected <= start && start <= end && end <= secured)
     }
   }
 

@@ -146,6 +146,10 @@ import Testing
     let task = session.dataTask(with: try Request(server.url("/bytes?n=3000000")))
     task.resume()
     #expect(await eventually { held.withLock { $0 != nil } })
+    // What came too early would be here by then: the engine has turned, another answer came, and the queue is empty.
+    _ = try await session.data(from: server.url("/hello"))
+    _ = await session.poolStatistics()
+    session.delegateQueue.sync {}
     #expect(delegate.received.withLock { $0.isEmpty })
     held.withLock { $0 }?()
     #expect(await eventually { delegate.isDone.withLock { $0 } })
@@ -174,6 +178,7 @@ import Testing
       task.resume()
       #expect(await delegate.hasEnded())
       #expect(own.entries == ["own response 200", "own metrics"])
+      #expect(own.misplaced == 0)
       #expect(delegate.entries == ["created", "data", "completed well completed"])
     }
   }
@@ -188,7 +193,10 @@ import Testing
         for: Request(server.url("/redirect?to=/hello")), delegate: own)
       #expect(String(decoding: data, as: UTF8.self) == "Hello, world!")
       #expect(response.redirects.count == 1)
+      // A callback behind the result would be queued by now.
+      session.delegateQueue.sync {}
       #expect(own.entries == ["own redirect 302"])
+      #expect(own.misplaced == 0)
       #expect(delegate.entries == ["created", "metrics"])
     }
   }
@@ -204,6 +212,7 @@ import Testing
       }
       task.resume()
       #expect(await eventually { results.withLock { !$0.isEmpty } })
+      session.delegateQueue.sync {}
       #expect(results.withLock { $0 } == ["Hello, world!"])
       #expect(delegate.entries == ["created", "metrics"])
     }
@@ -234,6 +243,22 @@ import Testing
       }
       #expect(delegate.entries.filter { $0.hasPrefix("willCache") } == ["willCache 13", "willCache 5"])
       #expect(store.texts == ["changed"])
+    }
+  }
+
+  /// A body at the limit is offered, one byte more is not.
+  @Test func whatIsTooLargeIsNotOffered() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let size = CachedResponse.maximumSize
+    try await withDelegate([.willCacheResponse, .completed], configure: { $0.responseStore = KeptResponses() }) {
+      session, delegate in
+      for (index, count) in [size + 1, size].enumerated() {
+        session.dataTask(with: try Request(server.url("/bytes?n=\(count)"))).resume()
+        #expect(await eventually { delegate.entries.count { $0.hasPrefix("completed") } == index + 1 })
+      }
+      #expect(
+        delegate.entries == ["completed well completed", "willCache \(size)", "completed well completed"])
     }
   }
 

@@ -57,6 +57,10 @@ import Testing
       #expect(delegate.entries == ["created", "wrote", "metrics", "finished", "completed well completed"])
       #expect(content.withLock { $0 } == body)
       #expect(delegate.sentBytes == Int64(body.count))
+      // What each call has as new adds up to the file, and each knows its length.
+      #expect(delegate.writtenBytes == Int64(body.count))
+      let length: Set<Int64?> = [Int64(body.count)]
+      #expect(delegate.expectedToWrite == length)
       #expect(task.progress.fractionReceived == 1)
     }
   }
@@ -103,6 +107,7 @@ import Testing
       let resumeData = try #require(await task.cancelByProducingResumeData())
       #expect(await delegate.hasEnded())
       #expect(delegate.entries.last == "completed cancelled completed")
+      #expect(delegate.writtenBytes == 120_000)
       #expect(task.error?.resumeData == resumeData)
       #expect(resumeData.receivedBytes == 120_000)
       #expect(await task.cancelByProducingResumeData() == resumeData)
@@ -122,6 +127,11 @@ import Testing
           "completed well completed",
         ])
       #expect(content.withLock { $0 } == body)
+      // The second attempt has written the rest alone, and says how much there is in all.
+      #expect(delegate.writtenBytes == Int64(body.count) && delegate.sentBytes == Int64(body.count))
+      let (length, resumption): (Set<Int64?>, [Int64?]) = ([Int64(body.count)], [120_000, Int64(body.count)])
+      #expect(delegate.expectedToWrite == length)
+      #expect(delegate.resumptions == [resumption])
       #expect(server.recordedRequests.last?.fields.first("If-Range") == Self.tag)
       #expect(task.taskIdentifier < second.taskIdentifier)
     }
@@ -159,6 +169,7 @@ import Testing
       let results = Locked<[String]>([])
       for path in ["/bytes?n=5", "/status?code=404"] {
         session.downloadTask(with: try Request(server.url(path))) { result in
+          dispatchPrecondition(condition: .onQueue(delegate.queue))
           let text =
             switch result {
             case .success(let file): "\((try? Data(contentsOf: URL(filePath: file.path)).count) ?? -1)"
@@ -169,7 +180,31 @@ import Testing
         #expect(
           await eventually { results.withLock { $0.last?.hasPrefix(path == "/bytes?n=5" ? "5" : "bad") ?? false } })
       }
+      session.delegateQueue.sync {}
       #expect(results.withLock { $0 } == ["5", "badResponse 404"])
+    }
+  }
+
+  /// Of uploads from memory and from files, too.
+  @Test func uploadHandlers() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    let directory = try ScratchDirectory()
+    let path = try directory.write(Array("file".utf8), to: "body")
+    try await withDelegate([]) { session, delegate in
+      let results = Locked<[String]>([])
+      let handler: DataTaskCompletion = { result in
+        dispatchPrecondition(condition: .onQueue(delegate.queue))
+        let text = (try? result.get()).map { String(decoding: $0.0, as: UTF8.self) } ?? "failed"
+        results.withLock { $0.append(text) }
+      }
+      let request = try Request(server.url("/echo"), method: .post)
+      session.uploadTask(with: request, from: Data("data".utf8), completionHandler: handler).resume()
+      #expect(await eventually { results.withLock { $0.count } == 1 })
+      session.uploadTask(with: request, fromFile: path, completionHandler: handler).resume()
+      #expect(await eventually { results.withLock { $0.count } == 2 })
+      session.delegateQueue.sync {}
+      #expect(results.withLock { $0 } == ["data", "file"])
     }
   }
 }

@@ -42,6 +42,11 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     var behind: [String] = []
     var data: [UInt8] = []
     var sent: Int64 = 0
+    /// The sum of what downloads have said to be new, and the lengths that they expected.
+    var written: Int64 = 0
+    var expectedToWrite: Set<Int64?> = []
+    /// Offset and expected length of each download that went on.
+    var resumptions: [[Int64?]] = []
     var lastError: SessionError?
     var metrics: TaskMetrics?
   }
@@ -67,6 +72,9 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
   var entries: [String] { log.withLock { $0.entries } }
   var data: [UInt8] { log.withLock { $0.data } }
   var sentBytes: Int64 { log.withLock { $0.sent } }
+  var writtenBytes: Int64 { log.withLock { $0.written } }
+  var expectedToWrite: Set<Int64?> { log.withLock { $0.expectedToWrite } }
+  var resumptions: [[Int64?]] { log.withLock { $0.resumptions } }
   var error: SessionError? { log.withLock { $0.lastError } }
   var metrics: TaskMetrics? { log.withLock { $0.metrics } }
   /// Callbacks that came on a wrong queue, or behind the last one of their task.
@@ -218,13 +226,17 @@ final class RecordingDelegate: SessionDataDelegate, SessionDownloadDelegate {
     _ session: Session, downloadTask: DownloadTask, didWriteData bytesWritten: Int64, totalBytesWritten: Int64,
     totalBytesExpectedToWrite: Int64?
   ) {
-    note("wrote", of: downloadTask, merging: true) { $0.sent = totalBytesWritten }
+    note("wrote", of: downloadTask, merging: true) {
+      $0.sent = totalBytesWritten
+      $0.written += bytesWritten
+      $0.expectedToWrite.insert(totalBytesExpectedToWrite)
+    }
   }
 
   func session(
     _ session: Session, downloadTask: DownloadTask, didResumeAtOffset fileOffset: Int64, expectedTotalBytes: Int64?
   ) {
-    note("resumed \(fileOffset)", of: downloadTask)
+    note("resumed \(fileOffset)", of: downloadTask) { $0.resumptions.append([fileOffset, expectedTotalBytes]) }
   }
 }
 

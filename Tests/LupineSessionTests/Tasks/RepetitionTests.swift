@@ -24,6 +24,7 @@ import Testing
       _ session: Session, task: SessionTask, prepare request: Request,
       completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
     ) {
+      dispatchPrecondition(condition: .onQueue(session.delegateQueue))
       completionHandler(.success(request))
     }
 
@@ -31,6 +32,7 @@ import Testing
       _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
       completionHandler: @escaping @Sendable (Bool) -> Void
     ) {
+      dispatchPrecondition(condition: .onQueue(session.delegateQueue))
       completionHandler(
         repetitions.withLock { repetitions in
           repetitions += 1
@@ -233,6 +235,7 @@ import Testing
       _ session: Session, task: SessionTask, prepare request: Request,
       completionHandler: @escaping @Sendable (Result<Request, SessionError>) -> Void
     ) {
+      dispatchPrecondition(condition: .onQueue(session.delegateQueue))
       let isFirst = requests.withLock { requests in
         requests += 1
         return requests == 1
@@ -245,6 +248,7 @@ import Testing
       _ session: Session, task: SessionTask, mayRepeatAfter error: SessionError?,
       completionHandler: @escaping @Sendable (Bool) -> Void
     ) {
+      dispatchPrecondition(condition: .onQueue(session.delegateQueue))
       guard question == .repetition else { return completionHandler(true) }
       answers.withLock { $0.append { completionHandler(true) } }
     }

@@ -91,6 +91,7 @@ import Testing
       #expect(await session.tasks.isEmpty)
       task.resume()
       session.delegateQueue.sync {}
+      #expect(own.misplaced == 0)
       #expect(delegate.entries.last == "invalid" && ends.withLock { $0.count } == (form.hasHandler ? 1 : 0))
     }
   }
@@ -122,6 +123,7 @@ import Testing
       #expect(ends.withLock { $0 } == ["sessionInvalidated"] + (form.hasHandler ? ["200"] : []))
       let told = ["completed well completed"]
       #expect(own.entries == (form == .ownDelegate ? told : []))
+      #expect(own.misplaced == 0)
       #expect(delegate.entries == (form.hasHandler || form == .ownDelegate ? [] : told) + ["invalid"])
       #expect(server.requestCount == 1)
     }
