@@ -14,7 +14,7 @@ help:
 	@echo 'make bench    measure beside peers: ratios, figures and plots into Docs; QUICK=1 for a first impression'
 	@echo 'make docs     build the documentation into Docs/.docc-build'
 	@echo 'make format   format every Swift file'
-	@echo 'make nightly  what takes too long for every commit: longer fuzzing, every benchmark'
+	@echo 'make nightly  what takes too long for every commit: longer fuzzing, planted bugs, tests ten times, sanitizers in full, every benchmark'
 	@echo 'make ci       everything that must hold of a commit'
 
 demo:

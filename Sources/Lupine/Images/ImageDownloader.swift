@@ -8,8 +8,9 @@ public import LupineSession
 /// Any thread. Completion handlers are called on `completionQueue`; the `async` face uses no queue. When the last reference to a downloader
 /// goes, what it has under way fails with `.cancelled`, and the session that it made is closed; one that it was given is left alone.
 ///
-/// Source: `AFImageDownloader`. Changed: requests are one download only if method and fields are the same too; what waits for its turn takes
-/// no place when it is cancelled (#3469); a body that is not an image is an error; every handler gets its own request back.
+/// Source: `AFImageDownloader`. Changed: requests for a URL are one download only if method, fields, the use of cookies and cache policy are the same too, and one
+/// with a body, or with a user of its own (`Request.credential`, or in the URL), is apart; what waits for its turn takes no place when it is cancelled (#3469);
+/// a body that is not an image is an error; every handler gets its own request back.
 public final class ImageDownloader: Sendable {
   /// What a completion handler is given: the image, or `SessionError` or `SerializationError`.
   public typealias Completion = @Sendable (Result<DownloadedImage, any Error>) -> Void

@@ -32,7 +32,7 @@ open class HTTPSessionManager: SessionManager, @unchecked Sendable {
     try super.init(configuration: configuration)
   }
 
-  /// Makes another manager like this one: base URL, configuration, serializers, security policy, interceptors and retry policy; not hooks and queues, and
+  /// Makes another manager like this one: base URL, configuration, serializers, decoder, security policy, interceptors and retry policy; not hooks and queues, and
   /// with a session of its own. Source: `-copyWithZone:`.
   ///
   /// - Throws: as `init(baseURL:configuration:)`.

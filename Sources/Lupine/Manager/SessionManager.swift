@@ -6,7 +6,10 @@ internal import Synchronization
 
 /// Makes tasks of a session and brings what comes of them: values instead of bytes, progress, files in their places, notifications.
 ///
-/// Every method may be called from any thread. Settings hold for the tasks that are made after them; hooks for those that begin after them.
+/// Every method may be called from any thread, and settings may change at any time. A task keeps the serializer and the progress queue of when it was made;
+/// completion queue and group are read when it is over, interceptors and retry policy while it runs, but whether it asks them at all when it begins. An
+/// `async` call, uploads apart, keeps the interceptors and the retry policy of when it began; the verbs read serializer and decoder when the response is there.
+/// Hooks: see `SessionManagerHooks`.
 ///
 /// **Ownership.** Nobody but you holds the manager: neither its session nor its tasks do, so that one made in passing goes when it is let go. Tasks that
 /// are not over keep the session; when manager and tasks are gone, its connections are closed. (AFNetworking's managers live until they are invalidated.)
@@ -99,7 +102,8 @@ open class SessionManager: @unchecked Sendable {
     try core.settings.updateInterceptors(change)
   }
 
-  /// When calls and tasks are tried again, after the interceptors were asked. Default nil: never.
+  /// When calls and tasks are tried again, after the interceptors were asked. Whether there is one, or an interceptor, when a task begins decides whether it asks
+  /// at all. Default nil: never.
   public var retryPolicy: RetryPolicy? {
     get { core.settings.values.withLock { $0.retrying.policy } }
     set { core.settings.exchange(\.retrying.policy, newValue) }

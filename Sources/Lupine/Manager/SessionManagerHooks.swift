@@ -3,8 +3,10 @@ public import LupineSession
 
 /// What a manager asks and tells besides its completion handlers: one slot each; nil, the default of all, clears it.
 ///
-/// They are properties of the manager: `manager.taskDidComplete = { … }`. All run on the session's delegate queue. Which of them a task calls is
-/// decided when it begins: one that is set costs that task a hop to the queue, one that is not costs nothing.
+/// They are properties of the manager: `manager.taskDidComplete = { … }`. All run on the session's delegate queue. Whether a task asks about challenges,
+/// redirects, new bodies, responses, what may be stored and delayed beginnings, and tells of metrics, 1xx responses, waiting and what was sent, is decided when it
+/// begins: a hook that is set costs that task a hop to the queue, one that is not costs nothing. Which closure is called then, and whether there still is
+/// one, is looked up when the call is due. Of those of the end, of received data, of what an upload sends and of download tasks nothing is decided before that.
 ///
 /// The `async` calls of a manager that give a value tell and ask what concerns the exchange (`task…`, but for `taskDidComplete`). How they end is their
 /// result, and `callDidComplete` is told of it, as it is of every task's. `async` downloads and uploads are tasks.
@@ -33,7 +35,8 @@ public struct SessionManagerHooks: Sendable {
   /// A body that is handed out as it arrives (`bytes(for:)`) is told of when it is: what goes wrong later is its reader's.
   ///
   /// Told once for a call, however often it was sent, also of one that was cancelled; not of one for which no request can be made, nor of operations. It may
-  /// come before or after the call returns or its handler is called. Unset, it costs a call nothing. Source: `EventMonitor` of Alamofire,
+  /// come before or after the call returns or its handler is called. Looked up when a call is over; but an `async` call that gives a value, and began when neither
+  /// this nor another hook of it, no interceptor and no retry policy was set, tells nobody. Unset, it costs a call nothing. Source: `EventMonitor` of Alamofire,
   /// `request(_:didParseResponse:)`.
   ///
   /// What a request or an error is described as has no credentials; their fields and bodies may hold some.

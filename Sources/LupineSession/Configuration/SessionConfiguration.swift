@@ -24,12 +24,12 @@ public struct SessionConfiguration: Sendable {
 
   // MARK: Connections
 
-  /// Connections to one origin, opening ones included. Default 6, as in URLSession. A request relies on none that has been opening for
+  /// Connections to one origin, opening ones included. Default 6, as in URLSession. Less than 1 is 1. A request relies on none that has been opening for
   /// a second without moving, for others that gave up: another one is opened beside it, or at a limit in its place.
   ///
   /// To a proxy that forwards `http` requests, whose connections serve all origins, it is 32 unless this is more, or less than 6.
   public var maximumConnectionsPerHost = 6
-  /// Connections of the session in all. Default 256. Where they are all in use, every sixteenth response makes room for an origin that
+  /// Connections of the session in all. Default 256. Less than 1 is 1. Where they are all in use, every sixteenth response makes room for an origin that
   /// has none, so that a busy one keeps nobody waiting for ever. Idle ones make room at once, and so do those that are being opened for requests
   /// that gave up. Of several engines each has an even part of them: see `EngineChoice.several`.
   public var maximumConnections = 256
@@ -41,7 +41,7 @@ public struct SessionConfiguration: Sendable {
   public var connectionIdleTimeout: Duration = .seconds(60)
   /// How old a connection may be to take a new request; nil is unlimited. Default nil.
   public var connectionLifetime: Duration?
-  /// How many requests a connection may serve; nil is unlimited. Default nil.
+  /// How many requests a connection may serve; nil is unlimited. Less than 1 is 1. Default nil.
   public var maximumUsesPerConnection: Int?
 
   /// Whether TLS sessions are resumed that other sessions of the process began with the same policy, and theirs of this one: by a session that is

@@ -10,6 +10,8 @@ public protocol SessionDelegate: AnyObject, Sendable {
 
   /// A server has shown its certificates, or asks for one of ours; the handshake waits. Default: what the configuration says.
   ///
+  /// The session's delegate alone is asked, and not the delegate of a task: a connection belongs to no task.
+  ///
   /// A delegate that handles this gives its session connections, TLS sessions and cached responses of `https` URLs of its own, in memory only: nothing
   /// that it decided reaches another one.
   ///
@@ -89,7 +91,7 @@ public protocol SessionTaskDelegate: SessionDelegate {
     _ session: Session, task: SessionTask, didReceive challenge: AuthenticationChallenge,
     completionHandler: @escaping @Sendable (ChallengeDisposition) -> Void)
 
-  /// The body has to be sent again, or for the first time, and cannot be made from the request: after a 307, a 308 or a challenge.
+  /// The body has to be sent, for the first time or again, after a redirect that keeps the method or a challenge, and cannot be made from the request.
   /// Answer with the body. Default nil: the task fails with `.requestBodyFailed`. Where that is not wanted, leave `.needNewBodyStream` out of
   /// `handledCallbacks`: then the redirect is the answer, and a challenge ends the task with `.bodyNotReplayable`, which has the 401 response.
   func session(

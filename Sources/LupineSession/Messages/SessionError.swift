@@ -27,13 +27,15 @@ public struct SessionError: Error, Sendable {
     public static let cannotFindHost = Code(rawValue: "cannotFindHost")
     /// Every address refused or failed.
     public static let cannotConnect = Code(rawValue: "cannotConnect")
-    /// There is no network: no address can be reached, or no name server. See `SessionConfiguration.waitsForConnectivity`.
+    /// There is no network: no address can be reached, or no name server; of a proxy that is on the way likewise. See
+    /// `SessionConfiguration.waitsForConnectivity`.
     public static let notConnected = Code(rawValue: "notConnected")
     /// Every address of the host is reached over a mobile network, and the request may not use one.
     public static let cellularAccessRefused = Code(rawValue: "cellularAccessRefused")
     /// What should be a proxy is none: its URL cannot be read, or a SOCKS proxy is given a token.
     public static let badProxy = Code(rawValue: "badProxy")
-    /// The proxy cannot be used: nobody answers there, its TLS fails, it breaks its protocol or hangs up.
+    /// The proxy cannot be used: its name has no address, nobody answers there, its TLS fails, it breaks its protocol or hangs up. Where no network leads to it,
+    /// the error is `notConnected`.
     public static let proxyFailed = Code(rawValue: "proxyFailed")
     /// The proxy does not connect to the origin; of an HTTP proxy see `proxyRefusal`. No request has left.
     public static let proxyRefused = Code(rawValue: "proxyRefused")
@@ -75,7 +77,7 @@ public struct SessionError: Error, Sendable {
     /// See `Request.Body.stream` and `SessionTaskDelegate`.
     public static let bodyNotReplayable = Code(rawValue: "bodyNotReplayable")
     /// There are credentials, and they cannot be sent: a colon in a user name for Basic, a control character, a hash function that OpenSSL
-    /// lacks, a stream whose hash the server wants.
+    /// lacks, a stream whose hash the server wants, a user or a password above 255 bytes for a SOCKS proxy.
     public static let cannotAuthenticate = Code(rawValue: "cannotAuthenticate")
     /// Resume data that cannot be read, or that is of another URL.
     public static let badResumeData = Code(rawValue: "badResumeData")
