@@ -30,6 +30,24 @@ import Testing
     #expect(server.problems == [])
   }
 
+  /// The last of them, in their order, each with its own body.
+  @Test(arguments: [0, 1, 3, 7, 8]) func recallsSoManyRequests(_ limit: Int) throws {
+    let server = try LoopbackServer(recording: RequestRecording(requestLimit: limit)) { _, connection in
+      _ = try connection.readBody()
+      try connection.respond(text: "ok")
+    }
+    defer { server.shutdown() }
+    let client = try RawClient(server)
+    for number in 0..<7 {
+      try client.send("POST /\(number) HTTP/1.1\r\nContent-Length: 1\r\n\r\n\(number)")
+      #expect(try client.response().status == 200)
+      #expect(server.requestCount == number + 1)
+    }
+    let wanted = Array((0..<7).suffix(limit).map { "/\($0)" })
+    #expect(server.recordedRequests.map { $0.target } == wanted)
+    #expect(server.recordedRequests.map { "/" + $0.text } == wanted)
+  }
+
   @Test func recordsAChunkedBodyWithTrailers() throws {
     let server = try LoopbackServer { request, connection in
       let body = try connection.readBody()
