@@ -1,3 +1,5 @@
+internal import LupineBase
+
 /// Which of the waiting downloads begins first.
 public enum ImageDownloadPrioritization: Sendable, Hashable {
   /// The one that was asked for first. Default.
