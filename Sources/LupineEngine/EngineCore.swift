@@ -121,6 +121,7 @@ final class EngineCore {
     guard trustDomain != 0 else { return }
     sessions.removeAll(of: TLSTrustDomain(identifier: trustDomain))
     proxySessions.removeAll(of: TLSTrustDomain(identifier: trustDomain))
+    partitions.forget(trustDomain)
   }
 
   /// Policies whose files are being looked at. One for the process, as the threads that look are: files that hang keep one of them for each policy, however

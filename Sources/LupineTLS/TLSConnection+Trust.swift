@@ -95,7 +95,8 @@ extension TLSConnection {
     sessions.insert(ticket, for: key)
   }
 
-  /// About how many bytes a session keeps: certificates as OpenSSL has them take about three times what they have in DER.
+  /// About how many bytes a session keeps, of which tickets of one connection share the chain: certificates as OpenSSL has them take about three times
+  /// what they have in DER.
   private func cost(of session: OpaquePointer, _ report: TrustReport) -> Int {
     var ticketLength = 0
     unsafe SSL_SESSION_get0_ticket(session, nil, &ticketLength)

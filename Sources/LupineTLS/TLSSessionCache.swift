@@ -78,6 +78,8 @@ package final class TLSSessionCache: Sendable {
     var clock: UInt64 = 0
     private(set) var count = 0
     private(set) var bytes = 0
+    /// Who ended a handshake because of a session that was offered, or did not answer; those whose time is over are asked again.
+    var refusals: [TLSSessionKey: Refusal] = [:]
 
     mutating func add(_ ticket: Ticket) {
       count += 1
@@ -90,9 +92,6 @@ package final class TLSSessionCache: Sendable {
         bytes -= ticket.cost
       }
     }
-
-    /// Who ended a handshake because of a session that was offered, or did not answer; those whose time is over are asked again.
-    var refusals: [TLSSessionKey: Refusal] = [:]
   }
 
   /// That no session is offered to somebody for a while.

@@ -105,6 +105,13 @@ final class ServerRecord: Sendable {
     /// The last of them, that of index `n` at the place `n` modulo the limit: a server under load moves none.
     var kept: [ServerRequest] = []
     var count = 0
+
+    var requests: [ServerRequest] {
+      guard count > kept.count, !kept.isEmpty else { return kept }
+      let first = count % kept.count
+      return Array(kept[first...] + kept[..<first])
+    }
+
     var tlsSummaries: [Int: TLSSummary] = [:]
     var problems: [String] = []
   }
@@ -114,16 +121,10 @@ final class ServerRecord: Sendable {
 
   init(_ recording: RequestRecording) { self.recording = recording }
 
-  var requests: [ServerRequest] { state.withLock { ordered($0) } }
+  var requests: [ServerRequest] { state.withLock { $0.requests } }
   var requestCount: Int { state.withLock { $0.count } }
   var tlsSummaries: [Int: TLSSummary] { state.withLock { $0.tlsSummaries } }
   var problems: [String] { state.withLock { $0.problems } }
-
-  private func ordered(_ state: State) -> [ServerRequest] {
-    guard state.count > state.kept.count, !state.kept.isEmpty else { return state.kept }
-    let first = state.count % state.kept.count
-    return Array(state.kept[first...] + state.kept[..<first])
-  }
 
   /// Adds a request whose head arrived; returns its index for `update`.
   func add(_ request: ServerRequest) -> Int {
@@ -153,7 +154,7 @@ final class ServerRecord: Sendable {
   func add(problem: String) { state.withLock { $0.problems.append(problem) } }
 
   func wait(_ count: Int, _ seconds: Double) throws(LoopbackError) -> [ServerRequest] {
-    let requests = state.wait(seconds: seconds) { $0.count >= count ? ordered($0) : nil }
+    let requests = state.wait(seconds: seconds) { $0.count >= count ? $0.requests : nil }
     guard let requests else { throw .misuse("\(requestCount) requests of \(count) came in \(seconds) s") }
     return requests
   }

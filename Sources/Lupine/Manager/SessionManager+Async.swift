@@ -69,7 +69,7 @@ extension SessionManager {
         last = answer.1
         return answer
       }
-      return try await retrying.run(request) { request throws(SessionError) in
+      return try await retrying.run(request.marked(by: session.configuration)) { request throws(SessionError) in
         do {
           let answer = try await session.data(for: request, delegate: delegate)
           last = answer.1

@@ -35,7 +35,7 @@ extension SessionManager {
     let delegate = HookedTaskDelegate.forAsyncCall(settings)
     let retrying = settings.values.withLock { $0.retrying }
     do {
-      let answer = try await retrying.run(request) { request throws(SessionError) in
+      let answer = try await retrying.run(request.marked(by: session.configuration)) { request throws(SessionError) in
         do throws(SessionError) {
           let answer = try await streamed(request, delegate)
           last = answer.bytes.finalResponse ?? answer.response

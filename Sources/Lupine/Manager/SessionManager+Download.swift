@@ -89,7 +89,8 @@ extension SessionManager {
     let temporaryDirectory = session.configuration.temporaryDirectory
     var download = RepeatedDownload(resumeData, attempt)
     do {
-      let saved = try await download.run(request, retrying, temporaryDirectory: temporaryDirectory)
+      let shown = request.marked(by: session.configuration)
+      let saved = try await download.run(shown, retrying, temporaryDirectory: temporaryDirectory)
       tell(request, saved.response, nil)
       return saved
     } catch {

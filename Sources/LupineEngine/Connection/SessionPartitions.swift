@@ -8,27 +8,40 @@ struct SessionPartitions {
     var route = ConnectionIdentity.Route.direct
     var addressOverride: SocketAddress?
     var localAddress: SocketAddress?
+    /// That of a session which shares with nobody: its ways go with it.
+    var trustDomain: UInt64 = 0
   }
 
-  /// Past this, all are forgotten, and their sessions with them.
+  /// Past this, all are forgotten, and nobody finds their sessions any more.
   static let limit = 1024
   private var numbers: [Way: UInt64] = [:]
   private var last: UInt64 = 0
 
+  var count: Int { numbers.count }
+
   /// 0 for the way that needs no setting.
   mutating func number(for identity: ConnectionIdentity) -> UInt64 {
-    number(
-      Way(
-        route: identity.route, addressOverride: identity.addressOverride, localAddress: identity.localAddress))
+    let way = Way(
+      route: identity.route, addressOverride: identity.addressOverride, localAddress: identity.localAddress)
+    return number(way, identity.trustDomain)
   }
 
-  /// Of the TLS with the proxy itself, which `identity` names.
+  /// Of the TLS with the proxy itself: it knows whose credentials it is shown.
   mutating func number(forProxyOf identity: ConnectionIdentity) -> UInt64 {
-    number(Way(localAddress: identity.localAddress))
+    var way = Way(localAddress: identity.localAddress)
+    if case .proxy(let route) = identity.route, route.credentials != nil { way.route = .proxy(route.party) }
+    return number(way, identity.trustDomain)
   }
 
-  private mutating func number(_ way: Way) -> UInt64 {
+  /// Forgets the ways of a trust domain, with the credentials of their proxies.
+  mutating func forget(_ trustDomain: UInt64) {
+    numbers = numbers.filter { $0.key.trustDomain != trustDomain }
+  }
+
+  private mutating func number(_ way: Way, _ trustDomain: UInt64) -> UInt64 {
     guard way != Way() else { return 0 }
+    var way = way
+    way.trustDomain = trustDomain
     if let known = numbers[way] { return known }
     if numbers.count >= Self.limit { numbers.removeAll() }
     last += 1

@@ -36,7 +36,7 @@ package final class StoredResponse: Sendable {
     servedBytes = Self.served(head, headBytes, responseTime: responseTime)
   }
 
-  /// Nil if the head has more than the parser takes, which it would not have passed then, or a `Connection` with more names than `HeadWriter` reads.
+  /// Nil if the head has more than the parser takes, which it would not have passed then, or a `Connection` with more names than are looked for.
   package convenience init?(
     key: String, head: ResponseHead, body: [UInt8], requestTime: Int64, responseTime: Int64, authorization: String?
   ) {
@@ -152,11 +152,11 @@ enum HeadWriter {
   /// The field that tells one request what it proved, and which nonce comes next (RFC 7615 section 3): later that is not so any more. Not stored, but the one of
   /// a 304 is for who asked.
   static let authenticationInfo = "authentication-info"
-  /// Far more than there is to name, and little to hash.
+  /// Far more than there is to name, the twelve that every connection has included, and little to hash.
   static let maximumNames = 128
 
   /// What is not of the response but of the connection it came over (RFC 9111 section 3.1), and cookies: they were set when it came, and are not
-  /// set again. In lower case. Nil where `Connection` names more than `maximumNames`.
+  /// set again. In lower case. Nil where there are more than `maximumNames`.
   static func connectionFields(_ fields: FieldSection) -> Set<String>? {
     var names: Set<String> = [
       "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authentication-info",

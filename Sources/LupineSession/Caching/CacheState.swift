@@ -166,7 +166,7 @@ struct CacheState {
     keep(record, order: stamp.order, isFiled: isFiled || isPending || filing == .written)
     guard filing == .written, !isPending else { return false }
     // A removal that waits is that of an older file.
-    return note(isFiled && change == nil ? .confirm(record) : .write(record), for: first)
+    return note(isFiled && change == nil && !pending.isRemovingAll ? .confirm(record) : .write(record), for: first)
   }
 
   /// A step of what is to become of the files is done.

@@ -152,8 +152,10 @@ extension ResponseCache {
       ? .number(0) : generation(names, for: query, inMemoryOnly: inMemoryOnly, since: stamp, mayWait: mayWait)
     switch found {
     case .number(let generation):
-      defer { then() }
-      return store(generation)
+      let storing = store(generation)
+      if storing == .refused { remove(first: query.first) }
+      then()
+      return storing
     case .outdated:
       then()
       return .outdated

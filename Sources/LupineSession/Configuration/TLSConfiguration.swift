@@ -58,7 +58,7 @@ public struct TLSConfiguration: Hashable, Sendable {
   /// Resume sessions of earlier connections: no certificates are sent or checked then. Default true. Whoever watches the
   /// network can link connections that do so with TLS 1.2; tickets of TLS 1.3 are used once (RFC 8446 appendix C.4).
   /// A server knows a client again by them: sessions are resumed on the way on which they were made alone, be it direct, by a proxy with the same credentials,
-  /// from a `localAddress` or to an address of `nameOverrides`, and those of an ephemeral session by nobody.
+  /// from a `localAddress` or to an address of `nameOverrides`, and those of an ephemeral session by no other one.
   /// A server that refuses what it is offered is offered none for an hour; one that hangs up or does not answer for a minute, and for longer if it does so
   /// again. What was found out about a server's certificates holds for seven days at most, and no longer than they and the lists of revoked ones do (RFC 8446
   /// section 4.6.1).

@@ -92,17 +92,8 @@ final class TaskCallbacks: Sendable {
     tell(.waitingForConnectivity) { $0.session($1, taskIsWaitingForConnectivity: $2) }
   }
 
-  /// A request as a delegate is shown it: with the marks of its session, so that `Request.setURL(_:)` knows them.
-  private func marked(_ request: Request) -> Request {
-    let marks = session.configuration.sensitiveFields
-    guard !marks.isEmpty else { return request }
-    var request = request
-    request.sensitiveFields.formUnion(marks)
-    return request
-  }
-
   func redirection(_ response: Response, _ request: Request, _ answer: @escaping @Sendable (Request?) -> Void) {
-    let request = marked(request)
+    let request = request.marked(by: session.configuration)
     let answer = Answer(default: request, answer)
     tell(.redirection) { delegate, session, task in
       delegate.session(session, task: task, willPerformHTTPRedirection: response, newRequest: request) {
@@ -126,7 +117,7 @@ final class TaskCallbacks: Sendable {
   }
 
   func willBeginDelayed(_ request: Request, _ answer: @escaping @Sendable (DelayedRequestDisposition) -> Void) {
-    let request = marked(request)
+    let request = request.marked(by: session.configuration)
     let answer = Answer(default: .continueLoading, answer)
     tell(.willBeginDelayed) { delegate, session, task in
       delegate.session(session, task: task, willBeginDelayedRequest: request) { answer.give($0) }
@@ -137,7 +128,7 @@ final class TaskCallbacks: Sendable {
     _ request: Request, _ repeater: any RepeatingTaskDelegate,
     _ answer: @escaping @Sendable (Result<Request, SessionError>) -> Void
   ) {
-    let request = marked(request)
+    let request = request.marked(by: session.configuration)
     let answer = Answer(default: .success(request), answer)
     queue.async { [self] in
       guard !isOver.load(ordering: .relaxed) else { return }

@@ -11,7 +11,7 @@ extension Request {
   /// `credential`, the fields `Authorization`, `Cookie`, `Origin`, `Proxy-*`, `X-Api-Key` and the like and those of `sensitiveFields`, which has the list, and a
   /// `Host` of the caller's; of a `Referer` no more stays than the origin, unless it is of the other origin itself, and nothing over http of a page that came over
   /// https. Set again afterwards what the other origin is to have. It is the rule for redirects (curl CVE-2022-27774). `SessionConfiguration.sensitiveFields` are among
-  /// those of the requests that a session shows to delegates; one that was not in its hands does not know them. The document that the request is made for stays (`setMainDocument(_:)`).
+  /// those of the requests that delegates and interceptors are shown; one that was not in a session's hands does not know them. The document that the request is made for stays (`setMainDocument(_:)`).
   ///
   /// - Parameter url: an absolute URL.
   /// - Throws: `SessionError` with `.badURL`, which says what is wrong and where; nothing is changed then.
@@ -40,6 +40,14 @@ extension Request {
     if let referrer = fields[.referer] {
       fields[.referer] = OriginRule.referrer(given: referrer, entering: url, crossed: true)
     }
+  }
+
+  /// As somebody is shown it who may change it: with the marks of its session.
+  package func marked(by configuration: SessionConfiguration) -> Request {
+    guard !configuration.sensitiveFields.isEmpty else { return self }
+    var request = self
+    request.sensitiveFields.formUnion(configuration.sensitiveFields)
+    return request
   }
 
   /// Adds parameters to the query of the URL, behind what is in it, in their order: `name=value`, with every byte escaped except letters, digits and

@@ -31,6 +31,31 @@ import Testing
       { try await body($0, server, cache) })
   }
 
+  /// An answer that is too much trouble to store takes the older one's place all the same.
+  @Test func whatCannotBeStoredLeavesNothingOlder() async throws {
+    let names = (0..<200).map { "x-\($0)" }.joined(separator: ", ")
+    let count = Locked(0)
+    try await withCache { _ in
+    } handler: { _, connection in
+      let number = count.withLock { count in
+        count += 1
+        return count
+      }
+      var fields = Self.fresh
+      if number == 2 { fields.append("Connection", names) }
+      try connection.respond(fields: fields, text: "\(number)")
+    } _: { session, server, _ in
+      var request = try Request(server.url("/a"))
+      try await session.expect("1", from: request)
+      try await session.expect("1", from: request)
+      request.cachePolicy = .reloadIgnoringLocalCacheData
+      try await session.expect("2", from: request)
+      request.cachePolicy = .useProtocolCachePolicy
+      try await session.expect("3", from: request)
+      try await session.expect("3", from: request)
+    }
+  }
+
   /// What a session offers is part of what it looks for: programs look where it does.
   @Test(arguments: [true, false]) func programsSeeWhatTheSessionSees(_ namesCodings: Bool) async throws {
     try await withCache { configuration in

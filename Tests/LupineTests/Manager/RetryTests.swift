@@ -286,6 +286,40 @@ import Testing
     }
   }
 
+  enum Call: CaseIterable { case data, bytes, download, task }
+
+  /// An interceptor that gives a request another URL moves none of its secrets, those that the session marks included.
+  @Test(arguments: Call.allCases) func secretsOfARequestThatIsMovedStayAtHome(_ call: Call) async throws {
+    let away = try LoopbackServer { _, connection in try connection.respond(text: "there") }
+    defer { away.shutdown() }
+    let key = try #require(HTTPField.Name("X-Own-Key"))
+    try await withManager(configure: { $0.sensitiveFields = [key] }) { manager, home in
+      manager.interceptors = [
+        ClosureInterceptor(adapt: { [url = away.url("/there")] request, _ in
+          var request = request
+          try request.setURL(url)
+          return request
+        })
+      ]
+      let fields = ["X-Own-Key": "s", "Accept-Language": "en"]
+      var request = try Request(home.url("/hello"))
+      for (name, value) in fields { request.fields[try #require(HTTPField.Name(name))] = value }
+      switch call {
+      case .data: _ = try await manager.get("hello", as: Data.self, headers: fields)
+      case .bytes: for try await _ in try await manager.bytes(for: request).0.chunks {}
+      case .download:
+        let name = "lupine-moved-\(UInt64.random(in: 0 ... .max))"
+        let file = FileManager.default.temporaryDirectory.appending(path: name)
+        defer { try? FileManager.default.removeItem(at: file) }
+        _ = try await manager.download(for: request, to: file)
+      case .task: _ = await ended { manager.dataTask(with: request, completion: $0) }
+      }
+      #expect(home.requestCount == 0)
+      let there = try #require(away.recordedRequests.first)
+      #expect(there.fields.first("Accept-Language") == "en" && there.fields.first(key.rawName) == nil)
+    }
+  }
+
   /// What an interceptor throws, the call throws; one that forbids a repetition is asked before the policy.
   @Test func interceptorsDecide() async throws {
     struct NoToken: Error {}
