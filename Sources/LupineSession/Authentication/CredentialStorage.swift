@@ -125,12 +125,18 @@ public final class CredentialStorage: Sendable {
   /// The spaces that have a credential, in no order.
   public var protectionSpaces: [ProtectionSpace] { entries.withLock { Array($0.keys) } }
 
-  /// All that may be tried, the closest space first, its default first.
-  func candidates(for space: ProtectionSpace) -> [Credential] {
+  /// All that are known, the closest space first, its default first.
+  func candidates(for space: ProtectionSpace) -> [Credential] { lists(for: space).flatMap { $0 } }
+
+  /// What is sent unless somebody chooses: of each space, the closest first, its default, or the first behind it that is of use. Those of other users are for
+  /// a delegate to choose.
+  func proposals(for space: ProtectionSpace, where isOfUse: (Credential) -> Bool) -> [Credential] {
+    lists(for: space).compactMap { $0.first(where: isOfUse) }
+  }
+
+  private func lists(for space: ProtectionSpace) -> [[Credential]] {
     guard !isEmpty else { return [] }
-    return entries.withLock { entries in
-      space.generalisations.flatMap { entries[$0]?.credentials ?? [] }
-    }
+    return entries.withLock { entries in space.generalisations.compactMap { entries[$0]?.credentials } }
   }
 
   /// The spaces of a proxy, in no order. Costs no lock where nothing is stored for any proxy.

@@ -142,8 +142,16 @@ final class TaskAuthentication: Sendable {
     hop.url.scheme == .https || session.configuration.allowsBasicOverPlaintext
   }
 
-  private func candidates(_ challenge: AnswerableChallenge, _ hop: AuthenticationHop) -> [Credential] {
+  /// What may be sent without a word of the caller's.
+  private func proposals(_ challenge: AnswerableChallenge, _ hop: AuthenticationHop) -> [Credential] {
     // The storage is not asked where the caller has said who it is.
+    if let explicit = hop.explicit { return explicit.fits(challenge) ? [explicit] : [] }
+    let space = ProtectionSpace(hop.party, challenge)
+    return session.storage?.proposals(for: space) { $0.fits(challenge) } ?? []
+  }
+
+  /// What may have been chosen.
+  private func candidates(_ challenge: AnswerableChallenge, _ hop: AuthenticationHop) -> [Credential] {
     let found =
       hop.explicit.map { [$0] } ?? session.storage?.candidates(for: ProtectionSpace(hop.party, challenge)) ?? []
     return found.filter { $0.fits(challenge) }
@@ -276,7 +284,7 @@ final class TaskAuthentication: Sendable {
     let attempts = state.withLock { $0.attempts }
     guard attempts.mayAnswer else { return .deliver }
     for (index, challenge) in challenges.enumerated() {
-      let proposed = candidates(challenge, hop).first {
+      let proposed = proposals(challenge, hop).first {
         attempts.mayTry($0.secret, for: challenge, party: hop.party)
       }
       if asks {
