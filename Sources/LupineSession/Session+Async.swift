@@ -72,6 +72,17 @@ extension Session {
     try await upload(for: request, body: .sequence(chunks, length: length), delegate: delegate, progress: progress)
   }
 
+  /// Sends the body of a request, whatever it is, as an upload; see `data(for:)`. A stream that can be made anew (`.stream(isReplayable: true)`) is sent again
+  /// where a redirect or a challenge asks for it; where the request has no body, or a stream that cannot, the delegate is asked for one, as of
+  /// `uploadTask(withStreamedRequest:)`.
+  ///
+  /// - Parameter progress: as of `upload(for:from:delegate:progress:)`.
+  public func upload(
+    for request: Request, delegate: (any SessionTaskDelegate)? = nil, progress: (@Sendable (Int64) -> Void)? = nil
+  ) async throws -> (Data, Response) {
+    try await upload(for: request, body: request.body, delegate: delegate, progress: progress)
+  }
+
   private func upload(
     for request: Request, body: Request.Body, delegate: (any SessionTaskDelegate)?,
     progress: (@Sendable (Int64) -> Void)?

@@ -44,11 +44,16 @@ public final class Session: Sendable {
   /// Hears of the session and its tasks. Held until the session is invalidated, as in URLSession.
   public var delegate: (any SessionDelegate)? { delegateStorage.withLock { $0 } }
 
-  /// A session with the default configuration, for the whole process.
+  /// Whether it is everybody's.
+  private let isShared: Bool
+
+  /// A session with the default configuration, for the whole process: nobody ends it, as others use it too.
   ///
   /// Traps, with a message, if the engine cannot be started because the process has no descriptors or threads left.
   public static let shared: Session = {
-    do { return try Session() } catch { preconditionFailure("the shared session cannot be made: \(error)") }
+    do { return try Session(SessionConfiguration(), nil, nil, isShared: true) } catch {
+      preconditionFailure("the shared session cannot be made: \(error)")
+    }
   }()
 
   /// Makes a session.
@@ -59,10 +64,18 @@ public final class Session: Sendable {
   ///     session's own.
   /// - Throws: `SessionError`: `.badRequest` for settings that contradict each other or cannot be, `.badProxy` for a proxy that cannot be used as
   ///   `SessionConfiguration.proxy` says, `.system` if the engine cannot be started.
-  public init(
+  public convenience init(
     _ configuration: SessionConfiguration = SessionConfiguration(), delegate: (any SessionDelegate)? = nil,
     delegateQueue: DispatchQueue? = nil
   ) throws(SessionError) {
+    try self.init(configuration, delegate, delegateQueue, isShared: false)
+  }
+
+  private init(
+    _ configuration: SessionConfiguration, _ delegate: (any SessionDelegate)?, _ delegateQueue: DispatchQueue?,
+    isShared: Bool
+  ) throws(SessionError) {
+    self.isShared = isShared
     self.configuration = configuration
     bodyWatermarks = try configuration.bodyWatermarks.checked()
     delegateStorage = LockedStorage(delegate)
@@ -168,8 +181,9 @@ public final class Session: Sendable {
 
   /// Cancels every task and closes every connection; later requests fail with `.sessionInvalidated`. Every task completes, also one that was made and never
   /// resumed, with `.cancelled` unless it is a download whose file is complete and is being handed over; then the delegate hears that the session is
-  /// invalid, and is let go. Any thread; the completions come where they always come.
+  /// invalid, and is let go. Any thread; the completions come where they always come. Of `shared` it does nothing, as in URLSession.
   public func invalidateAndCancel() {
+    guard !isShared else { return }
     invalidate(cancelling: true)
     // The pool first: otherwise each cancelled task would make room for one that waits.
     transport.invalidate(cancelling: true)
@@ -183,8 +197,9 @@ public final class Session: Sendable {
   /// Lets tasks finish, then closes every connection; later requests fail with `.sessionInvalidated`. Any thread.
   ///
   /// A task that was made before may still be resumed, and the delegate hears that the session is invalid when it has completed, as in URLSession. So one that
-  /// is kept and never resumed keeps the session from that, and the session its delegate: resume it, cancel it, or let it go.
+  /// is kept and never resumed keeps the session from that, and the session its delegate: resume it, cancel it, or let it go. Of `shared` it does nothing, as in URLSession.
   public func finishTasksAndInvalidate() {
+    guard !isShared else { return }
     invalidate(cancelling: false)
     transport.invalidate(cancelling: false)
   }
@@ -194,7 +209,7 @@ public final class Session: Sendable {
   ///
   /// When it returns, every task has completed, its handler or its delegate was called, and the delegate was told of the session's end, unless the
   /// delegate queue is held up; who awaits an `async` call is about to go on. Connections close with the last tasks. Where there is nothing to end it returns at
-  /// once, and any number of callers may wait.
+  /// once, and any number of callers may wait. Of `shared` it does nothing.
   ///
   /// An `async` call of a manager that waits for its next attempt is no task meanwhile: it fails with `.sessionInvalidated` when it goes on.
   ///
@@ -202,6 +217,7 @@ public final class Session: Sendable {
   ///
   /// Source: `shutdown()` of AsyncHTTPClient.
   public func shutDown(within grace: Duration? = nil) async {
+    guard !isShared else { return }
     finishTasksAndInvalidate()
     let deadline: Task<Void, Never>? = grace.map { grace in
       Task.detached { [self] in

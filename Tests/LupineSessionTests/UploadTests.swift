@@ -22,6 +22,27 @@ import Testing
     }
   }
 
+  /// What can be made anew is sent again; what there is none of the delegate makes.
+  @Test func whateverTheRequestHasIsUploaded() async throws {
+    try await withServer { session, server in
+      let made = Counter()
+      let stream = Request.Body.stream(length: nil, isReplayable: true) {
+        _ = made.next()
+        return BodyStream([[1, 2], [3]])
+      }
+      let redirected = try Request(server.url("/redirect?to=/echo&status=307"), method: .post, body: stream)
+      let (body, response) = try await session.upload(for: redirected)
+      #expect(Array(body) == [1, 2, 3] && response.redirects.count == 1 && made.next() == 2)
+      var answers = RecordingDelegate.Answers()
+      answers.newBody = { BodyStream([[7]]) }
+      let delegate = RecordingDelegate(.all, answers)
+      let sent = Locked<Int64>(0)
+      let asked = try Request(server.url("/echo"), method: .post)
+      let answer = try await session.upload(for: asked, delegate: delegate) { count in sent.withLock { $0 = count } }
+      #expect(Array(answer.0) == [7] && sent.withLock { $0 } == 1)
+    }
+  }
+
   @Test(arguments: [false, true], [0, 1, 70_000, 3_000_000]) func bytesFileAndSequenceArriveWhole(
     _ isSecure: Bool, _ count: Int
   ) async throws {

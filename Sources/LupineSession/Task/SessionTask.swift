@@ -25,7 +25,6 @@ public class SessionTask: @unchecked Sendable, Hashable {
   private let settings = LockedStorage(Settings())
 
   private struct Settings {
-    var description: String?
     var earliestBeginDate: Date?
     var delegate: (any SessionTaskDelegate)?
     var onChange: (@Sendable (SessionTask, State) -> Void)?
@@ -60,8 +59,8 @@ public class SessionTask: @unchecked Sendable, Hashable {
 
   /// Yours: a name for logs and lists. Default nil.
   public var taskDescription: String? {
-    get { settings.withLock { $0.description } }
-    set { settings.withLock { $0.description = newValue } }
+    get { run.state.withLock { $0.description } }
+    set { run.state.withLock { $0.description = newValue } }
   }
 
   /// Who gets a connection first when there are too few: from 0 to 1; below 0.5 is behind, above it before the others. Read when a request
@@ -196,9 +195,15 @@ public class SessionTask: @unchecked Sendable, Hashable {
     }
   }
 
-  /// Takes the place of the handle on the data task that became this download: what that one is to be told, it is told here.
+  /// Takes the place of the handle on the data task that became this download: what that one is to be told, it is told here, and what that one says, this
+  /// one says.
   func succeed(_ former: SessionTask?) {
-    settings.withLock { $0.former = former }
+    let known = former?.settings.withLock { (delegate: $0.delegate, date: $0.earliestBeginDate) }
+    settings.withLock { settings in
+      settings.former = former
+      settings.delegate = known?.delegate
+      settings.earliestBeginDate = known?.date
+    }
   }
 
   /// The task is over: what the caller gave goes. It may hold the task, and does so in the usual case.

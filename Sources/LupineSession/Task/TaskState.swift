@@ -59,6 +59,7 @@ extension TaskRun {
     var isCommitted = false
     var redirectCount = 0
     var bodyLength: (exchange: Int, value: Int64?)?
+    var description: String?
   }
 }
 
@@ -143,6 +144,12 @@ extension TaskRun.State {
   var isCommitted: Bool {
     get { rare?.isCommitted ?? false }
     set { change(isNothing: !newValue) { $0.isCommitted = newValue } }
+  }
+
+  /// Of all handles on the task.
+  var description: String? {
+    get { rare?.description }
+    set { change(isNothing: newValue == nil) { $0.description = newValue } }
   }
 
   /// Bytes of the body of the exchange under way, once some were sent: of a body in pieces it is a sum over all of them. Nil: not known yet; a value of nil:

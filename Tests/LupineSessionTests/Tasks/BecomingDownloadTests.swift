@@ -1,3 +1,4 @@
+import FoundationEssentials
 import LupineBase
 import LupineSession
 import LupineTestSupport
@@ -14,6 +15,10 @@ import Testing
       var measured: SessionTask?
       var completed: SessionTask?
       var error: SessionError?
+      /// What the download said when it began to be one.
+      var description: String?
+      var date: Date?
+      var isOwn = false
     }
 
     let handledCallbacks: CallbackSet = [.response, .becameDownload, .sentBodyData, .metrics, .completed]
@@ -27,7 +32,14 @@ import Testing
     }
 
     func session(_ session: Session, dataTask: DataTask, didBecome downloadTask: DownloadTask) {
-      told.withLock { $0.download = downloadTask }
+      let (description, date) = (downloadTask.taskDescription, downloadTask.earliestBeginDate)
+      let isOwn = downloadTask.delegate === self
+      told.withLock { told in
+        told.download = downloadTask
+        told.description = description
+        told.date = date
+        told.isOwn = isOwn
+      }
     }
 
     func session(
@@ -102,6 +114,24 @@ import Testing
       #expect(download.priority == SessionTask.highPriority)
       download.priority = SessionTask.lowPriority
       #expect(data.priority == SessionTask.lowPriority)
+    }
+  }
+
+  /// What was set on the data task is there, and what it is called is one name.
+  @Test func theHandleSaysWhatTheFormerOneSaid() async throws {
+    try await withServer { session, server in
+      let listener = Listener()
+      let data = session.dataTask(with: try Request(server.url("/hello")))
+      data.delegate = listener
+      data.taskDescription = "report"
+      let date = Date(timeIntervalSince1970: 1)
+      data.earliestBeginDate = date
+      data.resume()
+      #expect(await eventually { listener.told.withLock { $0.completed != nil } })
+      let told = listener.told.withLock { $0 }
+      #expect(told.description == "report" && told.date == date && told.isOwn)
+      told.download?.taskDescription = "renamed"
+      #expect(data.taskDescription == "renamed")
     }
   }
 

@@ -10,6 +10,17 @@ import Testing
 
 /// What holds when a session says that it is invalid: everything is done, and nothing is called any more.
 @Suite(.timeLimit(.minutes(2))) struct SessionEndTests {
+  /// What others use too has no end.
+  @Test func nobodyEndsTheSharedSession() async throws {
+    let server = try LoopbackServer(routes: ServerRoute.standard())
+    defer { server.shutdown() }
+    Session.shared.invalidateAndCancel()
+    Session.shared.finishTasksAndInvalidate()
+    await Session.shared.shutDown(within: .zero)
+    try await Session.shared.expect("Hello, world!", from: server.url("/hello"))
+    Session.shared.flush()
+  }
+
   /// What the delegate does at the end comes behind its last word. A callback that does it is on the same queue.
   @Test func nothingIsCalledBehindTheEnd() async throws {
     let server = try LoopbackServer(routes: ServerRoute.standard())
