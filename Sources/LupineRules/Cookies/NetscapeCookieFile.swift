@@ -141,8 +141,9 @@ package enum NetscapeCookieFile {
     }
   }
 
-  /// Digits, perhaps with a minus or a fraction; what is beyond all bounds is the bound.
+  /// Digits, perhaps with a minus or a fraction; what is beyond all bounds is the bound. Nothing is a session's cookie, as Python writes it.
   private static func seconds(_ bytes: Substring.UTF8View) -> Int64? {
+    if bytes.isEmpty { return 0 }
     let isNegative = bytes.first == UInt8(ascii: "-")
     let digits = (isNegative ? bytes.dropFirst() : bytes).prefix { $0 != UInt8(ascii: ".") }
     guard !digits.isEmpty, bytes.count <= 32, digits.allSatisfy({ URLByteClass.of($0) & URLByteClass.digit != 0 })

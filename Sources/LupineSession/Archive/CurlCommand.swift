@@ -389,8 +389,11 @@ struct CurlCommand {
     if !tls.verifiesServer { options.append("\(prefix)insecure") }
     if let identity = tls.clientIdentity {
       if let certificate = identity.certificatePath, let key = identity.privateKeyPath {
-        // A colon would begin a passphrase; a backslash takes that meaning away.
-        add("\(prefix)cert", certificate.replacing("\\", with: "\\\\").replacing(":", with: "\\:"))
+        // A colon would begin a passphrase; a backslash takes that meaning away. By bytes: with a mark behind it a colon is another character.
+        let escaped = certificate.utf8.flatMap {
+          $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "\\") ? [UInt8(ascii: "\\"), $0] : [$0]
+        }
+        add("\(prefix)cert", String(decoding: escaped, as: UTF8.self))
         if key != certificate { add("\(prefix)key", key) }
       } else {
         comments.append(

@@ -31,6 +31,13 @@ import Testing
     #expect(records[3].isExpired(cookieNow))
   }
 
+  /// Python's `MozillaCookieJar` leaves the expiry of a session's cookie empty.
+  @Test func anEmptyExpiryIsTheSessions() throws {
+    let content = read("a.com\tFALSE\t/\tFALSE\t\tname\tvalue")
+    let record = try #require(content.records.first?.record)
+    #expect(content.problems.isEmpty && record.expiry == nil && record.value == "value")
+  }
+
   /// Of what stands before a domain nothing but the dot goes: with a mark upon that it is no domain.
   @Test func aMarkUponTheDotStays() throws {
     let content = read(".\u{301}example.com\tTRUE\t/\tFALSE\t0\ta\t1")
@@ -46,7 +53,7 @@ import Testing
     ("a.com\tMAYBE\t/\tFALSE\t0\ta\tb", "a flag is neither TRUE nor FALSE"),
     ("a.com\tTRUE\t/\t\t0\ta\tb", "a flag is neither TRUE nor FALSE"),
     ("a.com\tTRUE\t/\tFALSE\tsoon\ta\tb", "the expiry is no number of seconds"),
-    ("a.com\tTRUE\t/\tFALSE\t\ta\tb", "the expiry is no number of seconds"),
+    ("a.com\tTRUE\t/\tFALSE\t-\ta\tb", "the expiry is no number of seconds"),
     ("a.com\tTRUE\t/\tFALSE\t--1\ta\tb", "the expiry is no number of seconds"),
     ("a.com\tTRUE\t/\tFALSE\t1e9\ta\tb", "the expiry is no number of seconds"),
   ]) func problems(_ row: (String, String)) throws {

@@ -47,14 +47,15 @@ import Testing
     configuration.tls.verifiesServer = false
     configuration.tls.minimumVersion = .tls13
     configuration.tls.publicKeyPins = [[UInt8](repeating: 0, count: 32)]
-    configuration.tls.clientIdentity = .init(certificatePath: "c:1.pem", privateKeyPath: "k.pem", passphrase: "s3cret")
+    configuration.tls.clientIdentity = .init(
+      certificatePath: "c:1:\u{301}.pem", privateKeyPath: "k.pem", passphrase: "s3cret")
     let command = request.curlCommand(configuration: configuration)
     for part in [
       "--request PUT", "--header 'Authorization: Bearer [redacted]'", "--header User-Agent:", "--header Content-Type:",
       "--data-binary ''", "--max-time 1.500", "--speed-limit 1 --speed-time 3", "--connect-timeout 3",
       "--connect-to a.example:443:127.0.0.1:8443", "--resolve 'b.example:80:[::1]'",
       "--resolve 'xn--bcher-kva.example:81:[::1]'", "--cacert '/etc/my ca.pem'",
-      "--insecure", "--tlsv1.3", #"--cert 'c\:1.pem'"#, "--key k.pem", "--pass '[redacted]'",
+      "--insecure", "--tlsv1.3", #"--cert 'c\:1\:\#u{301}.pem'"#, "--key k.pem", "--pass '[redacted]'",
       "--pinnedpubkey sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
     ] {
       #expect(command.contains(part), "\(part) is not in \(command)")
