@@ -106,7 +106,7 @@ private let start = TestPool.start
     let last = try #require(fourth.open?.connection)
     #expect(machine.openFailed(first, now: start).fail.isEmpty)
     let answers = machine.openFailed(last, now: start)
-    #expect(answers.fail.count == 37)
+    #expect(answers.fail == Array(3...39))
     #expect(machine.machine.waiting == 1)
   }
 
@@ -306,7 +306,10 @@ private let start = TestPool.start
 
   @Test func expiredIdleConnectionsAreHandedOverWhenAsked() throws {
     var machine = TestPool.Machine(limits: poolLimits())
-    guard case .wait(_, let first) = machine.acquire("a", 1, now: start, expired: { _, _ in }) else { return }
+    guard case .wait(_, let first) = machine.acquire("a", 1, now: start, expired: { _, _ in }) else {
+      Issue.record("leased a connection that nobody has opened")
+      return
+    }
     let a = try #require(first.open?.connection)
     _ = machine.opened(a, now: start)
     _ = machine.release(a, now: start)

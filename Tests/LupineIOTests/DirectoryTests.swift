@@ -71,6 +71,7 @@ import Testing
 
   private final class Flag: Sendable {
     let value = Atomic(false)
+    let moved = Atomic(0)
   }
 
   /// Who opens a file just before another one moves it to where it was to go must not take the complete file for his.
@@ -83,7 +84,9 @@ import Testing
       DispatchQueue.global().async {
         for _ in 0..<20_000 {
           guard let file = try? mover.create("a") else { continue }
-          try? mover.rename("a", to: target, overwriting: true)
+          if (try? mover.rename("a", to: target, overwriting: true)) != nil {
+            _ = isOver.moved.wrappingAdd(1, ordering: .relaxed)
+          }
           withExtendedLifetime(file) {}
         }
         isOver.value.store(true, ordering: .releasing)
@@ -102,6 +105,9 @@ import Testing
         withExtendedLifetime(file) {}
       }
       #expect(astray == 0)
+      // Without a move there was nothing to mistake.
+      let moved = isOver.moved.load(ordering: .relaxed)
+      #expect(moved > 0)
     }
   }
 

@@ -38,9 +38,11 @@ struct PolicyTests {
       other[place] = 8
       #expect(policy(other) != one)
     }
+    // The best of several: any one of them may be held up.
     let clock = ContinuousClock()
-    let whole = clock.measure { _ = bytes.hashValue }
-    #expect(clock.measure { _ = one.hashValue } < whole / 10)
+    let whole = (0..<10).map { _ in clock.measure { _ = bytes.hashValue } }.min() ?? .zero
+    let ends = (0..<10).map { _ in clock.measure { _ = one.hashValue } }.min() ?? whole
+    #expect(ends < whole / 10)
   }
 
   @Test("Roots from a file, a directory with and without hashed names, and the system")

@@ -390,19 +390,6 @@ struct SessionTests {
     }
   }
 
-  @Test("Nor is one past the end of the certificate that it stands for")
-  func certificateEnd() throws {
-    let cache = TLSSessionCache()
-    let server = try serverContext()
-    try Self.prime(cache, .trusting(), server)
-    let pair = try connect(server: server) {
-      $0.sessions = cache
-      // 2100-01-01
-      $0.now = 4_102_444_800
-    }
-    #expect(pair.client.failure == .untrusted(.expired))
-  }
-
   @Test("The limit holds, and the least recently used goes first")
   func limit() throws {
     let cache = TLSSessionCache(limit: 3)

@@ -155,6 +155,42 @@ import Testing
     _ = DescriptorCensus.now().isRestored(withinSeconds: min(seconds, 0))
   }
 
+  /// Whoever reads a body learns whether it makes no sense, or whether a line of it has no end.
+  @Test func brokenBodiesAreToldApart() throws {
+    let refusals = Monitor<[LoopbackError]>([])
+    let server = try LoopbackServer { _, connection in
+      do throws(LoopbackError) {
+        _ = try connection.readBody()
+      } catch {
+        refusals.withLock { $0.append(error) }
+        throw error
+      }
+    }
+    defer { server.shutdown() }
+    let limit = RequestReader.headLimit
+    for body in ["x\r\n", String(repeating: "0", count: limit)] {
+      let client = try RawClient(server)
+      try client.send("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+      try client.send(body)
+      // The server closes when it has told.
+      _ = try client.receiveAll()
+    }
+    let told = refusals.withLock { $0 }
+    #expect(told == [.malformedRequest("chunk size"), .requestTooLarge(limit: limit)])
+  }
+
+  /// As if it had crashed, and been started again.
+  @Test func droppedConnectionsEndAndOthersAreServed() throws {
+    let server = try LoopbackServer { _, connection in try connection.respond(text: "ok") }
+    defer { server.shutdown() }
+    let client = try RawClient(server)
+    #expect(try client.get("/").text == "ok")
+    server.dropConnections()
+    #expect(try client.receive() == nil)
+    #expect(try RawClient(server).get("/").text == "ok")
+    #expect(server.connectionCount == 2)
+  }
+
   @Test func shutdownEndsStalledConnections() throws {
     let latch = try Latch()
     let ends = Monitor<[StallEnd]>([])

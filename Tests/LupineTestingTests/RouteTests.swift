@@ -74,6 +74,13 @@ import Testing
     }
   }
 
+  /// Across the end of the pattern, which is a prime.
+  @Test func everyByteIsKnownFromItsPosition() {
+    let bytes = PatternBody.bytes(10, from: 65_516)
+    #expect(bytes == (65_516..<65_526).map { PatternBody.byte(at: $0) })
+    #expect(PatternBody.byte(at: 65_521) == PatternBody.byte(at: 0))
+  }
+
   /// Ranges are defined for GET alone.
   @Test func answersHeadAsAWhole() throws {
     try withClient { client, _ in

@@ -18,7 +18,7 @@ import Testing
     #expect(records == 1)
     #expect(end == .notified)
     let summary = try #require(server.tlsSummaries[1])
-    #expect(summary.version == "TLSv1.3")
+    #expect(summary.version == "TLSv1.3" && summary.cipher.hasPrefix("TLS_"))
     #expect(summary.applicationProtocol == "http/1.1")
     #expect(!summary.resumed)
     #expect(server.url("/x") == "https://localhost:\(server.port)/x")
@@ -44,16 +44,19 @@ import Testing
     #expect(server.tlsSummaries[2]?.resumed == allowed)
   }
 
-  @Test func asksForAClientCertificate() throws {
+  @Test(arguments: [(.server, .client), (.serverAndClient, .serverAndClient)] as [(MintedUsage, MintedUsage)])
+  func asksForAClientCertificate(_ serverUsage: MintedUsage, _ clientUsage: MintedUsage) throws {
     let authority = try CertificateAuthority()
-    var tls = try ServerTLS.minted(by: authority)
+    var order = CertificateOrder.loopback
+    order.usage = serverUsage
+    var tls = try ServerTLS.minted(by: authority, order)
     tls.clientAuthorities = authority.rootPEM
     tls.maximumVersion = .tls12  // so that a refusal is part of the client's handshake
     let server = try LoopbackServer(tls: tls) { _, connection in
       try connection.respond(text: connection.tls?.clientSubject ?? "none")
     }
     defer { server.shutdown() }
-    let identity = try authority.issue(CertificateOrder(commonName: "alice", usage: .client))
+    let identity = try authority.issue(CertificateOrder(commonName: "alice", usage: clientUsage))
     let client = try RawTLSClient(RawClient(server), trusting: authority, identity: identity)
     try client.send(Self.request)
     #expect(try client.receiveAll().text.hasSuffix("/CN=alice"))

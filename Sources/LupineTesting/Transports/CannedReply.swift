@@ -101,7 +101,8 @@ public struct CannedReply: Sendable {
       if failure.failingURL == nil { failure.failingURL = request.urlString }
       return steps + [.end(failure)]
     }
-    return stalls ? steps : steps + [.end(nil)]
+    // What has no response has no good end either.
+    return stalls || !hasResponse ? steps : steps + [.end(nil)]
   }
 
   private var bodyLength: Int { chunks.reduce(0) { $0 + $1.count } }

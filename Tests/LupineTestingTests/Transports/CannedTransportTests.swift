@@ -267,15 +267,23 @@ import Testing
   @Test func readerThatIsBehindHoldsTheTransport() async throws {
     var reply = CannedReply()
     reply.chunks = (0..<200).map { [UInt8](repeating: UInt8($0), count: 64 * 1024) }
-    let session = try Session(over: CannedTransport([.init(nil, "*", reply)]))
+    let size = 200 * 64 * 1024
+    let transport = MeasuringTransport(CannedTransport([.init(nil, "*", reply)]))
+    let session = try Session(over: transport)
     let (bytes, response) = try await session.bytes(for: Request("http://a.example/"))
     #expect(response.statusCode == 200)
+    var chunks = bytes.chunks.makeAsyncIterator()
     var count = 0
-    for try await chunk in bytes.chunks {
+    while let chunk = try await chunks.next() {
       #expect(chunk.first == UInt8(count / 65_536))
+      // While nobody reads on, the rest stays where it is.
+      if count == 0 {
+        let isAllGiven = await eventually(seconds: 2) { transport.givenBytes == size }
+        #expect(!isAllGiven)
+      }
       count += chunk.count
     }
-    #expect(count == 200 * 64 * 1024)
+    #expect(count == size && transport.givenBytes == size)
   }
 
   @Test func manualClockDecidesDelaysAndDeadlines() async throws {
@@ -345,6 +353,29 @@ import Testing
       let error = try await failure { try await answer.value }
       #expect(error.code == .timedOut)
       #expect(error.partialBody?.count ?? 0 == (delay == 0 ? 2 : 0))
+    }
+  }
+
+  /// What has neither a response nor a failure does not end by itself, and what stalls ends as far as it came.
+  @Test func withoutAnEndADeadlinePasses() async throws {
+    var none = CannedReply()
+    none.hasResponse = false
+    var half = CannedReply(body: [1, 2])
+    half.stalls = true
+    for (reply, partialBody) in [(none, []), (half, [1, 2])] as [(CannedReply, [UInt8])] {
+      let clock = ManualClock()
+      let measured = MeasuringTransport(CannedTransport([.init(nil, "*", reply)], clock: .manual(clock)))
+      let transport = CountingTransport(measured)
+      let session = try Session(over: transport)
+      var request = try Request("http://a.example/")
+      request.timeoutInterval = .seconds(60)
+      let answer = Task { [request] in try await session.data(for: request) }
+      // What is told later than the clock is moved would put the deadline off.
+      #expect(await eventually { transport.count == 1 && measured.givenBytes == partialBody.count })
+      clock.advance(by: .seconds(90))
+      let error = try await failure { try await answer.value }
+      #expect(error.code == .timedOut)
+      #expect(error.partialBody ?? [] == partialBody)
     }
   }
 

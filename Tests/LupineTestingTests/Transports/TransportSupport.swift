@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LupineSession
 import LupineTesting
+import LupineWire
 import Testing
 
 extension Session {
@@ -26,6 +27,41 @@ final class CountingTransport: Transport {
   }
 
   func invalidate(cancelling: Bool) { wrapped.invalidate(cancelling: cancelling) }
+}
+
+/// Passes requests on, and counts the bytes of bodies that the wrapped transport gives.
+final class MeasuringTransport: Transport {
+  private let wrapped: any Transport
+  private let given = Total()
+
+  init(_ wrapped: any Transport) { self.wrapped = wrapped }
+
+  var givenBytes: Int { Int(given.value) }
+
+  func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
+    wrapped.start(request, Receiver(receiver, given))
+  }
+
+  func invalidate(cancelling: Bool) { wrapped.invalidate(cancelling: cancelling) }
+
+  private final class Receiver: ForwardingReceiver {
+    let receiver: any TransportReceiver
+    private let given: Total
+
+    init(_ receiver: any TransportReceiver, _ given: Total) {
+      self.receiver = receiver
+      self.given = given
+    }
+
+    func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
+      given.add(Int64(bytes.count))
+      receiver.receive(body: bytes, of: exchange)
+    }
+
+    func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
+      receiver.end(failure, metrics: metrics, of: exchange)
+    }
+  }
 }
 
 /// The error that a fetch must fail with.

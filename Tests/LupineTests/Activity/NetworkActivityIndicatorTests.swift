@@ -142,6 +142,16 @@ import Testing
 }
 
 extension NetworkActivityIndicatorTests {
+  /// The system's timer waits as long as it is told, and for nothing that is over.
+  @Test(.timeLimit(.minutes(1)), arguments: [Duration.milliseconds(50), .zero, .seconds(-1)])
+  func theTimerOfTheSystem(_ delay: Duration) async {
+    let start = ContinuousClock.now
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+      SystemDelayTimer().after(delay) { continuation.resume() }
+    }
+    #expect(ContinuousClock.now - start >= delay)
+  }
+
   /// Asks the manager when it goes, as a screen does that takes its sign back.
   private final class Screen: Sendable {
     let manager: NetworkActivityIndicatorManager

@@ -25,6 +25,13 @@ import Testing
     #expect(await service.isDisconnected())
   }
 
+  /// Whether nothing is downloaded any more, and all that was to be told has been told.
+  private func isOver(_ service: ImageService, _ downloader: ImageDownloader) async -> Bool {
+    guard await until({ downloader.activeDownloads == 0 }) else { return false }
+    service.queue.sync {}
+    return true
+  }
+
   /// `Accept: image/*` is sent, and the image shown.
   @Test func imageIsSetFromURL() async throws {
     try await withService { service, downloader in
@@ -49,7 +56,8 @@ import Testing
       service.latch.release()
       let outcomes = try await calls.first(1)
       #expect(outcomes[0].success?.image.pixelWidth == 9)
-      #expect(service.server.requestCount == 1 && view.shown.all.isEmpty)
+      #expect(await isOver(service, downloader))
+      #expect(service.server.requestCount == 1 && view.shown.all.isEmpty && calls.all.count == 1)
     }
   }
 
@@ -62,6 +70,7 @@ import Testing
       view.slot.setImage(from: service.server.url("/held?w=9&h=1"))
       service.latch.release()
       let shown = try await view.shown.first(1)
+      #expect(await isOver(service, downloader))
       #expect(shown == [9] && calls.all.isEmpty && service.server.requestCount == 1)
     }
   }
@@ -114,6 +123,7 @@ import Testing
         calls.note($0)
       }
       #expect((try await calls.first(1)[0].failure as? SerializationError)?.code == .unacceptableStatusCode)
+      #expect(await isOver(service, downloader))
       #expect(view.shown.all == [1])
     }
   }
@@ -159,6 +169,7 @@ import Testing
       view.slot.setImage(from: service.server.url("/held?w=9&h=1"))
       service.latch.release()
       let shown = try await view.shown.first(1)
+      #expect(await isOver(service, downloader))
       #expect(shown == [9] && first.all.isEmpty)
     }
   }
@@ -171,7 +182,8 @@ import Testing
       service.latch.release()
       let shown = try await view.shown.first(1)
       #expect(shown == [3])
-      #expect(await until { downloader.activeDownloads == 0 } && view.shown.all == [3])
+      #expect(await isOver(service, downloader))
+      #expect(view.shown.all == [3])
     }
   }
 
@@ -204,6 +216,24 @@ import Testing
     }
   }
 
+  /// All places at once: what is under way is given up, and they may be asked again.
+  @Test func cancellingAllPlaces() async throws {
+    try await withService { service, downloader in
+      let shown = Calls<String>()
+      let button = ImageRequestSlots<String>(downloader: downloader) { shown.note("\($0) \($1?.pixelWidth ?? 0)") }
+      for (width, key) in ["normal", "highlighted"].enumerated() {
+        button[key].setImage(from: service.server.url("/held?w=\(width + 1)&h=1"))
+      }
+      button.cancelAll()
+      #expect(button["normal"].activeReceipt == nil && button["highlighted"].activeReceipt == nil)
+      #expect(await isOver(service, downloader))
+      #expect(shown.all.isEmpty)
+      button["normal"].setImage(from: service.server.url("/image?w=5&h=1"))
+      let all = try await shown.first(1)
+      #expect(all == ["normal 5"])
+    }
+  }
+
   /// A place that goes gives its download up.
   @Test func droppingThePlace() async throws {
     try await withService { service, downloader in
@@ -211,7 +241,8 @@ import Testing
       view?.slot.setImage(from: service.server.url("/held?w=9&h=1"))
       let shown = view?.shown
       view = nil
-      #expect(await until { downloader.activeDownloads == 0 } && shown?.all.isEmpty == true)
+      #expect(await isOver(service, downloader))
+      #expect(shown?.all.isEmpty == true)
     }
   }
 }

@@ -28,6 +28,28 @@ import Testing
     }
   }
 
+  /// The notification of the end says where the file is.
+  @Test func notificationSaysWhere() async throws {
+    let folder = try ScratchFolder()
+    try await withManager { manager, _ in
+      manager.responseSerializer = HTTPResponseSerializer()
+      let request = try manager.request(.get, "bytes?n=10")
+      let recorders = Recorder<NotificationRecorder>()
+      _ = await downloaded { handler in
+        let task = manager.downloadTask(
+          with: request, destination: { _, _ in folder.file("file") }, completion: handler)
+        recorders.add(
+          NotificationRecorder(.taskDidComplete, object: task) { notification in
+            ["path": (notification.userInfo?[TaskNotificationKey.assetPath] as? URL)?.path ?? ""]
+          })
+        return task
+      }
+      let recorder = try #require(recorders.values.first)
+      #expect(await eventually { recorder.count == 1 })
+      #expect(recorder.values == [["path": folder.file("file").path]])
+    }
+  }
+
   @Test func hookSaysWhereInstead() async throws {
     let folder = try ScratchFolder()
     try await withManager { manager, _ in

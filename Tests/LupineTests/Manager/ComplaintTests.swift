@@ -201,6 +201,8 @@ import Testing
       let error = try #require(end.error as? SessionError)
       #expect(error.code == .bodyTooLarge && error.partialBody?.count == 64 << 10)
       #expect(error.message.contains("maximumBufferedBodySize"))
+      let received = try #require(error.metrics).transactions.map(\.responseBodyBytes).reduce(0, +)
+      #expect(received < 4 << 20)
     }
   }
 

@@ -90,6 +90,23 @@ import Testing
     #expect(longest > .seconds(9_000_000_000))
   }
 
+  /// A policy may allow longer waits, other methods and other errors.
+  @Test func allowancesMayBeOthers() {
+    var policy = RetryPolicy()
+    func delay(_ failure: FailedAttempt) -> Duration? { policy.delay(after: failure, attempt: 1, now: 0, random: 0) }
+    let patient = FailedAttempt(method: .get, isReplayable: true, status: 503, retryAfter: "90")
+    let posted = FailedAttempt(method: .post, isReplayable: true, status: 503)
+    let broken = FailedAttempt(method: .get, isReplayable: true, error: .badResponse)
+    let lost = FailedAttempt(method: .get, isReplayable: true, error: .connectionLost)
+    #expect([patient, posted, broken].map(delay) == [nil, nil, nil])
+    policy.maximumRetryAfter = .seconds(90)
+    #expect(delay(patient) == .seconds(90))
+    policy.errorCodes = [.badResponse]
+    #expect([broken, lost].map(delay) == [.seconds(0.5), nil])
+    policy.methods = [.post]
+    #expect([posted, patient].map(delay) == [.seconds(0.5), nil])
+  }
+
   /// However often nothing is multiplied, and by what.
   @Test func noWaitStaysNone() {
     var failure = FailedAttempt(method: .get, isReplayable: true, status: 503)

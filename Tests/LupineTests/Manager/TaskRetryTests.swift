@@ -210,6 +210,8 @@ import Testing
           "flaky", constructingBody: { $0.append(Data("file".utf8), name: "a") }, success: success, failure: failure)
       }
       #expect(form.isSuccess && server.requestCount == 2)
+      let bodies = server.recordedRequests.filter(\.bodyIsComplete).map(\.text)
+      #expect(bodies.count == 2 && bodies.first == bodies.last && bodies.first?.contains("\r\n\r\nfile\r\n") == true)
     }
     try await withRetries([flaky(1)]) { manager, server, waits in
       let end = await ended { manager.post("flaky", success: $0, failure: $1) }

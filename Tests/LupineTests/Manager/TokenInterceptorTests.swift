@@ -409,6 +409,7 @@ import Testing
       let (data, _) = try await manager.upload(
         for: manager.request(.post, "secret"), from: Data("body".utf8), serializer: HTTPResponseSerializer())
       #expect(data == Data("in".utf8) && server.requestCount == 4)
+      #expect(server.recordedRequests.filter(\.bodyIsComplete).suffix(2).map(\.text) == ["body", "body"])
     }
   }
 

@@ -198,14 +198,19 @@ import Testing
     try file.truncate(atOffset: UInt64(size))
     var form = MultipartFormData()
     try form.append(fileURL: URL(filePath: path), name: "file")
+    let changes = Recorder<Bool>()
+    let changeFile: @Sendable () -> Void = {
+      changes.add((try? file.truncate(atOffset: UInt64(size + change))) != nil)
+    }
     let server = try ScriptedServer(
-      [[.readHead, .perform { try? file.truncate(atOffset: UInt64(size + change)) }, .readBody, .waitForClose]],
+      [[.readHead, .perform(changeFile), .readBody, .waitForClose]],
       tls: isSecure ? ServerTLS.minted(by: MultipartIdentity.authority.get(), .loopback) : nil)
     defer { server.shutdown() }
     try await withFormSession { session in
       let error = try await formFailure { try await session.data(for: Self.request(server.url(), form)) }
-      #expect(error.code == .fileChanged)
-      #expect(server.recordedRequests.allSatisfy { !$0.bodyIsComplete })
+      #expect(error.code == .fileChanged && error.requestBytesSent)
+      #expect(await until { changes.values == [true] })
+      #expect(server.recordedRequests.map(\.bodyIsComplete) == [false])
     }
   }
 }

@@ -120,6 +120,19 @@ import Testing
     #expect(throws: SecurityPolicyError.self) { try SecurityPolicy(pinningMode: mode) }
   }
 
+  /// A verdict names the keys that are pinned, and none where the server is refused.
+  @Test(arguments: pinningModes) func verdictsNameThePins(_ mode: PinningMode) throws {
+    let own = try #require(PublicKeyPin(certificate: site.leaf.certificateDER))
+    let middle = try #require(PublicKeyPin(certificate: site.middle.certificateDER))
+    let policy = try SecurityPolicy(
+      pinningMode: mode, pinnedCertificates: [site.middle.certificateDER, site.unrelated.rootDER])
+    let verdict = policy.evaluate(site.trust(), forDomain: "httpbin.test")
+    #expect(verdict.isAccepted && verdict.matchedPins == [middle] && verdict.foundPins.first == own)
+    let unrelated = try SecurityPolicy(pinningMode: mode, pinnedCertificates: [site.unrelated.rootDER])
+    let refusal = unrelated.evaluate(site.trust(), forDomain: "httpbin.test")
+    #expect(!refusal.isAccepted && refusal.matchedPins.isEmpty && refusal.foundPins.first == own)
+  }
+
   @Test func pinsOfCertificatesArePinned() throws {
     let own = try #require(PublicKeyPin(certificate: site.leaf.certificateDER))
     let other = try #require(PublicKeyPin(certificate: site.unrelated.rootDER))
