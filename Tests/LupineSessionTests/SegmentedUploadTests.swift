@@ -55,8 +55,9 @@ import Testing
   @Test(arguments: [false, true]) func manyPiecesAreToldOfInTheirTime(_ isWatched: Bool) async throws {
     try await withServer(configure: { $0.engine = .own }) { session, server in
       let clock = ContinuousClock()
-      var times: [Duration] = []
-      for count in [500, 4_000] {
+      var best: [Int: Duration] = [:]
+      // In turns, and the best of each: other work on the machine is not to count.
+      for count in [500, 4_000, 500, 4_000, 500, 4_000] {
         let pieces = Request.Body.segments((0..<count).map { .bytes([UInt8(truncatingIfNeeded: $0), 1, 2, 3]) })
         let request = try Request(server.url("/echo"), method: .post, body: pieces)
         let recorder = RecordingDelegate(.all)
@@ -66,10 +67,11 @@ import Testing
         let progress = task.progressUpdates
         task.resume()
         if isWatched { for await _ in progress {} } else { #expect(await recorder.hasEnded()) }
-        times.append(clock.now - start)
+        best[count] = min(best[count] ?? .seconds(600), clock.now - start)
         #expect(task.countOfBytesSent == Int64(4 * count) && task.countOfBytesExpectedToSend == Int64(4 * count))
       }
-      #expect(times[1] < times[0] * 24 + .milliseconds(200), "\(times)")
+      let (few, many) = (try #require(best[500]), try #require(best[4_000]))
+      #expect(many < few * 24 + .milliseconds(200), "\(few), \(many)")
     }
   }
 

@@ -46,8 +46,10 @@ import Testing
   @Test(arguments: ["Basic", "Digest"]) func eachPasswordIsSentOnce(_ scheme: String) async throws {
     try await withRestlessRealm(scheme) { session, server in
       let storage = try #require(session.configuration.credentialStorage)
-      for user in ["a", "b"] {
-        storage.set(.password(user: user, password: user), for: try ProtectionSpace(server.url("/")))
+      // The defaults of two spaces.
+      for (user, method) in [("a", AuthenticationMethod(rawValue: scheme.lowercased())), ("b", nil)] {
+        let space = try ProtectionSpace(server.url("/"), method: method)
+        storage.set(.password(user: user, password: user), for: space)
       }
       #expect(try await session.data(from: server.url("/")).1.statusCode == 401)
       #expect(server.requestCount == 3)
