@@ -14,24 +14,6 @@ import Testing
     let description: String
   }
 
-  /// Holds its delegate queue at the first piece until it may go on.
-  private final class Holder: SessionDataDelegate {
-    private let go: Latch
-    let taken = Locked<[UInt8]>([])
-    let hasEnded = Locked(false)
-
-    init(until go: Latch) { self.go = go }
-
-    func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
-      taken.withLock { $0 += Array(data) }
-      _ = go.wait(seconds: 60)
-    }
-
-    func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
-      hasEnded.withLock { $0 = true }
-    }
-  }
-
   /// swift-corelibs-foundation #4965: a line like that made the request fail there.
   @Test func noSpaceBehindTheColon() async throws {
     let answer: ScriptBytes = "HTTP/1.1 200 OK\r\nContent-Length:2\r\nX-Mark:here\r\n\r\nok"
@@ -64,7 +46,7 @@ import Testing
     defer { server.shutdown() }
     try await withSession(configure: { $0.engine = .shared }) { first in
       try await withSession(configure: { $0.engine = .shared }) { second in
-        let (held, free) = (Holder(until: go), Holder(until: open))
+        let (held, free) = (HoldingDelegate(until: go), HoldingDelegate(until: open))
         let task = first.dataTask(with: try Request(server.url("/hello")))
         task.delegate = held
         task.resume()

@@ -53,30 +53,12 @@ import Testing
     }
   }
 
-  /// Takes the first piece, and holds the delegate queue until it may go on.
-  private final class Holder: SessionDataDelegate {
-    private let go: Latch
-    let taken = Locked<[UInt8]>([])
-    let hasEnded = Locked(false)
-
-    init(until go: Latch) { self.go = go }
-
-    func session(_ session: Session, dataTask: DataTask, didReceive data: Data) {
-      taken.withLock { $0 += Array(data) }
-      _ = go.wait(seconds: 60)
-    }
-
-    func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
-      hasEnded.withLock { $0 = true }
-    }
-  }
-
   @Test func aDelegateThatIsAByteBehindStopsTheSocket() async throws {
     let pieces = try Pieces()
     let go = try Latch()
     defer { go.release() }
     try await withScript(pieces.scripts, configure: { $0.bodyWatermarks = Self.tight }) { session, server in
-      let holder = Holder(until: go)
+      let holder = HoldingDelegate(until: go)
       let task = session.dataTask(with: try Request(server.url("/")))
       task.delegate = holder
       task.resume()
