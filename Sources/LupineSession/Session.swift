@@ -47,7 +47,7 @@ public final class Session: Sendable {
   /// Whether it is everybody's.
   private let isShared: Bool
 
-  /// A session with the default configuration, for the whole process: nobody ends it, as others use it too.
+  /// A session with the default configuration, for the whole process: nobody ends it, as others use it too. Behind `shutDownSharedEngine()` it is of no use.
   ///
   /// Traps, with a message, if the engine cannot be started because the process has no descriptors or threads left.
   public static let shared: Session = {

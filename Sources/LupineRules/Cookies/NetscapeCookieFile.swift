@@ -1,7 +1,7 @@
 /// `cookies.txt`: the format of Netscape, curl, wget and Python.
 ///
 /// A cookie a line, seven fields with a tab between: domain, whether names below it get it too, path, Secure, expiry in seconds since
-/// 1970 (0: with the session), name, value. `#HttpOnly_` before the domain says so. The format has no place for `SameSite`.
+/// 1970 (0, or nothing: with the session), name, value. `#HttpOnly_` before the domain says so. The format has no place for `SameSite`.
 package enum NetscapeCookieFile {
   /// A line that was not understood.
   package struct Problem: Error, Hashable, Sendable, CustomStringConvertible {

@@ -128,10 +128,9 @@ public final class CredentialStorage: Sendable {
   /// All that are known, the closest space first, its default first.
   func candidates(for space: ProtectionSpace) -> [Credential] { lists(for: space).flatMap { $0 } }
 
-  /// What is sent unless somebody chooses: of each space, the closest first, its default, or the first behind it that is of use. Those of other users are for
-  /// a delegate to choose.
-  func proposals(for space: ProtectionSpace, where isOfUse: (Credential) -> Bool) -> [Credential] {
-    lists(for: space).compactMap { $0.first(where: isOfUse) }
+  /// What is sent unless somebody chooses: of each space, the closest first, its default of a kind. Those of other users are for a delegate to choose.
+  func proposals(for space: ProtectionSpace, where isOfKind: (Credential) -> Bool) -> [Credential] {
+    lists(for: space).compactMap { $0.first(where: isOfKind) }
   }
 
   private func lists(for space: ProtectionSpace) -> [[Credential]] {

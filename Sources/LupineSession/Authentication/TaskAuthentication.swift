@@ -147,7 +147,9 @@ final class TaskAuthentication: Sendable {
     // The storage is not asked where the caller has said who it is.
     if let explicit = hop.explicit { return explicit.fits(challenge) ? [explicit] : [] }
     let space = ProtectionSpace(hop.party, challenge)
-    return session.storage?.proposals(for: space) { $0.fits(challenge) } ?? []
+    // The default of its kind: one that may not answer this scheme makes no room for another user.
+    let found = session.storage?.proposals(for: space) { $0.secret.fits(challenge.scheme) } ?? []
+    return found.filter { $0.fits(challenge) }
   }
 
   /// What may have been chosen.
@@ -238,7 +240,9 @@ final class TaskAuthentication: Sendable {
     case .refused:
       guard let sent else { break }
       session.forget(sent, hop.party)
-      session.storage?.refused(sent.secret, for: ProtectionSpace(hop.party, sent.challenge))
+      // Behind the choice: otherwise another user would be the default by then.
+      defer { session.storage?.refused(sent.secret, for: ProtectionSpace(hop.party, sent.challenge)) }
+      return consider(challenges, hop, asks: asks)
     case .stale(let digest):
       guard let sent else { break }
       session.forget(sent, hop.party)

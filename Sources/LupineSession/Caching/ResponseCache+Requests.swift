@@ -63,7 +63,7 @@ extension ResponseCache {
   }
 
   /// Stores a response for a request, as if it had come just now, if it may be stored at all (RFC 9111 section 3): nothing but a GET has an answer that is;
-  /// false if not, and where it is too large to be kept, which makes forgotten what is stored of such a coding for the URL. Of cookies those count that stand in the
+  /// false if not, and where it, or what its head names, is too much to be kept, which makes forgotten what is stored of such a coding for the URL. Of cookies those count that stand in the
   /// request itself: what is `private` (RFC 9111 section 5.2.2.7), or varies by `Cookie`, is not found
   /// by a session that sends others from its storage. What varies (`Vary`) is stored beside the other responses of its URL: a file may be read for that.
   ///

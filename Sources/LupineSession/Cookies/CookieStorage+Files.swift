@@ -3,8 +3,8 @@ package import LupineRules
 
 /// How cookies are written to a file.
 public enum CookieFileFormat: Sendable, Hashable {
-  /// `cookies.txt`, which curl, wget and Python read too; Python with `ignore_expires=True` where cookies of a session are to be kept, whose expiry is
-  /// 0 here as of curl. It has no place for `SameSite`, nor for names and paths with a tab in them.
+  /// `cookies.txt`, which curl, wget and Python read too. The expiry of a session's cookie is 0, as of curl: Python takes it for one that has expired, and
+  /// sends it only where the program sets `expires` to `None` behind `load(ignore_expires=True)`. It has no place for `SameSite`, nor for names and paths with a tab in them.
   case netscape
   /// A JSON object with `"version": 1` and `"cookies"`, in which nothing is lost. Other members are left alone by `load`.
   case json

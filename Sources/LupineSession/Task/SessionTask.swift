@@ -195,8 +195,8 @@ public class SessionTask: @unchecked Sendable, Hashable {
     }
   }
 
-  /// Takes the place of the handle on the data task that became this download: what that one is to be told, it is told here, and what that one says, this
-  /// one says.
+  /// Takes the place of the handle on the data task that became this download: what that one is to be told, it is told here, and what that one says by now,
+  /// this one says.
   func succeed(_ former: SessionTask?) {
     let known = former?.settings.withLock { (delegate: $0.delegate, date: $0.earliestBeginDate) }
     settings.withLock { settings in

@@ -112,6 +112,27 @@ import Testing
     }
   }
 
+  /// Nor where the default may not answer by the scheme that is asked for, or has answered by another one in vain.
+  @Test(arguments: [true, false]) func theDefaultOfAnotherSchemeMakesNoRoom(_ offersDigest: Bool) async throws {
+    let digest = #"Digest realm="r", nonce="n", qop="auth""#
+    let server = try LoopbackServer { _, connection in
+      var fields: ServerFields = ["WWW-Authenticate": #"Basic realm="r""#]
+      if offersDigest { fields.append("WWW-Authenticate", digest) }
+      try connection.respond(401, fields: fields, text: "who?")
+    }
+    defer { server.shutdown() }
+    try await withSession(ports: [server.port]) { session in
+      let storage = try #require(session.configuration.credentialStorage)
+      let space = try ProtectionSpace(server.url("/"), realm: "r")
+      var alice = Credential.password(user: "alice", password: "a")
+      alice.schemes = .digest
+      storage.setDefault(alice, for: space)
+      storage.set(.password(user: "bob", password: "b"), for: space)
+      #expect(try await session.text(server.url("/")).1.statusCode == 401)
+      #expect(server.authorizations.map { $0?.hasPrefix("Digest") } == (offersDigest ? [nil, true] : [nil]))
+    }
+  }
+
   @Test func preemptively() async throws {
     try await withDemand { session, server in
       var request = try Request(server.url("/"))
