@@ -218,7 +218,16 @@ package struct ParsedURL: Hashable, Sendable {
 }
 
 /// Percent-encoding (RFC 3986 section 2.1).
-enum PercentCoding {
+package enum PercentCoding {
+  /// Text with each byte as `%XX` that has to be.
+  package static func encoded(_ text: String, where isEncoded: (UInt8) -> Bool) -> String {
+    var bytes: [UInt8] = []
+    for byte in text.utf8 {
+      if isEncoded(byte) { append(byte, to: &bytes) } else { bytes.append(byte) }
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
   /// Decodes every `%XX`; anything else stays. `nil` if the result is not UTF-8.
   static func decode(_ bytes: some Collection<UInt8>) -> String? {
     String(validating: decodedBytes(bytes), as: UTF8.self)

@@ -8,6 +8,11 @@ public enum RequestFraming: Equatable, Hashable, Sendable {
   case length(Int64)
   /// `Transfer-Encoding: chunked`; the body goes through ``ChunkEncoder``.
   case chunked
+
+  /// Of a request without a body: a method that gives one a meaning announces an empty one, and others say nothing (RFC 9110 section 8.6).
+  package static func withoutBody(_ method: String) -> RequestFraming {
+    method == "POST" || method == "PUT" || method == "PATCH" ? .length(0) : .none
+  }
 }
 
 /// Writes request heads (RFC 9112 section 3), and refuses at that moment whatever would break the framing.

@@ -3,15 +3,7 @@ package enum CookieMatch {
   /// Whether `host` is `domain` or within it. An address is within nothing; a name with a final dot is another name.
   package static func domain(_ host: URLHost, isWithin domain: String) -> Bool {
     if host.text == domain { return true }
-    return host.kind == .name && name(host.text, isBelow: domain)
-  }
-
-  /// Whether a name ends with a dot and the domain.
-  static func name(_ name: String, isBelow domain: String) -> Bool {
-    let (name, domain) = (name.utf8, domain.utf8)
-    guard !domain.isEmpty, name.count > domain.count else { return false }
-    let rest = name.dropLast(domain.count)
-    return rest.last == UInt8(ascii: ".") && name.dropFirst(rest.count).elementsEqual(domain)
+    return host.kind == .name && DomainName.name(host.text, isBelow: domain)
   }
 
   /// Whether a request path is `path` or below it, byte by byte (CVE-2025-9086).

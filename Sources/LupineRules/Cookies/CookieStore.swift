@@ -110,8 +110,8 @@ package struct CookieStore: Sendable {
     buckets[name, default: []].contains { entry in
       let other = entry.record
       return other.isSecure && other.isSentLike(record) && !other.isExpired(now)
-        && (other.domain == record.domain || CookieMatch.name(other.domain, isBelow: record.domain)
-          || CookieMatch.name(record.domain, isBelow: other.domain))
+        && (other.domain == record.domain || DomainName.name(other.domain, isBelow: record.domain)
+          || DomainName.name(record.domain, isBelow: other.domain))
         && CookieMatch.path(record.path.utf8, isWithin: other.path)
     }
   }

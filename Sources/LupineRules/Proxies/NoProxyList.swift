@@ -53,7 +53,7 @@ package struct NoProxyList: Hashable, Sendable {
       if let port = entry.port, port != origin.port { return false }
       switch entry.pattern {
       case .everything: return true
-      case .name(let wanted): return host.kind == .name && (name == wanted || CookieMatch.name(name, isBelow: wanted))
+      case .name(let wanted): return host.kind == .name && (name == wanted || DomainName.name(name, isBelow: wanted))
       case .address(let wanted, let zone): return address == wanted && (zone == nil || zone == host.zone)
       case .network(let prefix, let length): return address?.hasPrefix(prefix, length: length) ?? false
       }

@@ -34,7 +34,7 @@ extension CurlCommand {
         comments.append("goes through an HTTP proxy on the socket \(ShellQuoting.argument(path)), which curl cannot do")
         return add("--noproxy", "*")
       }
-      let location = path.percentEncoded { !Self.isPlainInPaths($0) }
+      let location = PercentCoding.encoded(path) { $0 == UInt8(ascii: "?") || !QueryEscaping.isPlain($0) }
       add("--proxy", "\(kind.rawValue)://localhost\(location)")
     }
     // An empty list too: else curl would read that of the environment.
@@ -63,34 +63,8 @@ extension CurlCommand {
         isBasic ? "--proxy-basic" : credential.schemes == .digest ? "--proxy-digest" : "--proxy-anyauth")
     }
     // Unlike those of --user, curl decodes both, and the first colon parts them.
-    let user = (credential.user ?? "").percentEncoded { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "%") }
-    let password = (credential.password ?? "").percentEncoded { $0 == UInt8(ascii: "%") }
+    let user = PercentCoding.encoded(credential.user ?? "") { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "%") }
+    let password = PercentCoding.encoded(credential.password ?? "") { $0 == UInt8(ascii: "%") }
     add("--proxy-user", redacts ? SecretText.mark : "\(user):\(password)")
-  }
-
-  /// Whether a byte is unreserved in URLs (RFC 3986 section 2.3), or parts a path.
-  private static func isPlainInPaths(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-      UInt8(ascii: "~"), UInt8(ascii: "/"):
-      true
-    default: false
-    }
-  }
-}
-
-extension String {
-  /// With each byte that has to be as `%XX`.
-  fileprivate func percentEncoded(_ isEncoded: (UInt8) -> Bool) -> String {
-    var bytes: [UInt8] = []
-    for byte in utf8 {
-      if isEncoded(byte) {
-        bytes += "%\(byte < 0x10 ? "0" : "")\(String(byte, radix: 16, uppercase: true))".utf8
-      } else {
-        bytes.append(byte)
-      }
-    }
-    return String(decoding: bytes, as: UTF8.self)
   }
 }

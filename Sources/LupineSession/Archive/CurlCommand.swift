@@ -1,6 +1,7 @@
 internal import HTTPTypes
 internal import LupineBase
 internal import LupineRules
+internal import LupineWire
 
 extension Request {
   /// The same request as a command for a shell, with curl (7.61 or later; 7.84 for a SOCKS proxy on a Unix-domain socket): method, URL, fields, body,
@@ -74,7 +75,7 @@ struct CurlCommand {
   private var method: String { request.method.rawValue }
 
   /// A method that gives its body a meaning announces an empty one (RFC 9110 8.6).
-  private var announcesEmptyBody: Bool { !hasBody && ["POST", "PUT", "PATCH"].contains(method) }
+  private var announcesEmptyBody: Bool { !hasBody && RequestFraming.withoutBody(method) == .length(0) }
 
   /// Whether the method is named, not inferred from the body.
   private var namesMethod = false

@@ -189,6 +189,7 @@ extension ResponseCache {
     let storing = store(
       updated.head, updated.body, query, requestTime: requestTime, responseTime: responseTime, since: stamp,
       isMarkedSensitive: isMarkedSensitive)
+    // Where the rules refuse it; for what is too much it is done.
     if storing == .refused { remove(first: query.first) }
     return updated
   }

@@ -2,6 +2,7 @@ internal import HTTPTypes
 internal import LupineBase
 internal import LupineEngine
 internal import LupineIO
+package import LupineWire
 
 extension BodyStream {
   /// Runs the producer: `take` is given one chunk after another, none of them empty, and says whether it wants more. For transports;
@@ -91,6 +92,15 @@ extension Request.Body {
     guard case .file(let path, let offset, nil) = self else { return knownLength }
     guard let size = (try? File.open(path).size()) ?? nil, offset >= 0, offset <= size else { return nil }
     return size - offset
+  }
+
+  /// How the body goes with a request of this method, for which files are looked at now.
+  ///
+  /// - Parameter hasTrailers: fields follow it, as they can behind chunks alone.
+  package func framing(of method: String, hasTrailers: Bool) -> RequestFraming {
+    if case .none = self { return .withoutBody(method) }
+    guard !hasTrailers, let length = announcedLength else { return .chunked }
+    return .length(length)
   }
 
   private static func sum(_ segments: [Segment], _ length: (Self) -> Int64?) -> Int64? {

@@ -100,12 +100,11 @@ extension EngineTransport {
     return FileBody(path: path, offset: offset, length: wanted, fileSize: fileSize)
   }
 
-  /// RFC 9110 8.6: a request of a method that gives its body a meaning announces an empty one; others send no length without a body.
   static func framing(_ method: String, _ body: RequestBody) -> RequestFraming {
     switch body {
     // What most requests are is asked first: strings that differ are compared at length.
     case .none where method == "GET": .none
-    case .none: method == "POST" || method == "PUT" || method == "PATCH" ? .length(0) : .none
+    case .none: .withoutBody(method)
     case .bytes(let bytes): .length(Int64(bytes.count))
     case .file(let file): .length(file.length)
     case .stream(let stream): stream.length.map { .length($0) } ?? .chunked

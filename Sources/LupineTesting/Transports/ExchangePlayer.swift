@@ -92,14 +92,9 @@ final class ExchangePlayer: TransportExchange {
   }
 
   private static func head(of request: TransportRequest) -> [UInt8] {
-    let framing: RequestFraming =
-      switch request.body {
-      // RFC 9110 section 8.6: a method that gives its body a meaning announces an empty one.
-      case .none: ["POST", "PUT", "PATCH"].contains(request.method) ? .length(0) : .none
-      // Only chunks have anything behind them.
-      case .stream where !request.trailerNames.isEmpty: .chunked
-      case .bytes, .file, .stream, .segments: request.body.announcedLength.map { .length($0) } ?? .chunked
-      }
+    var hasTrailers = false
+    if case .stream = request.body { hasTrailers = !request.trailerNames.isEmpty }
+    let framing = request.body.framing(of: request.method, hasTrailers: hasTrailers)
     var head: [UInt8] = []
     // What cannot be written has no head; the network would refuse it.
     try? RequestEncoder.head(

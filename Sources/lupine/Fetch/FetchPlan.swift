@@ -82,14 +82,7 @@ struct FetchPlan: Sendable {
   /// sent.
   func checkFraming() throws(CommandFailure) {
     let method = request.method.rawValue
-    let framing: RequestFraming
-    if case .none = request.body {
-      framing = ["POST", "PUT", "PATCH"].contains(method) ? .length(0) : .none
-    } else if trailers.isEmpty, let length = request.body.announcedLength {
-      framing = .length(length)
-    } else {
-      framing = .chunked
-    }
+    let framing = request.body.framing(of: method, hasTrailers: !trailers.isEmpty)
     // Before trailers the length that is so is left out.
     let length = trailers.isEmpty ? nil : request.body.knownLength.map { String($0) }
     do throws(WireError) {

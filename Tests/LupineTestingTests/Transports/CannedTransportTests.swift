@@ -268,7 +268,7 @@ import Testing
     var reply = CannedReply()
     reply.chunks = (0..<200).map { [UInt8](repeating: UInt8($0), count: 64 * 1024) }
     let size = 200 * 64 * 1024
-    let transport = MeasuringTransport(CannedTransport([.init(nil, "*", reply)]))
+    let transport = ObservingTransport(CannedTransport([.init(nil, "*", reply)]))
     let session = try Session(over: transport)
     let (bytes, response) = try await session.bytes(for: Request("http://a.example/"))
     #expect(response.statusCode == 200)
@@ -364,7 +364,7 @@ import Testing
     half.stalls = true
     for (reply, partialBody) in [(none, []), (half, [1, 2])] as [(CannedReply, [UInt8])] {
       let clock = ManualClock()
-      let measured = MeasuringTransport(CannedTransport([.init(nil, "*", reply)], clock: .manual(clock)))
+      let measured = ObservingTransport(CannedTransport([.init(nil, "*", reply)], clock: .manual(clock)))
       let transport = CountingTransport(measured)
       let session = try Session(over: transport)
       var request = try Request("http://a.example/")

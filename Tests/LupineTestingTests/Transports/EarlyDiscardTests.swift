@@ -10,7 +10,12 @@ import Testing
   /// Its head came at once, and its body is not wanted: who sends that hears of it.
   @Test func aBodyThatIsDiscardedAtOnce() async throws {
     let sudden = SuddenTransport()
-    let session = try Session(over: DiscardingTransport(FaultTransport(sudden) { _, _ in [] }, sudden.seen))
+    let seen = sudden.seen
+    let transport = ObservingTransport(FaultTransport(sudden) { _, _ in [] }) { exchange in
+      exchange.discardBody()
+      seen.signal()
+    }
+    let session = try Session(over: transport)
     #expect(try await session.data(from: "http://a.example/").1.statusCode == 200)
     #expect(sudden.discarded.value == 1)
   }
@@ -56,40 +61,5 @@ private final class SuddenExchange: TransportExchange {
       return receiver
     }
     receiver?.end(nil, metrics: TransactionMetrics(request, statusCode: 200, times: .init()), of: self)
-  }
-}
-
-/// Wants no body, and says when it has said so.
-private final class DiscardingTransport: Transport {
-  private let wrapped: any Transport
-  private let seen: DispatchSemaphore
-
-  init(_ wrapped: any Transport, _ seen: DispatchSemaphore) {
-    self.wrapped = wrapped
-    self.seen = seen
-  }
-
-  func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-    wrapped.start(request, Receiver(receiver, seen))
-  }
-
-  private final class Receiver: ForwardingReceiver {
-    let receiver: any TransportReceiver
-    private let seen: DispatchSemaphore
-
-    init(_ receiver: any TransportReceiver, _ seen: DispatchSemaphore) {
-      self.receiver = receiver
-      self.seen = seen
-    }
-
-    func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
-      receiver.receive(head: head, framing: framing, of: exchange)
-      exchange.discardBody()
-      seen.signal()
-    }
-
-    func end(_ failure: SessionError?, metrics: TransactionMetrics, of exchange: any TransportExchange) {
-      receiver.end(failure, metrics: metrics, of: exchange)
-    }
   }
 }

@@ -237,7 +237,7 @@ import Testing
     var reply = CannedReply()
     reply.chunks = (0..<400).map { _ in [UInt8](repeating: 1, count: 64 * 1024) }
     let size = 400 * 64 * 1024
-    let wrapped = MeasuringTransport(CannedTransport([.init(nil, "*", reply)]))
+    let wrapped = ObservingTransport(CannedTransport([.init(nil, "*", reply)]))
     let session = try Session(over: FaultTransport(wrapped) { _, _ in [] })
     let (bytes, _) = try await session.bytes(for: Request("http://a.example/"))
     var chunks = bytes.chunks.makeAsyncIterator()

@@ -30,16 +30,21 @@ final class CountingTransport: Transport {
 }
 
 /// Passes requests on, and counts the bytes of bodies that the wrapped transport gives.
-final class MeasuringTransport: Transport {
+final class ObservingTransport: Transport {
   private let wrapped: any Transport
   private let given = Total()
+  private let onHead: @Sendable (any TransportExchange) -> Void
 
-  init(_ wrapped: any Transport) { self.wrapped = wrapped }
+  /// - Parameter onHead: called behind each head.
+  init(_ wrapped: any Transport, onHead: @escaping @Sendable (any TransportExchange) -> Void = { _ in }) {
+    self.wrapped = wrapped
+    self.onHead = onHead
+  }
 
   var givenBytes: Int { Int(given.value) }
 
   func start(_ request: TransportRequest, _ receiver: any TransportReceiver) -> any TransportExchange {
-    wrapped.start(request, Receiver(receiver, given))
+    wrapped.start(request, Receiver(receiver, given, onHead))
   }
 
   func invalidate(cancelling: Bool) { wrapped.invalidate(cancelling: cancelling) }
@@ -47,10 +52,19 @@ final class MeasuringTransport: Transport {
   private final class Receiver: ForwardingReceiver {
     let receiver: any TransportReceiver
     private let given: Total
+    private let onHead: @Sendable (any TransportExchange) -> Void
 
-    init(_ receiver: any TransportReceiver, _ given: Total) {
+    init(
+      _ receiver: any TransportReceiver, _ given: Total, _ onHead: @escaping @Sendable (any TransportExchange) -> Void
+    ) {
       self.receiver = receiver
       self.given = given
+      self.onHead = onHead
+    }
+
+    func receive(head: ResponseHead, framing: BodyFraming, of exchange: any TransportExchange) {
+      receiver.receive(head: head, framing: framing, of: exchange)
+      onHead(exchange)
     }
 
     func receive(body bytes: Span<UInt8>, of exchange: any TransportExchange) {
