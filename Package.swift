@@ -184,13 +184,18 @@ let package = Package(
     // How much of the heap is in use: Swift does not say it.
     .target(name: "CHeap", path: "Tests/CHeap"),
 
+    // What a sandbox does: Swift cannot call what makes one.
+    .target(name: "CSystemCallFilter", path: "Tests/CSystemCallFilter"),
+
     tests("LupineBaseTests", ["LupineBase"]),
     tests("LupineWireTests", ["LupineWire", "LupineBase", "LupineTestSupport"], resources: [.copy("Cases")]),
     tests(
       "LupineRulesTests", ["LupineRules", "LupineWire", "LupineTLS", "LupineBase", "LupineTestSupport"],
       resources: [.copy("Cases")]),
-    tests("LupineIOTests", ["LupineIO", "LupineBase", "CLupineLinux"]),
-    tests("LupineTLSTests", ["LupineTLS", "LupineBase", "LupineTesting", "LupineTestSupport", "CLupineOpenSSL"]),
+    tests("LupineIOTests", ["LupineIO", "LupineBase", "CLupineLinux", "CSystemCallFilter"]),
+    tests(
+      "LupineTLSTests",
+      ["LupineTLS", "LupineBase", "LupineTesting", "LupineTestSupport", "CLupineOpenSSL", "CSystemCallFilter"]),
     tests(
       "LupineTestingTests",
       [

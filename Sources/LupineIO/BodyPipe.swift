@@ -29,12 +29,18 @@ package final class BodyPipe: Sendable {
   /// Makes one; nil if there are too many, or as large a one is not to be had.
   package static func make() -> BodyPipe? {
     if count.add(1, ordering: .relaxed).oldValue < maximumCount,
-      let ends = try? SystemCalls.makePipe(capacity: capacity)
+      let pipe = try? take(SystemCalls.makePipe(capacity: capacity))
     {
-      return BodyPipe(Descriptor(adopting: ends.source), Descriptor(adopting: ends.target))
+      return pipe
     }
     count.subtract(1, ordering: .relaxed)
     return nil
+  }
+
+  private static func take(_ ends: (source: Int32, target: Int32)) throws(IOError) -> BodyPipe {
+    let source = Descriptor(adopting: ends.source)
+    let target = Descriptor(adopting: ends.target)
+    return BodyPipe(try source.aboveStandardStreams(.pipe), try target.aboveStandardStreams(.pipe))
   }
 
   /// Its descriptors. For tests.

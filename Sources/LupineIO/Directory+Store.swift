@@ -36,7 +36,7 @@ extension Directory {
     }
     let found = try SystemCalls.attributes(file.descriptor)
     guard found.isRegular, found.size <= limit else { return nil }
-    if now - found.modified > Self.useInterval { SystemCalls.touch(file.descriptor) }
+    if Self.isUseDue(found.modified, now) { SystemCalls.touch(file.descriptor) }
     return try file.read(at: 0, count: Int(found.size))
   }
 
@@ -62,7 +62,7 @@ extension Directory {
       guard found.isRegular, found.size <= limit, let bytes = try file.readAtOnce(count: Int(found.size)) else {
         return .later
       }
-      return .bytes(bytes, isUseDue: now - found.modified > Self.useInterval)
+      return .bytes(bytes, isUseDue: Self.isUseDue(found.modified, now))
     } catch {
       if case .notFound = error { return .missing }
       return .later
@@ -74,6 +74,12 @@ extension Directory {
 
   /// Nanoseconds: uses that follow closer are not written down.
   private static let useInterval: Int64 = 1_000_000_000
+  /// Nanoseconds: what is further ahead than a file server's clock may be was written by a clock that was wrong.
+  private static let aheadLimit: Int64 = 3_600_000_000_000
+
+  private static func isUseDue(_ modified: Int64, _ now: Int64) -> Bool {
+    now - modified > useInterval || modified - now > aheadLimit
+  }
 
   /// Gives a file another name here, in one step; what has that name is replaced.
   package func rename(_ name: String, to other: String) throws(IOError) {

@@ -55,7 +55,13 @@ package final class Directory: Sendable {
   package func create(_ name: String) throws(IOError) -> File {
     let file = File(
       try SystemCalls.open(name, in: descriptor, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600))
-    try SystemCalls.lock(file.descriptor)
+    do throws(IOError) {
+      try SystemCalls.lock(file.descriptor)
+    } catch {
+      // Somebody who has locked it by now has it.
+      if error != .inUse { try? remove(name) }
+      throw error
+    }
     return file
   }
 

@@ -59,7 +59,7 @@ package struct SocketOptions: Hashable, Sendable {
     }
     if let localAddress, localAddress.family == remote.family {
       // With port 0 the port is chosen when the destination is known, so that many connections can share one.
-      if localAddress.port == 0 { try SystemCalls.setOption(socket, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1) }
+      if localAddress.port == 0 { try? SystemCalls.setOption(socket, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1) }
       try SystemCalls.bind(socket, to: localAddress)
     }
     return socket

@@ -55,7 +55,8 @@ extension SystemCalls {
     /// Whether the error of this way says that there is none, and not that something is wrong with the file or the path.
     func isUnknown(_ error: IOError) -> Bool {
       switch self {
-      case .rename: [EINVAL, ENOSYS].contains(error.code)
+      // EPERM is what an older filter of system calls says; where it is the file's, it comes again.
+      case .rename: [EINVAL, ENOSYS, EPERM].contains(error.code)
       case .link: [EPERM, EOPNOTSUPP, ENOSYS, EINVAL, EMLINK].contains(error.code)
       case .reservation: false
       }

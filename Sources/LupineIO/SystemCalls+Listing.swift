@@ -53,10 +53,15 @@ extension SystemCalls {
     }
     defer { unsafe closedir(stream) }
     var names: [String] = []
-    while let entry = unsafe readdir(stream) {
+    while true {
+      clupine_clear_errno()
+      guard let entry = unsafe readdir(stream) else { break }
       let name = unsafe String(cString: clupine_entry_name(entry))
       if name != ".", name != ".." { names.append(name) }
     }
+    // The end is no error; half of a directory would look like a whole one.
+    let code = clupine_errno()
+    guard code == 0 else { throw IOError(.read, code: code) }
     return names
   }
 
@@ -69,7 +74,8 @@ extension SystemCalls {
     let opened = try value(.open, invalidArgumentTraps: false) {
       Int(unsafe clupine_open_cached(number, name, flags | O_CLOEXEC))
     }
-    return opened.map { Descriptor(adopting: Int32($0)) }
+    guard let opened else { return nil }
+    return try Descriptor(adopting: Int32(opened)).aboveStandardStreams(.open)
   }
 
   /// Reads from the start of a file if that needs no waiting: nil if it does.

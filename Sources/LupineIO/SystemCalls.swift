@@ -34,21 +34,12 @@ package enum SystemCalls {
   }
 
   @inline(never)
-  private static func failure(_ call: SystemCall, _ code: Int32, invalidArgumentTraps: Bool) -> IOError {
+  static func failure(_ call: SystemCall, _ code: Int32, invalidArgumentTraps: Bool) -> IOError {
     switch code {
     case EBADF, EFAULT, ENOTSOCK: preconditionFailure("\(call.rawValue): errno \(code), a mistake of the caller")
     case EINVAL where invalidArgumentTraps: preconditionFailure("\(call.rawValue): invalid argument")
     default: return IOError(call, code: code)
     }
-  }
-
-  @inline(__always)
-  static func descriptor(_ call: SystemCall, _ body: () -> Int32) throws(IOError) -> Descriptor {
-    let invalidArgumentTraps = call != .open
-    guard let number = try value(call, invalidArgumentTraps: invalidArgumentTraps, { Int(body()) }) else {
-      throw IOError(call, code: EAGAIN)
-    }
-    return Descriptor(adopting: Int32(number))
   }
 
   /// The text of an errno. `strerror` has a buffer per thread since glibc 2.32, and none in musl.
@@ -72,13 +63,6 @@ package enum SystemCalls {
   static var processors: Int { Int(clupine_processors()) }
 
   // MARK: Descriptors
-
-  /// Closes a number; EINTR counts as success, because Linux has closed it.
-  static func close(_ number: Int32) -> IOError? {
-    guard CLupineLinux.close(number) != 0 else { return nil }
-    let code = clupine_errno()
-    return code == EINTR ? nil : failure(.close, code, invalidArgumentTraps: true)
-  }
 
   static func eventDescriptor(semaphore: Bool) throws(IOError) -> Descriptor {
     let flags = Int32(EFD_CLOEXEC | EFD_NONBLOCK) | (semaphore ? Int32(EFD_SEMAPHORE) : 0)
@@ -109,12 +93,13 @@ package enum SystemCalls {
     }
   }
 
-  /// Waits until `descriptor` is readable; false if `milliseconds` passed first. Blocks: not for loops, but where one stands back (`ProcessorGate`).
+  /// Waits until `descriptor` is readable; false if `milliseconds` passed first, or the system refuses to wait. Blocks: not for loops, but where one stands back (`ProcessorGate`).
   static func waitReadable(_ descriptor: borrowing Descriptor, milliseconds: Int32) -> Bool {
     var entry = pollfd(fd: descriptor.number, events: Int16(POLLIN), revents: 0)
     let result = unsafe poll(&entry, 1, milliseconds)
-    // An interrupted wait looks like readiness: whoever waits looks at its condition again anyway.
-    return result != 0
+    // An interrupted wait looks like readiness: whoever waits looks at its condition again anyway. Any other failure (no descriptor is allowed any
+    // more, no memory) would come again at once, and looks like time that has passed.
+    return result > 0 || result < 0 && clupine_errno() == EINTR
   }
 
   // MARK: epoll
@@ -168,6 +153,10 @@ package enum SystemCalls {
     }
     if result >= 0 { return Int(result) }
     let code = clupine_errno()
+    if precise, nanoseconds > 0, code == ENOSYS || code == EPERM {
+      // A filter of system calls that came after the loop, or another kernel under a process that was moved.
+      return unsafe epollWait(epoll, events, nanoseconds: nanoseconds, precise: false)
+    }
     precondition(code == EINTR, "epoll_wait: errno \(code)")
     // A process that was stopped is told of an interruption, though what came meanwhile is there: without a look at it time would seem to have
     // run out.
@@ -213,8 +202,9 @@ package enum SystemCalls {
   package static func pendingError(_ socket: borrowing Descriptor) -> IOError? {
     var code: Int32 = 0
     var length = socklen_t(MemoryLayout<Int32>.size)
-    let result = unsafe getsockopt(socket.number, SOL_SOCKET, SO_ERROR, &code, &length)
-    precondition(result == 0, "getsockopt SO_ERROR: errno \(clupine_errno())")
+    guard unsafe getsockopt(socket.number, SOL_SOCKET, SO_ERROR, &code, &length) == 0 else {
+      return failure(.connect, clupine_errno(), invalidArgumentTraps: true)
+    }
     return code == 0 ? nil : IOError(.connect, code: code)
   }
 
@@ -236,13 +226,13 @@ package enum SystemCalls {
     }
   }
 
-  /// The socket's own address; nil if the family is none of ours.
+  /// The socket's own address; nil if the family is none of ours, or the system does not say.
   package static func localAddress(_ socket: borrowing Descriptor) -> SocketAddress? {
     let number = socket.number
     return unsafe SocketAddress.reading { pointer, length in
-      let result = unsafe getsockname(number, pointer, length)
-      precondition(result == 0 || clupine_errno() == ENOBUFS, "getsockname: errno \(clupine_errno())")
-      return result == 0
+      if unsafe getsockname(number, pointer, length) == 0 { return true }
+      _ = failure(.localAddress, clupine_errno(), invalidArgumentTraps: true)
+      return false
     }
   }
 
@@ -328,25 +318,6 @@ package enum SystemCalls {
     return index == 0 ? nil : index
   }
 
-  // MARK: From descriptor to descriptor
-
-  /// The most that one call moves, so that a fast disk and a fast peer do not keep everybody else waiting.
-  package static let sliceSize = 512 * 1024
-
-  /// Sends at most 512 KiB of a file through a socket without copying. Only on threads of this package: a peer that is gone raises SIGPIPE.
-  ///
-  /// - Returns: `end` if the file holds nothing at `offset` any more.
-  package static func sendFile(
-    _ socket: borrowing Descriptor, _ file: borrowing Descriptor, offset: Int64, count: Int
-  ) throws(IOError) -> ReadResult {
-    let (output, input) = (socket.number, file.number)
-    var position = off_t(offset)
-    let sent = try value(.sendFile, invalidArgumentTraps: false) {
-      unsafe sendfile(output, input, &position, min(count, sliceSize))
-    }
-    return sent.map { $0 == 0 && count > 0 ? .end : .bytes($0) } ?? .wouldBlock
-  }
-
   // MARK: Files
 
   static func open(_ path: String, _ flags: Int32, mode: mode_t = 0) throws(IOError) -> Descriptor {
@@ -386,13 +357,6 @@ package enum SystemCalls {
   static func synchronize(_ file: borrowing Descriptor) throws(IOError) {
     let number = file.number
     _ = try value(.synchronize, invalidArgumentTraps: false) { Int(fsync(number)) }
-  }
-
-  /// Asks for errors of writing that show only when a descriptor is closed, without giving up this one.
-  static func flush(_ file: borrowing Descriptor) throws(IOError) {
-    let number = file.number
-    let copy = try descriptor(.open) { clupine_duplicate(number) }
-    try copy.close()
   }
 
   static func truncate(_ file: borrowing Descriptor, to size: Int64) throws(IOError) {
@@ -464,16 +428,6 @@ package enum SystemCalls {
       unsafe next = entry.pointee.ai_next
     }
     return addresses.isEmpty ? .failure(.notFound) : .success(addresses)
-  }
-
-  private static var hasDescriptors: Bool {
-    do throws(IOError) {
-      _ = try eventDescriptor(semaphore: false)
-      return true
-    } catch {
-      if case .descriptorLimit = error { return false }
-      return true
-    }
   }
 
   /// A static executable has no name service modules to load, whatever the code says.

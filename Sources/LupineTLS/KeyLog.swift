@@ -78,7 +78,15 @@ package final class KeyLog: Sendable {
     path: String, fileWork: @escaping TLSFileWork, write: @escaping Write = KeyLog.systemWrite
   ) throws(TLSError) {
     // A pipe that nobody reads is refused (ENXIO), instead of keeping the thread until somebody does.
-    let opened = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0o600)
+    var opened = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0o600)
+    if (0...STDERR_FILENO).contains(opened) {
+      // A process that has closed its standard streams may print all the same.
+      let low = opened
+      opened = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+      let code = errno
+      _ = close(low)
+      errno = code
+    }
     guard opened >= 0 else { throw .keyLogUnwritable(path: path, code: errno) }
     // Writing waits for a reader that is slow: what there is no room for would be lost.
     guard fcntl(opened, F_SETFL, O_APPEND) == 0 else {

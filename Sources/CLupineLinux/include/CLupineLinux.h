@@ -42,6 +42,7 @@ int pthread_setname_np(pthread_t, const char *);
 
 // `errno` is a macro over a thread-local address.
 static inline int clupine_errno(void) { return errno; }
+static inline void clupine_clear_errno(void) { errno = 0; }
 
 // `syscall` is variadic. 441 is `epoll_pwait2` on every architecture; C libraries older than glibc 2.35 have no wrapper.
 static inline int clupine_epoll_pwait2(int epoll, struct epoll_event *events, int maximum, const struct timespec *timeout) {
@@ -105,8 +106,8 @@ static inline int clupine_processors(void) {
   return count;
 }
 
-// `fcntl` is variadic.
-static inline int clupine_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
+// `fcntl` is variadic. The copy has a number above those of the standard streams.
+static inline int clupine_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); }
 
 // Whether the executable was linked without a dynamic loader.
 static inline int clupine_is_static_executable(void) { return getauxval(AT_BASE) == 0; }
