@@ -26,7 +26,7 @@ struct FileIdentity: Hashable, Sendable {
   /// The identities of the files that are read of a directory of roots, or that links in their place lead to, in the order of their names. Asks the
   /// system, once for each: not for a loop. Writing into one of them leaves the directory itself as it was.
   static func entries(of policy: TLSPolicy) -> [FileIdentity] {
-    guard case .directory(let path) = policy.roots, let names = DirectoryListing.names(in: path) else { return [] }
+    guard case .directory(let path) = policy.roots, let names = try? DirectoryListing.names(in: path) else { return [] }
     let wanted = RootStore.wanted(of: names)
     guard wanted.count <= entryLimit else { return [] }
     return wanted.map { FileIdentity(path: path + "/" + $0) }
@@ -88,17 +88,28 @@ struct FileIdentity: Hashable, Sendable {
 }
 
 enum DirectoryListing {
-  /// The names in a directory, in no order; nil if it cannot be read.
-  static func names(in path: String) -> [String]? {
-    guard let stream = unsafe opendir(path) else { return nil }
+  struct Failure: Error {
+    var code: Int32
+
+    /// Descriptors or memory were lacking, which passes.
+    var isShortage: Bool { [EMFILE, ENFILE, ENOMEM].contains(code) }
+    var reason: String { unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)" }
+  }
+
+  /// The names in a directory, in no order. Half of one would look like a whole one: what cannot be read to its end is an error.
+  static func names(in path: String) throws(Failure) -> [String] {
+    guard let stream = unsafe opendir(path) else { throw Failure(code: errno) }
     defer { unsafe closedir(stream) }
     var names: [String] = []
-    while let entry = unsafe readdir(stream) {
+    while true {
+      errno = 0
+      guard let entry = unsafe readdir(stream) else { break }
       let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { tuple in
         unsafe tuple.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
       }
       names.append(name)
     }
+    guard errno == 0 else { throw Failure(code: errno) }
     return names
   }
 }

@@ -16,6 +16,12 @@ enum OpenSSLError {
     return text(of: code)
   }
 
+  /// Whether the system has said that it lacks descriptors or memory, of what has just failed. The queue must have been empty before.
+  static var isShortage: Bool {
+    let code = ERR_peek_error()
+    return lupine_err_is_system(code) == 1 && [EMFILE, ENFILE, ENOMEM].contains(lupine_err_reason(code))
+  }
+
   /// The reason of a failed call on a connection as a typed error; empties the queue.
   ///
   /// The queue holds the same failure as seen from each layer, the cipher first. What the TLS layer calls it counts.

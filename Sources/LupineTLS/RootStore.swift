@@ -85,7 +85,11 @@ final class RootStore: Sendable {
         throw .rootsUnreadable(path: path, reason: OpenSSLError.drain())
       }
     case .directory(let path):
-      try store.loadDirectory(path)
+      switch try store.loadDirectory(path) {
+      case nil: throw .rootsUnreadable(path: path, reason: "not a readable directory")
+      case false?: throw .rootsUnreadable(path: path, reason: "holds no certificates")
+      case true?: break
+      }
     case .certificates(let list):
       try store.add(list, setting: "roots")
     }
@@ -112,16 +116,28 @@ final class RootStore: Sendable {
     return wanted.sorted()
   }
 
-  private func loadDirectory(_ path: String) throws(TLSError) {
-    guard let names = DirectoryListing.names(in: path) else {
-      throw .rootsUnreadable(path: path, reason: "not a readable directory")
+  /// - Returns: whether it holds any certificate that can be read; nil: it cannot be read itself.
+  /// - Throws: as `loadFile`.
+  private func loadDirectory(_ path: String) throws(TLSError) -> Bool? {
+    let names: [String]
+    do throws(DirectoryListing.Failure) {
+      names = try DirectoryListing.names(in: path)
+    } catch {
+      guard error.isShortage else { return nil }
+      throw .rootsUnreadable(path: path, reason: error.reason)
     }
-    var loaded = 0
-    for name in Self.wanted(of: names) {
-      if unsafe X509_STORE_load_file(pointer, path + "/" + name) == 1 { loaded += 1 }
-      OpenSSLError.clear()
-    }
-    guard loaded > 0 else { throw .rootsUnreadable(path: path, reason: "holds no certificates") }
+    var found = false
+    for name in Self.wanted(of: names) where try loadFile(path + "/" + name) { found = true }
+    return found
+  }
+
+  /// - Returns: whether it can be read, and holds certificates.
+  /// - Throws: `rootsUnreadable` where the system lacks descriptors or memory. That passes, and a store is kept: it must not go without what is there.
+  private func loadFile(_ path: String) throws(TLSError) -> Bool {
+    defer { OpenSSLError.clear() }
+    if unsafe X509_STORE_load_file(pointer, path) == 1 { return true }
+    guard !OpenSSLError.isShortage else { throw .rootsUnreadable(path: path, reason: OpenSSLError.drain()) }
+    return false
   }
 
   /// `5ed36f99.0`: eight hexadecimal digits of the subject's hash and a number; `.r0` for a revocation list.
@@ -133,9 +149,11 @@ final class RootStore: Sendable {
 
   private func loadSystem() throws(TLSError) {
     for path in Self.systemFiles where unsafe access(path, R_OK) == 0 {
-      if unsafe X509_STORE_load_file(pointer, path) == 1 { return }
+      if try loadFile(path) { return }
     }
-    for path in Self.systemDirectories where (try? loadDirectory(path)) != nil { return }
+    for path in Self.systemDirectories {
+      if try loadDirectory(path) == true { return }
+    }
     throw .noSystemRoots
   }
 }

@@ -25,6 +25,8 @@ package final class TLSContext: Sendable {
   /// 10,000 bits, in which a loop does nothing else.
   package static let defaultCipherList = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES"
   package static let defaultGroups = "X25519:P-256:P-384"
+  /// In FIPS mode OpenSSL has no X25519, and takes a list as a whole or not at all.
+  static let approvedGroups = "P-256:P-384"
 
   /// The longest handshake message, and so the longest chain, that is accepted.
   package static let maximumChainBytes = 64 * 1024
@@ -125,14 +127,17 @@ package final class TLSContext: Sendable {
     if let suites = policy.cipherSuites {
       guard unsafe SSL_CTX_set_ciphersuites(pointer, suites) == 1 else { throw refused("cipherSuites") }
     }
-    guard unsafe lupine_ctx_set_groups(pointer, policy.groups ?? Self.defaultGroups) == 1 else {
-      throw refused("groups")
-    }
+    guard setGroups() else { throw refused("groups") }
     guard policy.pins.allSatisfy({ $0.count == Int(SHA256_DIGEST_LENGTH) }) else {
       throw .invalidPolicy(setting: "pins")
     }
     if keyLog != nil { unsafe SSL_CTX_set_keylog_callback(pointer, Callbacks.keyLog) }
     OpenSSLError.clear()
+  }
+
+  private func setGroups() -> Bool {
+    let lists = policy.groups.map { [$0] } ?? [Self.defaultGroups, Self.approvedGroups]
+    return lists.contains { list in unsafe lupine_ctx_set_groups(pointer, list) == 1 }
   }
 
   private func installRoots() throws(TLSError) {

@@ -15,6 +15,10 @@
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
+#if defined(OPENSSL_IS_BORINGSSL) || defined(LIBRESSL_VERSION_NUMBER) || OPENSSL_VERSION_NUMBER < 0x30000000L
+#error "Lupine needs the headers of OpenSSL 3.0 or later, as of Debian 12, Ubuntu 22.04, RHEL 9 and newer ones"
+#endif
+
 // Library
 static inline void lupine_initialise(void) {
   OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_LOAD_SSL_STRINGS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL);
@@ -25,7 +29,13 @@ static inline void lupine_bio_set_retry_read(BIO *bio) { BIO_set_retry_read(bio)
 static inline void lupine_bio_clear_retry_flags(BIO *bio) { BIO_clear_retry_flags(bio); }
 
 // SSL_CTX
-static inline void lupine_ctx_set_hygiene(SSL_CTX *ctx) { SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION); }
+static inline void lupine_ctx_set_hygiene(SSL_CTX *ctx) {
+  SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+#ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
+  // Since 3.2: the memory for a compressed chain is as large as the peer says (CVE-2025-66199), whatever the limit of a message.
+  SSL_CTX_set_options(ctx, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION | SSL_OP_NO_TX_CERTIFICATE_COMPRESSION);
+#endif
+}
 static inline void lupine_ctx_set_read_ahead(SSL_CTX *ctx) { SSL_CTX_set_read_ahead(ctx, 1); }
 static inline long lupine_ctx_set_min_version(SSL_CTX *ctx, int version) { return SSL_CTX_set_min_proto_version(ctx, version); }
 static inline long lupine_ctx_set_max_version(SSL_CTX *ctx, int version) { return SSL_CTX_set_max_proto_version(ctx, version); }
