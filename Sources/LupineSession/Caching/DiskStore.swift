@@ -220,18 +220,29 @@ final class DiskStore: Sendable {
     for name in try directory.names() where name != "lock" {
       guard let found = try directory.attributes(of: name) else { continue }
       if name.hasPrefix(Self.temporaryPrefix) {
-        if now - found.modified > Self.abandonedAfter { try? directory.remove(name) }
+        if abs(now - found.modified) > Self.abandonedAfter { try? directory.remove(name) }
       } else {
-        files.append((name, found.size, found.modified))
+        // Of a clock that was ahead: how old it is nobody knows, and it would be the youngest for as long.
+        files.append((name, found.size, found.modified > now + Self.abandonedAfter ? .min : found.modified))
       }
     }
     var usage = files.reduce(0) { $0 + $1.size }
     guard usage > target else { return usage }
     files.sort { $0.modified < $1.modified }
+    var failure: IOError?
     for file in files where usage > target {
-      try directory.remove(file.name)
+      do throws(IOError) {
+        try directory.remove(file.name)
+      } catch {
+        // One that cannot be removed keeps no other.
+        guard case .notFound = error else {
+          failure = failure ?? error
+          continue
+        }
+      }
       usage -= file.size
     }
+    if usage > target, let failure { throw failure }
     return usage
   }
 }

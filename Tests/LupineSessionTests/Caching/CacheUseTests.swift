@@ -52,4 +52,26 @@ import Testing
       #expect(store.usesDue == 0)
     }
   }
+
+  /// What was written while the clock was ahead would be the youngest for as long as that was.
+  @Test func aClockThatWasAheadKeepsNothingForEver() async throws {
+    try await CacheFolder.with { path in
+      let store = try DiskStore(
+        path: path, capacity: 10_000, atOnceLimit: 1 << 20, writer: try FileThreads(maximumThreads: 1))
+      let isStored = store.write(try CacheFolder.record("ahead", size: 3_000))
+      #expect(isStored)
+      var ahead = timespec()
+      unsafe clock_gettime(CLOCK_REALTIME, &ahead)
+      ahead.tv_sec += 400_000_000
+      for file in try CacheFolder.files(path) {
+        let result = unsafe utimensat(AT_FDCWD, file, [ahead, ahead], 0)
+        #expect(result == 0)
+      }
+      for key in ["a", "b", "c"] {
+        let isStored = store.write(try CacheFolder.record(key, size: 3_000))
+        #expect(isStored)
+      }
+      #expect(store.read("ahead") == nil && store.read("c") != nil)
+    }
+  }
 }
