@@ -24,6 +24,8 @@ public final class Session: Sendable {
   let exchanges: any Transport
   /// The same where it is the engine without a cache, which is called without a detour.
   private let direct: EngineTransport?
+  /// Whether what says nothing else must not be loaded, where there is no cache that could answer; nil: there is one.
+  let forbidsLoading: Bool?
   let authentication: SessionAuthentication
   let composer: RequestComposer
   /// The configured times in the unit of the engine, worked out once.
@@ -102,6 +104,8 @@ public final class Session: Sendable {
     engineGroup = engine?.group
     exchanges = CachingTransport.wrap(transport, configuration, decider: decider == nil ? nil : delegate)
     direct = exchanges as? EngineTransport
+    forbidsLoading =
+      configuration.responseCache == nil ? configuration.requestCachePolicy == .returnCacheDataDontLoad : nil
     do throws(WireError) {
       composer = try RequestComposer(
         userAgent: configuration.userAgent, accept: configuration.accept,

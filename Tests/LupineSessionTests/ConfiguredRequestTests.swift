@@ -33,6 +33,24 @@ import Testing
     }
   }
 
+  /// What must not be loaded is not, where there is nothing stored because there is no cache.
+  @Test(arguments: [false, true]) func nothingIsLoadedWithoutACache(_ byTheSession: Bool) async throws {
+    let route = ServerRoute("GET", "/fresh") { _, connection in try connection.respond(text: "fresh") }
+    try await withServer([route]) {
+      if byTheSession { $0.requestCachePolicy = .returnCacheDataDontLoad }
+    } _: { session, server in
+      var request = try Request(server.url("/fresh"))
+      if !byTheSession { request.cachePolicy = .returnCacheDataDontLoad }
+      let error = try await failure { try await session.data(for: request) }
+      #expect(error.code == .notInCache && !error.requestBytesSent && error.phase == .prepare, "\(error)")
+      #expect(server.requestCount == 0 && server.connectionCount == 0)
+      for policy in RequestCachePolicy.allCases where policy != .returnCacheDataDontLoad {
+        request.cachePolicy = policy
+        try await session.expect("fresh", from: request)
+      }
+    }
+  }
+
   /// A head between the default and a limit that was lowered: the limit is that of the session, and the error names it.
   @Test(arguments: ["fieldLine", "head", "fields"]) func wireLimits(_ name: String) async throws {
     let fields = "X-Long: \(String(repeating: "y", count: 2_000))\r\nX-A: 1\r\nX-B: 2\r\n"

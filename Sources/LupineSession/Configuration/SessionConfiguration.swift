@@ -147,7 +147,8 @@ public struct SessionConfiguration: Sendable {
   /// Those of `https` URLs are kept in memory only, and for the session alone, where its delegate handles `.sessionChallenge`, as by default it does. Of a
   /// `transport` that is not a `NetworkTransport` itself, the `tls` given here says whose responses are used.
   public var responseCache: ResponseCache?
-  /// How requests that do not say so themselves use the cache. Default `.useProtocolCachePolicy`.
+  /// How requests that do not say so themselves use the cache. Default `.useProtocolCachePolicy`. Without a `responseCache` it means nothing, but for
+  /// `.returnCacheDataDontLoad`, by which requests fail then.
   public var requestCachePolicy = RequestCachePolicy.useProtocolCachePolicy
   /// Whether a request for what another one of the session is about to store waits for that one instead of being sent too. It then waits for as
   /// long as its own deadlines let it: `timeoutIntervalForRequest` while nothing of the other's response comes (`.timedOut` in phase `poolWait`), and

@@ -19,6 +19,8 @@ public enum CookieAcceptPolicy: Sendable, Hashable {
 /// (`maximumCookiesPerResponse`), a request gets at most 150, in a field of at most 8,190 bytes. Name and value have at most 4,096 bytes together, a path 1,024. No cookie lives longer than 400
 /// days. Ports do not matter to cookies; schemes matter only through `Secure`, which http never satisfies, on the loopback interface neither.
 ///
+/// In memory, unlike `HTTPCookieStorage.shared`: what is to outlive the process is written down by `save`, as a `cookies.txt` or as JSON, and read again by `load`.
+///
 /// No cookie is accepted for a public suffix such as `co.uk`. The list of those is Debian's (`/usr/share/publicsuffix/public_suffix_list.dat`,
 /// package `publicsuffix`), read when the first cookie comes, or later where the process has no descriptor or memory for it then, or a file that is named. Without a
 /// list, a rule does: names of one label, the usual second labels under a country's (`co.uk`, `com.au`) and a few well-known hosts of strangers (`github.io`) are

@@ -163,8 +163,8 @@ public struct Request: Sendable {
     get { options.values.maximumDecompressionRatio }
     set { change { $0.maximumDecompressionRatio = newValue } }
   }
-  /// Overrides `SessionConfiguration.requestCachePolicy`. It means nothing without a
-  /// `SessionConfiguration.responseCache`.
+  /// Overrides `SessionConfiguration.requestCachePolicy`. Without a `SessionConfiguration.responseCache` it means nothing, but for
+  /// `.returnCacheDataDontLoad`, by which the request fails then.
   public var cachePolicy: RequestCachePolicy? {
     get { options.values.cachePolicy }
     set { change { $0.cachePolicy = newValue } }

@@ -10,7 +10,7 @@ public enum RequestCachePolicy: String, Sendable, Hashable, CaseIterable, Codabl
   case reloadIgnoringLocalAndRemoteCacheData
   /// What is stored, whatever its age; else the network.
   case returnCacheDataElseLoad
-  /// What is stored, whatever its age; else the request fails with `.notInCache`. Nothing is ever sent.
+  /// What is stored, whatever its age; else, and where there is no cache, the request fails with `.notInCache`. Nothing is ever sent.
   case returnCacheDataDontLoad
   /// The server is asked whether what is stored still holds, fresh or not.
   case reloadRevalidatingCacheData

@@ -30,10 +30,13 @@ final class RequestOptions: Sendable {
   let hasProxy: Bool
   /// Whether there are `trailerNames`: each request with a body is asked.
   let hasTrailers: Bool
+  /// Whether the `cachePolicy` forbids to load it; nil: it says nothing.
+  let forbidsLoading: Bool?
 
   init(_ values: Values) {
     self.values = values
     hasProxy = values.proxy != nil
     hasTrailers = !values.trailerNames.isEmpty
+    forbidsLoading = values.cachePolicy.map { $0 == .returnCacheDataDontLoad }
   }
 }

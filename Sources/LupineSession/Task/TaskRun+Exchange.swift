@@ -120,6 +120,7 @@ extension TaskRun {
       if let field { chain.answers = [field] }
       return try nextRequest(chain, createdAt: createdAt)
     }
+    try checkLoading(of: request)
     let composition = ComposedFields(run: self, hop: nil, url: request.parsedURL)
     if request.options.hasTrailers { try composition.checkTrailers(of: request.body) }
     return TransportRequest(
@@ -130,10 +131,20 @@ extension TaskRun {
       totalNanoseconds: remainingNanoseconds(request, createdAt: createdAt))
   }
 
+  /// A request that must come out of a cache fails where there is none; a cache says so itself.
+  @inline(__always)
+  private func checkLoading(of request: Request) throws(SessionError) {
+    guard let usual = session.forbidsLoading, request.options.forbidsLoading ?? usual else { return }
+    throw SessionError(
+      .notInCache, phase: .prepare, message: "there is no cache, and the cache policy forbids to load",
+      failingURL: request.urlString)
+  }
+
   /// The request of an exchange that is not simply the first.
   private func nextRequest(_ chain: Chain, createdAt: Instant?) throws(SessionError) -> TransportRequest {
     let hop = ComposedFields.Hop(chain, self.request)
     let request = hop.request
+    try checkLoading(of: request)
     let composition = ComposedFields(run: self, hop: hop, url: chain.url)
     let content: Request.Body = chain.dropsBody ? .none : body(of: request, chain)
     if request.options.hasTrailers { try composition.checkTrailers(of: content) }
