@@ -114,7 +114,7 @@ extension HTTPSessionManager {
   private func value<Value: Decodable & Sendable>(of data: Data, _ response: Response) throws -> Value {
     let status = response.statusCode
     let (decoder, isAcceptable) = core.settings.values.withLock { ($0.decoder, $0.isAcceptableJSON(status)) }
-    if Value.self != Data.self, Value.self != JSONValue.self, isAcceptable, response.isPlainJSON {
+    if !BodyReader<Value>.isUndecoded, isAcceptable, response.isPlainJSON {
       return try PlainJSON.decode(data, response, decoder)
     }
     return try reader(of: Value.self).serialize(response, data: data)
@@ -130,8 +130,13 @@ struct BodyReader<Value: Decodable & Sendable>: ResponseSerializer {
   let json: JSONResponseSerializer
   let decoder: JSONDecoder
 
+  /// Whether the value is what has come, or what JSON says, and nothing that a decoder makes of it. An optional means the same: the body is there.
+  static var isUndecoded: Bool {
+    Value.self == Data.self || Value.self == JSONValue.self || Value.self == Data?.self || Value.self == JSONValue?.self
+  }
+
   func serialize(_ response: Response?, data: Data?) throws -> Value {
-    if Value.self == Data.self || Value.self == JSONValue.self { return try serializeUndecoded(response, data) }
+    if Self.isUndecoded { return try serializeUndecoded(response, data) }
     return try DecodableResponseSerializer<Value>(validation: json.validation, decoder: decoder)
       .serialize(response, data: data)
   }
@@ -139,12 +144,12 @@ struct BodyReader<Value: Decodable & Sendable>: ResponseSerializer {
   // Out of line, for the metadata of `Value?`, which every call would look for otherwise.
   @inline(never)
   private func serializeUndecoded(_ response: Response?, _ data: Data?) throws -> Value {
-    if Value.self == Data.self {
+    if Value.self == Data.self || Value.self == Data?.self {
       var serializer = HTTPResponseSerializer()
       serializer.acceptableStatusCodes = json.acceptableStatusCodes
       if let value = try serializer.serialize(response, data: data) as? Value { return value }
     }
     if let value = (try json.serialize(response, data: data) ?? .null) as? Value { return value }
-    preconditionFailure("\(Value.self) is neither of two types")
+    preconditionFailure("\(Value.self) is none of these types")
   }
 }

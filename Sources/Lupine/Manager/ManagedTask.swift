@@ -234,10 +234,8 @@ final class ManagedTask: HookedTaskDelegate, SessionDataDelegate, SessionDownloa
   // MARK: The end
 
   override func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
-    let isGivenUp = attempts.withLock { attempts in
-      attempts.end()
-      return attempts.isGivenUp
-    }
+    let (work, isGivenUp) = attempts.withLock { ($0.end(), $0.isGivenUp) }
+    work?.cancel()
     let taken = state.withLock { state -> State in
       let taken = state
       state.core = nil

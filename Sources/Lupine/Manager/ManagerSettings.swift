@@ -8,20 +8,7 @@ internal import Synchronization
 final class ManagerSettings: Sendable {
   struct Values {
     var hooks = SessionManagerHooks() { didSet { findPlain() } }
-    var responseSerializer: any ResponseSerializer = JSONResponseSerializer() {
-      didSet {
-        acceptableStatusCodes =
-          (responseSerializer as? any HTTPResponseSerializing).map { $0.validation.acceptableStatusCodes }
-          ?? ResponseValidation.successfulStatusCodes
-        if let serializer = responseSerializer as? JSONResponseSerializer {
-          json = serializer
-        } else {
-          json = JSONResponseSerializer()
-          json.acceptableStatusCodes = acceptableStatusCodes
-        }
-        acceptsPlainJSON = json.acceptableContentTypes?.contains("application/json") ?? true
-      }
-    }
+    private(set) var responseSerializer: any ResponseSerializer = JSONResponseSerializer()
     /// Reads JSON for the `async` verbs: the response serializer if it is one of JSON.
     private(set) var json = JSONResponseSerializer()
     private var acceptsPlainJSON = true
@@ -65,6 +52,19 @@ final class ManagerSettings: Sendable {
     var securityPolicy = SecurityPolicy.default
     var reachability = NetworkReachabilityManager.shared
 
+    /// - Parameter codes: the serializer's, which it is asked for before: outside of the lock, as it may be somebody else's and ask the manager.
+    fileprivate mutating func setSerializer(_ serializer: any ResponseSerializer, accepting codes: Set<Int>?) {
+      responseSerializer = serializer
+      acceptableStatusCodes = codes
+      if let serializer = serializer as? JSONResponseSerializer {
+        json = serializer
+      } else {
+        json = JSONResponseSerializer()
+        json.acceptableStatusCodes = codes
+      }
+      acceptsPlainJSON = json.acceptableContentTypes?.contains("application/json") ?? true
+    }
+
     mutating func own(_ decoder: JSONDecoder) {
       self.decoder = decoder
       ownsDecoder = true
@@ -84,6 +84,19 @@ final class ManagerSettings: Sendable {
     let former = values.withLock { values -> Values in
       let former = values
       values[keyPath: path] = value
+      return former
+    }
+    withExtendedLifetime(former) {}
+  }
+
+  /// The same for the response serializer, and for what follows from it.
+  func setSerializer(_ serializer: any ResponseSerializer) {
+    let codes =
+      (serializer as? any HTTPResponseSerializing).map { $0.validation.acceptableStatusCodes }
+      ?? ResponseValidation.successfulStatusCodes
+    let former = values.withLock { values -> Values in
+      let former = values
+      values.setSerializer(serializer, accepting: codes)
       return former
     }
     withExtendedLifetime(former) {}
@@ -125,7 +138,7 @@ final class ManagerSettings: Sendable {
       ($0.responseSerializer, $0.decoder, $0.ownsDecoder, $0.securityPolicy, $0.retrying)
     }
     if ownsDecoder { change { $0.own(decoder.copied()) } } else { exchange(\.decoder, decoder) }
-    exchange(\.responseSerializer, serializer)
+    setSerializer(serializer)
     exchange(\.securityPolicy, policy)
     exchange(\.retrying, retrying)
   }

@@ -100,7 +100,8 @@ extension SessionManager {
   /// Makes a task that fetches a request into a file; it begins with `resume()`.
   ///
   /// A response is validated before its file moves: one that is refused leaves no file, and its error has the response and the beginning of the
-  /// body. A file that cannot be moved is an error too.
+  /// body. Only a 2xx makes a file: any other status that the serializer accepts is a `SessionError` with `.badResponse`. A file that cannot be moved is an
+  /// error too.
   ///
   /// - Parameters:
   ///   - responseSerializer: validates the response; makes no value. Default nil: the manager's.

@@ -61,7 +61,7 @@ open class SessionManager: @unchecked Sendable {
   /// What makes values of bodies for handlers; `async` verbs take statuses and, of a `JSONResponseSerializer`, media types and options of it. A task keeps the one that it was made with. Default `JSONResponseSerializer()`.
   public var responseSerializer: any ResponseSerializer {
     get { core.settings.values.withLock { $0.responseSerializer } }
-    set { core.settings.exchange(\.responseSerializer, newValue) }
+    set { core.settings.setSerializer(newValue) }
   }
 
   /// Where completion handlers are called; read when a task is over. The notifications of a task are posted, one after another, on

@@ -11,6 +11,8 @@ public import LupineSession
 /// The `async` calls of a manager that give a value tell and ask what concerns the exchange (`task…`, but for `taskDidComplete`). How they end is their
 /// result, and `callDidComplete` is told of it, as it is of every task's. `async` downloads and uploads are tasks.
 ///
+/// Operations (`HTTPRequestOperation`) have handlers of their own in the place of these, but for `connectionChallengeHandler`.
+///
 /// Source: the block setters of `AFURLSessionManager`, and the delegate methods that it leaves unhandled.
 public struct SessionManagerHooks: Sendable {
   // MARK: Session

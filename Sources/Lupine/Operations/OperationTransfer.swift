@@ -476,7 +476,7 @@ private final class OperationAttempt: SessionDataDelegate, AttemptingDelegate {
   }
 
   func session(_ session: Session, task: SessionTask, didCompleteWithError error: SessionError?) {
-    attempts.withLock { $0.end() }
+    attempts.withLock { $0.end() }?.cancel()
     operation.complete(error, number)
   }
 }

@@ -32,6 +32,8 @@ public final class NetworkReachabilityManager: Sendable {
     case domain(String)
   }
 
+  private typealias Stream = AsyncStream<NetworkReachabilityStatus>.Continuation
+
   private struct State {
     var status = NetworkReachabilityStatus.unknown
     var subscription: NetworkSubscription?
@@ -40,13 +42,16 @@ public final class NetworkReachabilityManager: Sendable {
     /// Raised by every lookup: an answer to an earlier one comes too late, although it may be under way when its lookup is cancelled.
     var lookupNumber: UInt64 = 0
     var outbox = ReachabilityOutbox()
-    var streams: [UInt64: AsyncStream<NetworkReachabilityStatus>.Continuation] = [:]
+    var streams: [UInt64: Stream] = [:]
     var nextStream: UInt64 = 0
     var lookup: ResolveToken?
   }
 
   private let subject: Subject
   private let state = Locked(State())
+  /// Held by who tells streams, one status after the other. Not `state`: telling resumes tasks, which waits for handlers of their cancellation, and those may
+  /// ask for the status.
+  private let telling = Locked(())
   private let makeMonitor: @Sendable () throws(IOError) -> NetworkMonitor
   private let makeResolver: @Sendable () throws(IOError) -> SystemResolver
   private let timer: any DelayTimer
@@ -142,7 +147,8 @@ public final class NetworkReachabilityManager: Sendable {
     withExtendedLifetime(former) {}
   }
 
-  /// The status, if it is known, and each one that follows. The sequence ends when the manager goes; whoever is slow gets the latest 16.
+  /// The status, if it is known, and each one that follows while the manager monitors. `stopMonitoring()` does not end the sequence, and one that was on its
+  /// way then may still come; it ends when the manager goes. Whoever is slow gets the latest 16.
   public var statuses: AsyncStream<NetworkReachabilityStatus> {
     let (stream, continuation) = AsyncStream.makeStream(
       of: NetworkReachabilityStatus.self, bufferingPolicy: .bufferingNewest(16))
@@ -178,7 +184,7 @@ public final class NetworkReachabilityManager: Sendable {
     }
   }
 
-  /// Stops watching. The status stays; nobody is told anything any more, not even what waits on the queue. Source: `-stopMonitoring`.
+  /// Stops watching. The status stays; block and notification tell nothing any more, not even what waits on the queue. Source: `-stopMonitoring`.
   public func stopMonitoring() {
     let former = state.withLock { state in
       state.generation += 1
@@ -278,15 +284,19 @@ public final class NetworkReachabilityManager: Sendable {
   /// Sets the status, and tells everybody if it is another one or the first since the start. Nil: the one that it has. `lookup`: the one that it is the
   /// answer to.
   private func tell(_ new: NetworkReachabilityStatus?, since start: UInt64, of lookup: UInt64? = nil) {
-    state.withLock { state in
-      guard state.generation == start, lookup == nil || lookup == state.lookupNumber else { return }
-      let status = new ?? state.status
-      guard state.outbox.latest != status else { return }
-      state.status = status
-      for stream in state.streams.values { stream.yield(status) }
-      state.outbox.add(status)
-      let queue = state.outbox.queue
-      queue.async { [weak self] in self?.deliver(on: queue) }
+    telling.withLock { _ in
+      let told = state.withLock { state -> (status: NetworkReachabilityStatus, streams: [Stream])? in
+        guard state.generation == start, lookup == nil || lookup == state.lookupNumber else { return nil }
+        let status = new ?? state.status
+        guard state.outbox.latest != status else { return nil }
+        state.status = status
+        state.outbox.add(status)
+        let queue = state.outbox.queue
+        queue.async { [weak self] in self?.deliver(on: queue) }
+        return (status, Array(state.streams.values))
+      }
+      guard let told else { return }
+      for stream in told.streams { stream.yield(told.status) }
     }
   }
 

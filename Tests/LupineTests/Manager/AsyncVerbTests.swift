@@ -235,4 +235,29 @@ import Testing
       #expect(!posted.values.contains { $0["session"]?.hasPrefix(server.url("/")) ?? false })
     }
   }
+
+  /// An optional means what its value means: the body as it is, and JSON as the manager reads it.
+  @Test func optionalsOfWhatIsNotDecoded() async throws {
+    let json = ServerRoute("GET", "/json") { _, connection in
+      try connection.respond(fields: ["Content-Type": "application/json"], text: #"{"a":null,"b":1}"#)
+    }
+    let text = ServerRoute("GET", "/text") { _, connection in
+      try connection.respond(fields: ["Content-Type": "application/json"], text: #""aGk=""#)
+    }
+    let plain = ServerRoute("GET", "/plain") { _, connection in
+      try connection.respond(fields: ["Content-Type": "text/plain"], text: "hello")
+    }
+    let empty = ServerRoute("GET", "/empty") { _, connection in try connection.respond(204) }
+    try await withManager([json, text, plain, empty]) { manager, _ in
+      var serializer = JSONResponseSerializer()
+      serializer.removesKeysWithNullValues = true
+      manager.responseSerializer = serializer
+      for path in ["json", "text", "plain"] {
+        let data = try await manager.get(path, as: Data.self)
+        #expect(try await manager.get(path, as: Data?.self) == data)
+      }
+      #expect(try await manager.get("json", as: JSONValue?.self) == .object(["b": .integer(1)]))
+      #expect(try await manager.get("empty", as: JSONValue?.self) == .some(.null))
+    }
+  }
 }

@@ -12,6 +12,8 @@ struct Attempts {
   var sent: Request?
   /// The question under way.
   var work: Task<Void, Never>?
+  /// The task is over: what is asked from now on is cancelled.
+  private(set) var isOver = false
   /// What an interceptor has the task end with.
   var verdict: (any Error)?
   /// Whether the task ends with an interceptor's error, whose response and metrics may be those of another request, such as one for a token.
@@ -19,9 +21,10 @@ struct Attempts {
   /// `TokenInterceptor.refreshing` where the task was made: its questions are asked elsewhere.
   var refreshing: [TokenInterceptor.Pass] = []
 
-  mutating func end() {
-    work?.cancel()
-    work = nil
+  /// - Returns: what is to be cancelled, which runs handlers of somebody else's: not under the lock.
+  mutating func end() -> Task<Void, Never>? {
+    isOver = true
+    return work.take()
   }
 }
 
@@ -101,6 +104,10 @@ extension AttemptingDelegate {
   private func answer(_ body: @escaping @Sendable () async -> Void) {
     let refreshing = attempts.withLock { $0.refreshing }
     let work = Task { await TokenInterceptor.$refreshing.withValue(refreshing) { await body() } }
-    attempts.withLock { $0.work = work }
+    let isOver = attempts.withLock { attempts in
+      attempts.work = work
+      return attempts.isOver
+    }
+    if isOver { work.cancel() }
   }
 }
