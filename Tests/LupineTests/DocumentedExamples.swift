@@ -96,7 +96,7 @@ final class ExampleAPI: HTTPSessionManager, @unchecked Sendable {
         let user = try await manager.get("missing", as: User.self)
         print(user.name)
         Issue.record("a 404 was a success")
-      } catch let error as SerializationError where error.code == .unacceptableStatusCode {
+      } catch let error as SerializationError where error.contains(.unacceptableStatusCode) {
         let problem = try? error.body(as: Problem.self)
         print(error.response?.statusCode ?? 0, problem?.reason ?? "no reason")
         #expect(error.response?.statusCode == 404 && problem?.reason == "gone")

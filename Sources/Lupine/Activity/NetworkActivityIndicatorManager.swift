@@ -7,7 +7,8 @@ internal import Synchronization
 /// Says when a sign of network activity is to show: not for what is over in a moment, and without flicker between two requests.
 ///
 /// It counts the tasks of managers that run, by their notifications, and operations; each once, however often it is resumed, suspended and
-/// completed. Disabled until you enable it; it counts all the same. Any thread.
+/// completed. `async` calls that give a value post no notifications and are not counted: `incrementActivityCount()` and its counterpart around them do
+/// that. Disabled until you enable it; it counts all the same. Any thread.
 ///
 /// Source: `AFNetworkActivityIndicatorManager`. Changed: enabling looks at the count at once; a task that is suspended and then cancelled is
 /// taken off once.

@@ -37,7 +37,8 @@ extension MultipartFormData {
   }
 
   /// Makes the form the body of a request, with its Content-Type; the length is announced when the request is sent. `Content-Length`, `Content-Encoding`
-  /// and `Transfer-Encoding` of the body before go. An empty form leaves the request as it is, as in AFNetworking.
+  /// and `Transfer-Encoding` of the body before go. The method stays: it is GET unless another one was set. An empty form leaves the request as it is, as in
+  /// AFNetworking.
   public func apply(to request: inout Request) {
     guard !isEmpty else { return }
     request.fields[.contentType] = contentType

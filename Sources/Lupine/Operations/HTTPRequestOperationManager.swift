@@ -32,7 +32,8 @@ public final class HTTPRequestOperationManager: Sendable {
   }
 
   /// Makes a manager whose operations ask as `sessionManager` does: one that exists, a subclass of yours, or a copy of another manager's
-  /// (`HTTPSessionManager(copying: other.sessionManager)`).
+  /// (`HTTPSessionManager(copying: other.sessionManager)`). Its hooks, but for `connectionChallengeHandler`, are not asked for operations: those have
+  /// `setRedirection`, `setChallenge` and their kin.
   public init(sessionManager: HTTPSessionManager) {
     self.sessionManager = sessionManager
   }

@@ -4,7 +4,7 @@ internal import LupineRules
 /// Makes of a caller's values what a form can hold.
 struct ParameterTreeBuilder {
   let booleans: QueryEncoding.BooleanStyle
-  /// Whether `Data` stays as it is, for a multipart body, instead of being described.
+  /// Whether `Data` stays as it is, for a multipart body, instead of being refused.
   var keepsData = false
   /// Asked for each model that is met.
   var encoder: () -> JSONEncoder = { JSONEncoder() }
@@ -13,6 +13,11 @@ struct ParameterTreeBuilder {
     SerializationError(
       .requestSerializationFailed,
       message: "The parameters are nested deeper than \(ParameterTree.depthLimit) levels.")
+  }
+
+  private static func refusal(_ what: String, _ advice: String) -> SerializationError {
+    SerializationError(
+      .requestSerializationFailed, message: "\(what) has no form among parameters: \(advice).")
   }
 
   func tree(_ value: Any, depth: Int) throws(SerializationError) -> ParameterTree {
@@ -31,13 +36,16 @@ struct ParameterTreeBuilder {
     case .text(let text): return .value(text)
     case .list(let elements): return .list(try trees(elements, depth))
     case .set(let elements):
-      let sorted = elements.map { (key: Self.description($0), value: $0) }
-        .sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
-      return .group(try trees(sorted.map(\.value), depth))
+      var keyed: [(key: String, value: Any)] = []
+      for element in elements { keyed.append((try Self.description(element), element)) }
+      keyed.sort { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+      return .group(try trees(keyed.map(\.value), depth))
     case .dictionary(let members):
       var children: [ParameterTree.Member] = []
       children.reserveCapacity(members.count)
-      for (key, value) in members { children.append(.init(Self.description(key), try tree(value, depth: depth + 1))) }
+      for (key, value) in members {
+        children.append(.init(try Self.description(key), try tree(value, depth: depth + 1)))
+      }
       return .dictionary(children)
     case .json(let value):
       let same: LupineRules.JSONValue
@@ -75,12 +83,12 @@ struct ParameterTreeBuilder {
 
   private func other(_ value: Any, _ depth: Int) throws(SerializationError) -> ParameterTree {
     if keepsData, let data = value as? Data { return .bytes([UInt8](data)) }
-    guard let encodable = value as? any Encodable else { return .value(String(describing: value)) }
+    guard let encodable = value as? any Encodable, !(value is Data) else { return .value(try Self.described(value)) }
     guard value is any CustomStringConvertible else {
       return try tree(JSONTreeBuilder.tree(encoding: encodable, with: encoder()), depth)
     }
     // A description is for people. What has members is a model nevertheless, and means these.
-    switch Self.isOneValue(value) ? nil : try? JSONTreeBuilder.tree(encoding: encodable, with: encoder()) {
+    switch Self.isOneValue(value) ? nil : try JSONTreeBuilder.tree(encoding: encodable, with: encoder()) {
     case .array(let elements)?: return try tree(.array(elements), depth)
     case .object(let members)?: return try tree(.object(members), depth)
     default: return .value(String(describing: value))
@@ -89,7 +97,7 @@ struct ParameterTreeBuilder {
 
   /// What need not be encoded to know that.
   private static func isOneValue(_ value: Any) -> Bool {
-    value is Date || value is URL || value is UUID || value is Data || value is Duration
+    value is Date || value is URL || value is UUID || value is Duration || value is any Numeric
   }
 
   private func text(_ flag: Bool) -> String {
@@ -107,13 +115,23 @@ struct ParameterTreeBuilder {
   }
 
   /// What keys and elements of sets are sorted by, and keys written as.
-  private static func description(_ value: Any) -> String {
+  private static func description(_ value: Any) throws(SerializationError) -> String {
     switch ParameterShape(value) {
-    case .text(let text): text
-    case .boolean(let flag): flag ? "1" : "0"
-    case .number(let number): text(number)
-    case .integer(let number): String(number)
-    default: String(describing: value)
+    case .text(let text): return text
+    case .boolean(let flag): return flag ? "1" : "0"
+    case .number(let number): return text(number)
+    case .integer(let number): return String(number)
+    case .other(let value): return try described(value)
+    default: return String(describing: value)
     }
+  }
+
+  /// Swift describes everything, but only what says how is meant to be read by others.
+  private static func described(_ value: Any) throws(SerializationError) -> String {
+    guard !(value is Data) else { throw refusal("Data", "send it in a form with files, or encode it") }
+    guard value is any CustomStringConvertible, !(value is any Sequence) else {
+      throw refusal("A \(type(of: value))", "make it Encodable, or give it a description")
+    }
+    return String(describing: value)
   }
 }

@@ -56,10 +56,11 @@ public func percentEscaped(_ text: String) -> String { QueryEscaping.escaped(tex
 /// - Arrays: in order, as `encoding` says. Sets: sorted by description, the same key for every element.
 /// - Nil and `NSNull`: the bare key. Empty dictionaries, arrays and sets: nothing.
 /// - Numbers: shortest form, `1.0` as `1`; booleans as `encoding` says; `JSONValue` by its case.
-/// - An `Encodable` that has members, as the JSON it encodes to, and so one without a description; anything else by its description.
+/// - An `Encodable` that has members, as the JSON it encodes to, and so one without a description; anything else by its description,
+///   if its type has one (`CustomStringConvertible`). What the encoder throws is thrown. `Data` is refused: send it in a form with files, or encode it.
 /// - A value that stands alone has an empty key: `=value`.
 ///
-/// - Throws: `SerializationError` with `.requestSerializationFailed` for more than `QueryEncoding.maximumDepth` levels.
+/// - Throws: `SerializationError` with `.requestSerializationFailed` for more than `QueryEncoding.maximumDepth` levels, and for what is refused.
 ///
 /// Source: `AFQueryStringFromParameters`.
 public func queryString(
