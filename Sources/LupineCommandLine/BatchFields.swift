@@ -73,11 +73,30 @@ struct BatchFields {
 
   func integer(_ name: String) throws(BatchRefusal) -> Int? {
     guard let text = try number(name) else { return nil }
-    // `1e3` is one too, and so is `1.0`; but no integer is rounded.
-    guard let value = Int(text) ?? Double(text).flatMap({ Int(exactly: $0) }), value >= 0 else {
+    guard let value = Int(text) ?? Self.integer(text), value >= 0 else {
       throw BatchRefusal("\(label(name)) must be an integer from 0 on")
     }
     return value
+  }
+
+  /// `1e3` is an integer too, and so is `1.0`. By the digits: a floating-point number would round what has many.
+  private static func integer(_ text: String) -> Int? {
+    let parts = text.split(whereSeparator: { $0 == "e" || $0 == "E" })
+    let mantissa = (parts.first ?? "").split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+    guard let whole = mantissa.first, let exponent = parts.count > 1 ? Int(parts[1]) : 0 else { return nil }
+    let fraction = mantissa.count > 1 ? mantissa[1] : ""
+    var digits = String(whole + fraction)
+    // A text has at most 64 bytes (`number`): above this nothing but 0 is an `Int`, below it nothing but 0 an integer, and 0 is not written like that.
+    guard (-64...64).contains(exponent) else { return nil }
+    let missing = exponent - fraction.count
+    if missing >= 0 {
+      digits += String(repeating: "0", count: missing)
+    } else {
+      let rest = digits.suffix(-missing)
+      guard rest.allSatisfy({ $0 == "0" || $0 == "-" }) else { return nil }
+      digits = String(digits.dropLast(-missing))
+    }
+    return digits.isEmpty || digits == "-" ? 0 : Int(digits)
   }
 
   func seconds(_ name: String) throws(BatchRefusal) -> Double? {

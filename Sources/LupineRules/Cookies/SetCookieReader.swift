@@ -136,7 +136,8 @@ package enum SetCookieReader {
         age = min(age * 10 + Int64(bytes[index] - UInt8(ascii: "0")), ageLimit)
       }
       guard !isNegative, age > 0 else { return HTTPDate(seconds: .min) }
-      return HTTPDate(seconds: now.seconds.addingReportingOverflow(age).partialValue)
+      let (end, overflow) = now.seconds.addingReportingOverflow(age)
+      return HTTPDate(seconds: overflow ? .max : end)
     }
 
     func finished() throws(CookieRefusal) -> SetCookie {

@@ -281,9 +281,14 @@ package struct XMLShape: XMLScanning {
     }
     guard has("&#") else { throw error(.undefinedEntity) }
     index += 2
+    let isHexadecimal = index < bytes.count && bytes[index] == UInt8(ascii: "x")
+    if isHexadecimal { index += 1 }
     let start = index
-    if index < bytes.count, bytes[index] == UInt8(ascii: "x") { index += 1 }
-    while index < bytes.count, Character(Unicode.Scalar(bytes[index])).isHexDigit, index < start + 9 { index += 1 }
+    while index < bytes.count, index < start + 9 {
+      let digit = Character(Unicode.Scalar(bytes[index]))
+      guard isHexadecimal ? digit.isHexDigit : "0"..."9" ~= digit else { break }
+      index += 1
+    }
     guard index > start, index < bytes.count, bytes[index] == UInt8(ascii: ";") else {
       throw error(.malformed("a character reference"))
     }

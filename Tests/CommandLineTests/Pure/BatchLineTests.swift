@@ -152,4 +152,17 @@ import Testing
     let rest = lines.rest()
     #expect(rest == nil)
   }
+
+  /// Nothing is rounded to an integer, and no integer to another one.
+  @Test(
+    arguments: [
+      ("9007199254740993.0", 9_007_199_254_740_993), ("9007199254740993e0", 9_007_199_254_740_993),
+      ("9007199254740992.4", nil), ("1.00000000000000000001", nil), ("1e3", 1_000), ("1.50E+1", 15), ("1.5", nil),
+      ("1200e-2", 12), ("120e-2", nil), ("0e-9", 0), ("-0.0", 0), ("1e19", nil), ("1e999999999999999999999", nil),
+      ("0.0000012e7", 12), ("9223372036854775807.0", .max), ("-1.0", nil),
+    ] as [(String, Int?)]) func integersAreWhatTheyAre(_ number: String, _ expected: Int?) throws
+  {
+    let line = try? read(#"{"url":"http://h/","maxBodyBytes":\#(number)}"#)
+    #expect(line?.request.maximumBufferedBodySize == expected)
+  }
 }

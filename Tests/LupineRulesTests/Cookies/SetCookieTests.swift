@@ -108,7 +108,8 @@ struct SetCookieCase: Sendable, CustomStringConvertible {
 
   @Test func clocksAtTheEndOfTime() throws {
     for now in [HTTPDate(seconds: .max), HTTPDate(seconds: .min), HTTPDate(seconds: 0)] {
-      #expect(try SetCookieReader.read("a=b; Max-Age=99999999999999999999", now: now).expiry != nil)
+      let aged = try SetCookieReader.read("a=b; Max-Age=99999999999999999999", now: now)
+      #expect(try #require(aged.expiry) >= now)
       #expect(try SetCookieReader.read("a=b; Expires=1 Jan 9999 00:00:00", now: now).expiry != nil)
     }
   }

@@ -17,6 +17,8 @@ import Testing
     ("<a>", .endsInside("an element"), 3), ("<a></b>", .mismatchedEnd, 6), ("<a/>x", .contentAfterRoot, 4),
     ("<!DOCTYPE a [", .internalSubset, 12), ("<a>&b;", .undefinedEntity, 3),
     ("<!-- -- -->", .malformed("a comment"), 7),
+    ("<a>&#x;</a>", .malformed("a character reference"), 6), ("<a>&#A;</a>", .malformed("a character reference"), 5),
+    ("<a>&#1A;</a>", .malformed("a character reference"), 6), ("<a>&#xg;</a>", .malformed("a character reference"), 6),
     ("<!DOCTYPE a \"", .malformed("the document type"), 12),
     ("<!DOCTYPE a SYSTEM \"", .endsInside("the document type"), 20),
     ("<!DOCTYPE a '[<!ENTITY x \"y\">]><!--'><b/>-->", .malformed("the document type"), 12),
