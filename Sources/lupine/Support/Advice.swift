@@ -8,6 +8,10 @@ extension SessionError {
     case .cannotFindHost: "Check the spelling of the host and the network's name service."
     case .proxyFailed: "Is the proxy running, and are its URL and port right? --no-proxy '*' goes without one."
     case .proxyAuthenticationRequired: "Give user and password with --proxy-auth, or check those that were given."
+    // EMFILE; what else the machine lacks the message says.
+    case .cannotConnect where message.contains("(errno 24)"): "Allow more open files: ulimit -n."
+    case .cannotConnect where ["(errno 1)", "(errno 12)", "(errno 13)", "(errno 23)"].contains(where: message.contains):
+      ""
     case .cannotConnect: "Is the server running, and is the port right?"
     case .serverCertificateUntrusted: trustAdvice
     case .secureConnectionFailed where message.hasPrefix("the client identity cannot be read"):

@@ -380,8 +380,8 @@ final class OutputFile: Sendable {
   }
 
   func truncate(to size: Int64) throws(System.Failure) {
-    guard ftruncate(descriptor, off_t(size)) == 0 else {
-      throw System.Failure(operation: "cannot cut \(path)", code: errno)
+    while ftruncate(descriptor, off_t(size)) != 0 {
+      if errno != EINTR { throw System.Failure(operation: "cannot cut \(path)", code: errno) }
     }
   }
 
@@ -392,6 +392,8 @@ final class OutputFile: Sendable {
 
   /// Waits until the disk has everything.
   func synchronize() throws(System.Failure) {
-    guard fsync(descriptor) == 0 else { throw System.Failure(operation: "cannot write to \(path)", code: errno) }
+    while fsync(descriptor) != 0 {
+      if errno != EINTR { throw System.Failure(operation: "cannot write to \(path)", code: errno) }
+    }
   }
 }
