@@ -21,6 +21,8 @@ package enum PoolWalk {
     /// Connections that were used and leased again, by key, while that key waited and had none.
     var passedOver: [UInt8: Int] = [:]
     var answered: Set<Int> = []
+    var openedAt: [Machine.ConnectionIdentifier: Instant] = [:]
+    var uses: [Machine.ConnectionIdentifier: Int] = [:]
     var keyOf: [Machine.ConnectionIdentifier: UInt8] = [:]
     var nextWaiter = 0
     var now = Instant(nanoseconds: 0)
@@ -71,6 +73,14 @@ package enum PoolWalk {
       }
     }
 
+    mutating func checkUse(_ connection: Machine.ConnectionIdentifier) {
+      if let since = openedAt[connection] {
+        precondition(now.nanoseconds(since: since) < machine.limits.lifetimeNanoseconds, "leased past its lifetime")
+      }
+      uses[connection, default: 0] += 1
+      precondition(uses[connection, default: 0] <= machine.limits.uses, "leased too often")
+    }
+
     /// - Parameter served: a waiter that is answered by the same steps.
     mutating func gone(_ connection: Machine.ConnectionIdentifier, served: Int? = nil) {
       if let position = opening.firstIndex(where: { $0.connection == connection }) {
@@ -89,6 +99,7 @@ package enum PoolWalk {
       if let close = steps.close { gone(close.connection, served: steps.lease?.waiter) }
       opened(steps)
       if let lease = steps.lease {
+        checkUse(lease.connection)
         leased[lease.connection] = lease.waiter
         idle[lease.connection] = nil
         let key = waiting.first { $0.waiter == lease.waiter }?.key
@@ -193,6 +204,7 @@ package enum PoolWalk {
       guard !world.opening.isEmpty else { return }
       let connection = world.opening.remove(at: operand % world.opening.count).connection
       if let key = world.keyOf[connection] { world.failures[key] = nil }
+      (world.openedAt[connection], world.uses[connection]) = (world.now, 0)
       let steps = world.machine.opened(connection, now: world.now)
       if steps.lease == nil { world.idle[connection] = world.now }
       world.perform(steps)
@@ -289,7 +301,12 @@ package enum PoolWalk {
     for connection in expired { world.gone(connection) }
     switch answer {
     case .lease(let connection):
-      precondition(world.idle.removeValue(forKey: connection) != nil, "leased a connection that was not idle")
+      guard let since = world.idle.removeValue(forKey: connection) else {
+        preconditionFailure("leased a connection that was not idle")
+      }
+      precondition(
+        world.now.nanoseconds(since: since) < world.machine.limits.idleNanoseconds, "leased past its idle time")
+      world.checkUse(connection)
       precondition(world.keyOf[connection] == key, "leased a connection of another key")
       world.leased[connection] = waiter
       world.answer(waiter)

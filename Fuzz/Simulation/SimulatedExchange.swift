@@ -32,6 +32,7 @@ final class SimulatedExchange: TransferHandler {
   private(set) var hasEnded = false
   private(set) var isCancelled = false
   private var sincePause = 0
+  private var startedAt = Instant(nanoseconds: 0)
 
   init(_ simulation: Simulation, number: Int, caller: SimulatedCaller) {
     self.simulation = simulation
@@ -40,6 +41,7 @@ final class SimulatedExchange: TransferHandler {
   }
 
   func start() {
+    startedAt = simulation.now
     let transfer = Transfer(request(), handler: self, createdAt: simulation.now)
     self.transfer = transfer
     simulation.note(.start, number, caller.host)
@@ -197,6 +199,9 @@ final class SimulatedExchange: TransferHandler {
   func transfer(_ transfer: Transfer, didEndWith failure: TransferFailure?) {
     check(!hasEnded, "completed twice")
     hasEnded = true
+    // Timers may be late by the turn that is under way.
+    let lasted = simulation.now.nanoseconds(since: startedAt)
+    check(caller.deadlines.total.map { lasted <= $0 + 1_000_000 } ?? true, "it ended after its time was over")
     simulation.ended(self, failure, transfer.metrics)
     if let failure { judge(failure, transfer.metrics) } else { judgeSuccess() }
     guard let next else { return }

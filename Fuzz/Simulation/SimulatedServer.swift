@@ -1,4 +1,5 @@
 internal import LupineBase
+internal import LupineEngine
 internal import LupineIO
 internal import LupineRules
 
@@ -157,6 +158,9 @@ final class SimulatedServer {
       simulation.fail("\(head.method) \(head.number) was sent \(exchange.sightings) times")
     }
     served += 1
+    if served > simulation.settings.limits.uses {
+      simulation.fail("connection \(identifier) served \(served) requests")
+    }
     request = head
     bodyBytes = 0
     requestIsComplete = !head.hasBody

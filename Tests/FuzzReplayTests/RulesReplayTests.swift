@@ -32,6 +32,12 @@ import Testing
     ("ClientConnection", { ClientConnectionFuzz.run(bytes: $0) }),
   ]
 
+  @Test func everyCorpusIsReplayed() throws {
+    let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Fuzz/Corpora")
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { !$0.hasPrefix(".") }
+    #expect(Set(names) == Set(Self.bodies.map(\.0) + WireReplayTests.bodies.map(\.0) + ["PoolWalk"]))
+  }
+
   @Test(arguments: bodies.map(\.0)) func replays(_ name: String) throws {
     let body = try #require(Self.bodies.first { $0.0 == name }).1
     let inputs = try Self.corpus(name)

@@ -355,4 +355,18 @@ private let start = TestPool.start
   @Test(arguments: 0..<200) func randomWalkKeepsTheInvariants(seed: UInt64) {
     PoolWalk.run(bytes: PoolWalk.randomBytes(seed: seed, count: 600))
   }
+
+  @Test func lifetimeEndsAnIdleConnectionToo() throws {
+    var limits = poolLimits()
+    limits.idleNanoseconds = 1_000
+    limits.lifetimeNanoseconds = 50
+    let machine = TestPool(limits: limits)
+    let a = try #require(machine.openOne("a", 1))
+    #expect(machine.release(a, now: Instant(nanoseconds: 10)).close == nil)
+    #expect(machine.ask("a", 2, now: Instant(nanoseconds: 49)).leased == a.index)
+    #expect(machine.release(a, now: Instant(nanoseconds: 49)).close == nil)
+    let late = machine.ask("a", 3, now: Instant(nanoseconds: 50))
+    #expect(late.leased == nil && late.1.open != nil)
+    #expect(machine.machine.counters.closes == [.lifetime: 1])
+  }
 }

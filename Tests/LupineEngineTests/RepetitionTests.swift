@@ -131,4 +131,63 @@ import Testing
     #expect(drive.outcomes.allSatisfy { $0.failure == nil })
     drive.end()
   }
+
+  /// An answer that was given up is no first byte of the next one.
+  @Test func theFirstByteIsWaitedForAnew() throws {
+    let drive = try Drive()
+    let plain = try request(host: "h", port: 80, method: "POST", framing: .length(1), body: .bytes([1]))
+    let head = plain.head.dropLast(2) + Array("Expect: 100-continue\r\n\r\n".utf8)
+    var deadlines = Deadlines()
+    deadlines.firstByte = 100_000_000
+    drive.start(
+      TransferRequest(
+        key: plain.key, method: "POST", head: Array(head), headWithoutExpectation: plain.head,
+        context: RequestContext(), body: plain.body, deadlines: deadlines))
+    drive.settle()
+    #expect(drive.received(0).hasPrefix("POST /"))
+    drive.pass(milliseconds: 60)
+    drive.send(0, "HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n")
+    drive.settle()
+    #expect(drive.received(drive.servers.count - 1).hasPrefix("POST /"))
+    drive.pass(milliseconds: 99)
+    #expect(drive.outcomes.isEmpty)
+    drive.pass(milliseconds: 1)
+    guard case .deadline(.firstByte)? = drive.outcomes.last?.failure?.error else {
+      Issue.record("\(drive.outcomes)")
+      return
+    }
+    drive.end()
+  }
+
+  /// That all was sent once says nothing of the second time.
+  @Test func theTimeForSendingBeginsAnew() throws {
+    let drive = try Drive()
+    try serve(drive)
+    let count = 1_000_000
+    let plain = try request(
+      host: "h", port: 80, method: "PUT", framing: .length(Int64(count)),
+      body: .bytes([UInt8](repeating: 1, count: count)))
+    var deadlines = Deadlines()
+    deadlines.send = 100_000_000
+    drive.start(
+      TransferRequest(
+        key: plain.key, method: "PUT", head: plain.head, context: RequestContext(), body: plain.body,
+        deadlines: deadlines))
+    drive.settle()
+    var taken = 0
+    while case let read = drive.receive(0).count, read > 0 {
+      taken += read
+      drive.settle()
+    }
+    #expect(taken > count)
+    drive.servers[0].close()
+    drive.settle()
+    try #require(drive.servers.count == 2)
+    drive.pass(milliseconds: 100)
+    guard case .deadline(.send)? = drive.outcomes.last?.failure?.error else {
+      Issue.record("\(drive.outcomes)")
+      return
+    }
+    drive.end()
+  }
 }

@@ -61,4 +61,14 @@ import Testing
     for number in 0..<3 * SessionPartitions.limit { numbers.insert(partitions.number(for: identity("\(number)"))) }
     #expect(numbers.count == 3 * SessionPartitions.limit && partitions.count <= SessionPartitions.limit)
   }
+
+  /// Nor is it shown by one address what another was given.
+  @Test func proxiesKnowAddressesApart() {
+    var partitions = SessionPartitions()
+    var bound = identity("")
+    bound.localAddress = SocketAddress(literal: "127.0.0.1", port: 0)
+    let (usual, first) = (partitions.number(forProxyOf: identity("")), partitions.number(forProxyOf: bound))
+    let again = partitions.number(forProxyOf: bound)
+    #expect(usual == 0 && first != 0 && again == first)
+  }
 }

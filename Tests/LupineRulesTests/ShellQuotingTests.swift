@@ -48,4 +48,16 @@ import Testing
   ]) func fieldsLoseTheirSecrets(_ name: String, _ value: String, _ isSensitive: Bool, _ redacted: String) {
     #expect(SecretText.redacted(field: name, value: value, isSensitive: isSensitive) == redacted)
   }
+
+  /// Written down here, and not asked of the rule.
+  @Test(arguments: [
+    "access_token", "refresh_token", "id_token", "client_secret", "password", "api_key", "apikey", "sig", "signature",
+    "x-amz-signature", "x-amz-security-token", "x-amz-credential", "x-goog-signature", "x-goog-credential",
+  ]) func everySecretParameterIsLeftOut(_ name: String) {
+    for spelt in [name, name.uppercased()] {
+      #expect(SecretText.redacted(url: "http://h/?a=1&\(spelt)=S3CRET&b=2") == "http://h/?a=1&\(spelt)=REDACTED&b=2")
+      #expect(SecretText.redacted(url: "http://h/#\(spelt)=S3CRET") == "http://h/#\(spelt)=REDACTED")
+    }
+    #expect(SecretText.redacted(url: "http://h/?x\(name)=1") == "http://h/?x\(name)=1")
+  }
 }

@@ -261,4 +261,18 @@ import Testing
     configuration.nameOverrides = ["a.example:80": "127.0.0.1:80", "A.example:80": "127.0.0.1:80"]
     _ = try Session(configuration)
   }
+
+  /// What nobody sets has a limit all the same.
+  @Test func limitsThatNobodySets() {
+    let it = SessionConfiguration()
+    #expect(it.maximumConnectionsPerHost == 6 && it.maximumConnections == 256 && it.maximumWaitingRequests == 10_000)
+    #expect(it.timeoutIntervalForRequest == .seconds(60) && it.timeoutIntervalForResource == .seconds(604_800))
+    #expect(it.resolveTimeout == .seconds(10) && it.connectTimeout == .seconds(10))
+    #expect(it.proxyTimeout == .seconds(10) && it.tlsTimeout == .seconds(10))
+    #expect(it.trustDecisionTimeout == .seconds(60) && it.connectionIdleTimeout == .seconds(60))
+    #expect(it.dnsCacheTimeout == .seconds(30) && it.continueTimeout == .seconds(1))
+    #expect(it.maximumDecompressionRatio == 100 && it.maximumContentCodings == 5)
+    #expect(it.maximumBufferedBodySize == 256 << 20 && it.maximumDrainedBodySize == 64 << 10)
+    #expect(it.drainTimeout == .milliseconds(50))
+  }
 }

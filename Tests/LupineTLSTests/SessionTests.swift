@@ -112,6 +112,7 @@ struct SessionTests {
       policy: { if $0.minimumVersion == .tls13 { $0.minimumVersion = .tls12 } else { $0.maximumVersion = .tls13 } }),
     Change(testDescription: "cipher list", policy: { $0.cipherList = "ECDHE+AESGCM" }),
     Change(testDescription: "port", options: { $0.port = 8443 }),
+    Change(testDescription: "way to the server", options: { $0.partition = 7 }),
     Change(testDescription: "zone of an address (curl CVE-2022-27775)", options: { $0.zone = "eth1" }),
     Change(testDescription: "trust domain", options: { $0.trustDomain = TLSTrustDomain(identifier: 7) }),
     Change(testDescription: "who decides", options: { $0.trustEvaluation = .deferred }),
@@ -454,5 +455,18 @@ struct SessionTests {
     #expect(try TLSContext.client(for: policy) !== before)
     let pair = try connect(client: policy, server: server) { $0.sessions = cache }
     #expect(pair.client.failure == .untrusted(.unknownIssuer))
+  }
+
+  @Test("One key has a limit of its own")
+  func limitOfAKey() throws {
+    let cache = TLSSessionCache()
+    let policy = TLSPolicy.trusting(Mint.shared.root, .tls13)
+    let server = try serverContext()
+    // All are made before any of them runs: none takes a ticket of another.
+    let pairs = try (0...TLSSessionCache.limitPerKey).map { _ in
+      try makePair(client: policy, server: server) { $0.sessions = cache }
+    }
+    pairs.forEach { $0.run() }
+    #expect(cache.count == TLSSessionCache.limitPerKey)
   }
 }

@@ -218,4 +218,19 @@ struct EncoderTests {
       #expect(decoder.consumed == wire.count)
     }
   }
+
+  /// By the grammar (RFC 9110 sections 5.5 and 5.6.2, RFC 9112 section 3.2), and not by the tables.
+  @Test(arguments: UInt8(0)..<0x80) func everyByteStandsWhereItMay(_ byte: UInt8) throws {
+    let sign = String(UnicodeScalar(byte))
+    let tokens = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~"
+    let (isToken, isVisible) = (tokens.utf8.contains(byte), (0x21...0x7E).contains(byte))
+    #expect(((try? head("A\(sign)B")) != nil) == isToken)
+    #expect(((try? head("GET", "/\(sign)b")) != nil) == isVisible)
+    #expect(((try? head("GET", "/", Self.host + [(name: "A\(sign)B", value: "v")])) != nil) == isToken)
+    let isValue = isVisible || byte == 0x20 || byte == 0x09
+    #expect(((try? head("GET", "/", Self.host + [(name: "X", value: "a\(sign)b")])) != nil) == isValue)
+    let fields = try PreparedFields([])
+    let prepared = try? RequestEncoder.head(method: "GET", target: "/", host: "a\(sign)b", fields: fields)
+    #expect((prepared != nil) == isVisible)
+  }
 }

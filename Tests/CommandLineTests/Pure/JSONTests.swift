@@ -25,6 +25,12 @@ import Testing
     #expect { try JSONReader.read(text) } throws: { ($0 as? JSONError)?.offset == offset }
   }
 
+  @Test func everyEscapeIsItsCharacter() throws {
+    let value = try JSONReader.read(#""\"\\\/\b\f\n\r\t\u0041\uFFFF""#)
+    let scalars = try #require(value.string).unicodeScalars.map(\.value)
+    #expect(scalars == [0x22, 0x5C, 0x2F, 0x08, 0x0C, 0x0A, 0x0D, 0x09, 0x41, 0xFFFF])
+  }
+
   @Test func refusesDeepNestingAndInvalidUTF8() {
     let deep = String(repeating: "[", count: 100_000)
     #expect(throws: JSONError.self) { try JSONReader.read(deep) }

@@ -180,8 +180,8 @@ import Testing
   @Test(arguments: [SessionError.Code.badURL, .badRequest, .badProxy]) func misuseSendsNothing(
     _ code: SessionError.Code
   ) {
-    #expect(ExitStatus(SessionError(code, phase: .prepare, message: "")) == .misuse)
-    #expect(ExitStatus(SessionError(code, phase: .prepare, message: "", requestBytesSent: true)) == .failure)
+    #expect(lupine.ExitStatus(SessionError(code, phase: .prepare, message: "")) == .misuse)
+    #expect(lupine.ExitStatus(SessionError(code, phase: .prepare, message: "", requestBytesSent: true)) == .failure)
   }
 
   @Test func unwritableFileIsOne() async throws {
@@ -197,5 +197,56 @@ import Testing
     defer { server.shutdown() }
     let outcome = try await Tool.run([server.url(), "--fail", "-v"])
     #expect(!outcome.error.contains("\u{1b}") && !outcome.error.contains("\u{7}"))
+  }
+
+  @Test(arguments: [(399, 0, 1), (400, 22, 22), (599, 22, 22)] as [(Int, Int32, Int32)])
+  func failureBeginsAtFourHundred(_ status: Int, _ fetched: Int32, _ downloaded: Int32) async throws {
+    let server = try LoopbackServer { _, connection in try connection.respond(status, text: "x") }
+    defer { server.shutdown() }
+    let fetch = try await Tool.run([server.url(), "--fail"])
+    #expect(fetch.status == fetched && fetch.text == (fetched == 0 ? "x" : ""), "\(fetch.error)")
+    let folder = try Folder()
+    let download = try await Tool.run(["--download", "-o", "f", server.url()], in: folder)
+    #expect(download.status == downloaded && !folder.exists("f"), "\(download.error)")
+  }
+
+  /// Of what was sent, and of what was not.
+  static let statuses: [(SessionError.Code, lupine.ExitStatus, lupine.ExitStatus)] = [
+    (.badURL, .failure, .misuse), (.badRequest, .failure, .misuse), (.badProxy, .failure, .misuse),
+    (.cannotAuthenticate, .failure, .misuse), (.badTrailers, .failure, .misuse),
+    (.cannotFindHost, .cannotConnect, .cannotConnect), (.cannotConnect, .cannotConnect, .cannotConnect),
+    (.notConnected, .cannotConnect, .cannotConnect), (.proxyFailed, .cannotConnect, .cannotConnect),
+    (.proxyRefused, .cannotConnect, .cannotConnect), (.proxyAuthenticationRequired, .cannotConnect, .cannotConnect),
+    (.secureConnectionFailed, .tls, .tls), (.serverCertificateUntrusted, .tls, .tls),
+    (.connectionLost, .protocolError, .protocolError), (.truncatedResponse, .protocolError, .protocolError),
+    (.badResponse, .protocolError, .protocolError), (.cannotDecodeContent, .protocolError, .protocolError),
+    (.tooManyRedirects, .protocolError, .protocolError), (.redirectRefused, .protocolError, .protocolError),
+    (.timedOut, .timeout, .timeout), (.fileFailed, .failure, .failure),
+  ]
+
+  @Test(arguments: statuses.indices) func everyCodeHasItsStatus(_ index: Int) {
+    let row = Self.statuses[index]
+    for (isSent, expected) in [(true, row.1), (false, row.2)] {
+      let error = SessionError(row.0, phase: .receive, message: "", requestBytesSent: isSent)
+      #expect(lupine.ExitStatus(error) == expected, "\(row.0.rawValue)")
+    }
+    #expect(lupine.ExitStatus(SessionError(.connectionLost, phase: .tls, message: "")) == .tls)
+  }
+
+  /// Docs/Errors.md says of each code what the tool does.
+  @Test func theTableOfErrorsIsTrue() throws {
+    let page = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../Docs/Errors.md")
+    let lines = try String(contentsOf: page, encoding: .utf8).split(separator: "\n").filter { $0.hasPrefix("| `") }
+    var codes: [String] = []
+    for line in lines {
+      let cells = line.split(separator: " | ")
+      guard cells.count == 3 else { continue }
+      let code = cells[0].filter { $0.isLetter }
+      let told = cells[2].prefix { $0.isNumber }
+      let status = lupine.ExitStatus(SessionError(SessionError.Code(rawValue: code), phase: .receive, message: ""))
+      #expect(told == "\(status.rawValue)", "\(line)")
+      codes.append(code)
+    }
+    #expect(Set(codes).isSuperset(of: Self.statuses.map(\.0.rawValue)) && codes.count == 33)
   }
 }

@@ -111,4 +111,54 @@ import Testing
     let folder = URL(filePath: #filePath).deletingLastPathComponent()
     return Array(try Data(contentsOf: folder.appending(path: "../../../Fuzz/Corpora/ImageHeader/\(name)")))
   }
+
+  @Test(arguments: [12, 16, 40, 52, 56, 64, 108, 124] as [UInt8]) func bitmapsOfEveryKind(_ length: UInt8) throws {
+    let size: [UInt8] = length == 12 ? [3, 0, 2, 0] : [3, 0, 0, 0, 2, 0, 0, 0]
+    let start = Array("BM".utf8) + [UInt8](repeating: 0, count: 12)
+    let header = try Self.read(start + [length, 0, 0, 0] + size)
+    #expect(header.format == .bmp && header.width == 3 && header.height == 2)
+  }
+
+  /// ITU-T T.81, table B.1: of these sixteen markers three begin no frame.
+  @Test(arguments: UInt8(0xc0)...0xcf) func framesOfEveryKind(_ marker: UInt8) throws {
+    let file: [UInt8] = [0xff, 0xd8, 0xff, marker, 0, 11, 8, 0, 2, 0, 3, 1, 1, 0x11, 0]
+    guard [0xc4, 0xc8, 0xcc].contains(marker) else {
+      let header = try Self.read(file)
+      #expect(header.width == 3 && header.height == 2)
+      return
+    }
+    let error = #expect(throws: ImageHeaderError.self) { try Self.read(file) }
+    #expect(error?.reason == .truncated(needed: file.count + 1))
+  }
+
+  @Test func pixelsBeyondAllBoundsCostAllThereIs() throws {
+    func entry(_ tag: UInt8) -> [UInt8] { [1, tag, 0, 4, 0, 0, 0, 1, 0x80, 0, 0, 0] }
+    let start = Array("MM".utf8) + [0, 42, 0, 0, 0, 8, 0, 2] as [UInt8]
+    let header = try Self.read(start + entry(0) + entry(1) + [0, 0, 0, 0])
+    #expect(header.width == 1 << 31 && header.height == 1 << 31 && header.pixelBytes == .max)
+  }
+
+  @Test func theLargestSizeMayComeFirst() throws {
+    func entry(_ side: UInt8) -> [UInt8] { [side, side] + [UInt8](repeating: 0, count: 14) }
+    let start: [UInt8] = [0, 0, 1, 0, 3, 0]
+    let icon = try Self.read(start + entry(16) + entry(32) + entry(8))
+    #expect(icon.width == 32 && icon.height == 32 && icon.frameCount == 3)
+    #expect(try Self.read(start + entry(32) + entry(0) + entry(16)).width == 256)
+  }
+
+  @Test func framesBehindAnOddChunkAreCounted() throws {
+    var file = try Self.file("webp-animated")
+    // Behind RIFF's 12 bytes and VP8X's 18.
+    file.insert(contentsOf: Array("ICCP".utf8) + [3, 0, 0, 0, 1, 2, 3, 0], at: 30)
+    file[4] += 12
+    #expect(try Self.read(file).frameCount == 3)
+  }
+
+  @Test func theScaleIsNoSize() throws {
+    var file = try Self.file("webp-lossy")
+    file[27] |= 0x40
+    file[29] |= 0x80
+    let header = try Self.read(file)
+    #expect(header.width == 3 && header.height == 2)
+  }
 }

@@ -97,6 +97,8 @@ import Testing
 /// Which places `no_proxy` exempts.
 @Suite struct NoProxyListTests {
   static let cases: [(list: String, url: String, exempt: Bool)] = [
+    ("fe80::1%eth0/10", "http://[fe80::1%25eth1]/", false), ("fe80::1%eth0/10", "http://[fe80::1%25eth0]/", false),
+    ("a.b:65616", "http://a.b/", false), ("a.b:81", "http://x.a.b:81/", true), ("a.b:81", "http://x.a.b/", false),
     ("", "http://a/", false), ("*", "http://a/", true), ("x,*", "https://[::1]/", true),
     ("example.com", "http://example.com/", true), ("example.com", "http://www.example.com:81/", true),
     ("example.com", "http://notexample.com/", false), ("example.com", "http://example.com.evil.org/", false),

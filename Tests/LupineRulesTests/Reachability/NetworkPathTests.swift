@@ -140,6 +140,9 @@ import Testing
     ("tun0", 65534, "tun", LinkFacts(), .wired), ("wlan0", 1, "veth", LinkFacts(), .wired),
     ("wg0", 65534, "wireguard", LinkFacts(), .wired), ("br0", 1, "", LinkFacts(deviceType: "bridge"), .wired),
     ("", 1, "", LinkFacts(), .wired),
+    ("rmnet_data0", 1, "", LinkFacts(), .cellular), ("ccmni0", 1, "", LinkFacts(), .cellular),
+    ("usb1", 1, "wwan", LinkFacts(), .cellular), ("raw0", 519, "", LinkFacts(), .cellular),
+    ("mon1", 801, "", LinkFacts(), .wireless), ("mon2", 802, "", LinkFacts(), .wireless),
   ]
 
   @Test func media() {

@@ -66,7 +66,11 @@ import Testing
     let unarchived = try archived(json)
     #expect(unarchived.writingOptions == [.sortedKeys])
     expectEqual(unarchived.base, requestSerializer)
-    #expect(try archived(PropertyListRequestSerializer(format: .binary)).format == .binary)
+    var list = PropertyListRequestSerializer(format: .binary)
+    list.base = requestSerializer
+    let unarchivedList = try archived(list)
+    #expect(unarchivedList.format == .binary)
+    expectEqual(unarchivedList.base, requestSerializer)
   }
 
   /// Credentials are not archived: AFNetworking writes them down.
@@ -210,6 +214,59 @@ import Testing
     #expect(throws: DecodingError.self) {
       try JSONDecoder().decode(CompoundResponseSerializer.self, from: Data(mixed.utf8))
     }
+  }
+
+  /// Each is read, and stands where the other belongs.
+  @Test func kindsCannotBeExchanged() throws {
+    let whole = Data(try text(ManagerArchive(HTTPSessionManager())).utf8)
+    var members = try #require(JSONSerialization.jsonObject(with: whole) as? [String: Any])
+    let (first, second) = (members["requestSerializer"], members["responseSerializer"])
+    members["requestSerializer"] = second
+    members["responseSerializer"] = first
+    let exchanged = try JSONSerialization.data(withJSONObject: members)
+    let error = #expect(throws: DecodingError.self) {
+      try JSONDecoder().decode(ManagerArchive.self, from: exchanged)
+    }
+    guard case .typeMismatch? = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+  }
+
+  /// Every serializer of this module may be a member, or a manager's.
+  @Test func everyOwnTypeIsKnown() throws {
+    let members: [any ResponseSerializer] = [
+      HTTPResponseSerializer(), JSONResponseSerializer(), PropertyListResponseSerializer(), StringResponseSerializer(),
+      ImageResponseSerializer(), CompoundResponseSerializer([]),
+    ]
+    let read = try archived(CompoundResponseSerializer(members)).responseSerializers
+    #expect(read.map { "\(type(of: $0))" } == members.map { "\(type(of: $0))" })
+    let makers: [any HTTPRequestSerializing] = [
+      HTTPRequestSerializer(), JSONRequestSerializer(), PropertyListRequestSerializer(),
+    ]
+    for serializer in makers {
+      let manager = try HTTPSessionManager()
+      manager.requestSerializer = serializer
+      let read = try archived(ManagerArchive(manager)).requestSerializer
+      #expect("\(type(of: read))" == "\(type(of: serializer))")
+    }
+  }
+
+  /// What an older Lupine has written stays readable.
+  @Test func namesStayWhatTheyAre() throws {
+    #expect(HTTPRequestSerializer.archiveName == "httpRequest" && JSONRequestSerializer.archiveName == "jsonRequest")
+    #expect(PropertyListRequestSerializer.archiveName == "propertyListRequest")
+    #expect(HTTPResponseSerializer.archiveName == "http" && JSONResponseSerializer.archiveName == "json")
+    #expect(PropertyListResponseSerializer.archiveName == "propertyList")
+    #expect(StringResponseSerializer.archiveName == "string" && ImageResponseSerializer.archiveName == "image")
+    #expect(CompoundResponseSerializer.archiveName == "compound")
+    let written = try JSONSerialization.jsonObject(with: Data(text(requestSerializer).utf8))
+    let members = try #require(written as? [String: Any])
+    #expect(
+      Set(members.keys) == [
+        "headers", "stringEncoding", "methodsEncodingParametersInURL", "queryEncoding", "timeoutInterval",
+        "totalTimeout", "handlesCookies", "cachePolicy", "networkServiceType", "allowsCellularAccess",
+      ])
   }
 
   private struct Anything: ResponseSerializer {

@@ -49,10 +49,11 @@ import Testing
     // What was said of the bytes before would have a server unpack the form.
     try request.compressBody()
     request.fields[.contentLength] = "3"
+    request.fields[.transferEncoding] = "chunked"
     form.apply(to: &request)
     #expect(request.fields[values: .contentType] == [form.contentType])
     #expect(request.fields[.contentLength] == nil && request.fields[.contentEncoding] == nil)
-    #expect(request.fields[.accept] == "a/b")
+    #expect(request.fields[.transferEncoding] == nil && request.fields[.accept] == "a/b")
     #expect(request.body.knownLength == form.contentLength)
   }
 
