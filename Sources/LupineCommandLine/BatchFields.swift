@@ -102,7 +102,7 @@ struct BatchFields {
   func seconds(_ name: String) throws(BatchRefusal) -> Double? {
     guard let text = try number(name) else { return nil }
     guard let value = Double(text), value > 0, value < 1e9 else {
-      throw BatchRefusal("\(label(name)) must be a number of seconds above 0")
+      throw BatchRefusal("\(label(name)) must be a number of seconds above 0 and below 1000000000")
     }
     return value
   }

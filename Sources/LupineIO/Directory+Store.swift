@@ -75,7 +75,7 @@ extension Directory {
   /// Nanoseconds: uses that follow closer are not written down.
   private static let useInterval: Int64 = 1_000_000_000
   /// Nanoseconds: what is further ahead than a file server's clock may be was written by a clock that was wrong.
-  private static let aheadLimit: Int64 = 3_600_000_000_000
+  package static let aheadLimit: Int64 = 3_600_000_000_000
 
   private static func isUseDue(_ modified: Int64, _ now: Int64) -> Bool {
     now - modified > useInterval || modified - now > aheadLimit

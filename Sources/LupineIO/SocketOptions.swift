@@ -58,7 +58,7 @@ package struct SocketOptions: Hashable, Sendable {
       try SystemCalls.setOption(socket, Int32(IPPROTO_TCP), TCP_KEEPCNT, max(keepAlive.probes, 1))
     }
     if let localAddress, localAddress.family == remote.family {
-      // With port 0 the port is chosen when the destination is known, so that many connections can share one.
+      // With port 0 the port is chosen when the destination is known, so that many connections can share one; where that is not to be had `bind` chooses it.
       if localAddress.port == 0 { try? SystemCalls.setOption(socket, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1) }
       try SystemCalls.bind(socket, to: localAddress)
     }

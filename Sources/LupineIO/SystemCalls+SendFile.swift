@@ -24,7 +24,7 @@ extension SystemCalls {
     }
   }
 
-  /// The same by way of this process's memory, for as many bytes: whoever asks takes fewer for a socket that is full.
+  /// The same by way of this process's memory. More may be read than the socket takes: fewer bytes than were asked for mean a full socket to the caller.
   @inline(never)
   private static func sendCopy(
     _ socket: borrowing Descriptor, _ file: borrowing Descriptor, offset: Int64, count: Int

@@ -154,7 +154,7 @@ package enum SystemCalls {
     if result >= 0 { return Int(result) }
     let code = clupine_errno()
     if precise, nanoseconds > 0, code == ENOSYS || code == EPERM {
-      // A filter of system calls that came after the loop, or another kernel under a process that was moved.
+      // A filter of system calls that came after the loop, or another kernel under a process that was moved. Not remembered: it costs a call each time.
       return unsafe epollWait(epoll, events, nanoseconds: nanoseconds, precise: false)
     }
     precondition(code == EINTR, "epoll_wait: errno \(code)")
@@ -231,6 +231,7 @@ package enum SystemCalls {
     let number = socket.number
     return unsafe SocketAddress.reading { pointer, length in
       if unsafe getsockname(number, pointer, length) == 0 { return true }
+      // Traps for a mistake of ours.
       _ = failure(.localAddress, clupine_errno(), invalidArgumentTraps: true)
       return false
     }

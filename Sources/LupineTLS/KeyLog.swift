@@ -83,7 +83,8 @@ package final class KeyLog: Sendable {
       // A process that has closed its standard streams may print all the same.
       let low = opened
       opened = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
-      let code = errno
+      // EINVAL: no such number is allowed.
+      let code = errno == EINVAL ? EMFILE : errno
       _ = close(low)
       errno = code
     }

@@ -24,13 +24,18 @@ import Testing
 
   /// What can be made anew is sent again; what there is none of the delegate makes.
   @Test func whateverTheRequestHasIsUploaded() async throws {
-    try await withServer { session, server in
+    // What it does not wait for need not have begun.
+    let moved = ServerRoute("POST", "/moved") { _, connection in
+      _ = try connection.readBody()
+      try connection.respond(307, fields: ["Location": "/echo"])
+    }
+    try await withServer(ServerRoute.standard() + [moved]) { session, server in
       let made = Counter()
       let stream = Request.Body.stream(length: nil, isReplayable: true) {
         _ = made.next()
         return BodyStream([[1, 2], [3]])
       }
-      let redirected = try Request(server.url("/redirect?to=/echo&status=307"), method: .post, body: stream)
+      let redirected = try Request(server.url("/moved"), method: .post, body: stream)
       let (body, response) = try await session.upload(for: redirected)
       #expect(Array(body) == [1, 2, 3] && response.redirects.count == 1 && made.next() == 2)
       var answers = RecordingDelegate.Answers()

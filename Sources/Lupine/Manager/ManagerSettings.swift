@@ -53,7 +53,7 @@ final class ManagerSettings: Sendable {
     var reachability = NetworkReachabilityManager.shared
 
     /// - Parameter codes: the serializer's, which it is asked for before: outside of the lock, as it may be somebody else's and ask the manager.
-    fileprivate mutating func setSerializer(_ serializer: any ResponseSerializer, accepting codes: Set<Int>?) {
+    fileprivate mutating func take(_ serializer: any ResponseSerializer, accepting codes: Set<Int>?) {
       responseSerializer = serializer
       acceptableStatusCodes = codes
       if let serializer = serializer as? JSONResponseSerializer {
@@ -96,7 +96,7 @@ final class ManagerSettings: Sendable {
       ?? ResponseValidation.successfulStatusCodes
     let former = values.withLock { values -> Values in
       let former = values
-      values.setSerializer(serializer, accepting: codes)
+      values.take(serializer, accepting: codes)
       return former
     }
     withExtendedLifetime(former) {}

@@ -74,9 +74,6 @@ extension Set: ParameterShaped { var parameterShape: ParameterShape { .set(map {
 extension Dictionary: ParameterShaped {
   var parameterShape: ParameterShape { .dictionary(map { (key: $0.key as Any, value: $0.value as Any) }) }
 }
-extension KeyValuePairs: ParameterShaped {
-  var parameterShape: ParameterShape { .dictionary(map { (key: $0.key as Any, value: $0.value as Any) }) }
-}
 extension AnyHashable: ParameterShaped { var parameterShape: ParameterShape { ParameterShape(base) } }
 extension JSONValue: ParameterShaped { var parameterShape: ParameterShape { .json(self) } }
 

@@ -36,10 +36,10 @@ struct ParameterTreeBuilder {
     case .text(let text): return .value(text)
     case .list(let elements): return .list(try trees(elements, depth))
     case .set(let elements):
-      var keyed: [(key: String, value: Any)] = []
-      for element in elements { keyed.append((try Self.description(element), element)) }
-      keyed.sort { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
-      return .group(try trees(keyed.map(\.value), depth))
+      // What has no form is refused as a value.
+      let sorted = elements.map { (key: (try? Self.description($0)) ?? String(describing: $0), value: $0) }
+        .sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+      return .group(try trees(sorted.map(\.value), depth))
     case .dictionary(let members):
       var children: [ParameterTree.Member] = []
       children.reserveCapacity(members.count)
@@ -83,7 +83,9 @@ struct ParameterTreeBuilder {
 
   private func other(_ value: Any, _ depth: Int) throws(SerializationError) -> ParameterTree {
     if keepsData, let data = value as? Data { return .bytes([UInt8](data)) }
-    guard let encodable = value as? any Encodable, !(value is Data) else { return .value(try Self.described(value)) }
+    guard let encodable = value as? any Encodable, !(value is Data) else {
+      return .value(try Self.described(value, else: "make it Encodable, or give it a description"))
+    }
     guard value is any CustomStringConvertible else {
       return try tree(JSONTreeBuilder.tree(encoding: encodable, with: encoder()), depth)
     }
@@ -97,7 +99,8 @@ struct ParameterTreeBuilder {
 
   /// What need not be encoded to know that.
   private static func isOneValue(_ value: Any) -> Bool {
-    value is Date || value is URL || value is UUID || value is Duration || value is any Numeric
+    value is Date || value is URL || value is UUID || value is Duration || value is any BinaryInteger
+      || value is any BinaryFloatingPoint
   }
 
   private func text(_ flag: Bool) -> String {
@@ -121,17 +124,16 @@ struct ParameterTreeBuilder {
     case .boolean(let flag): return flag ? "1" : "0"
     case .number(let number): return text(number)
     case .integer(let number): return String(number)
-    case .other(let value): return try described(value)
+    case .other(let value): return try described(value, else: "as a key it needs a description")
     default: return String(describing: value)
     }
   }
 
   /// Swift describes everything, but only what says how is meant to be read by others.
-  private static func described(_ value: Any) throws(SerializationError) -> String {
+  private static func described(_ value: Any, else advice: String) throws(SerializationError) -> String {
     guard !(value is Data) else { throw refusal("Data", "send it in a form with files, or encode it") }
-    guard value is any CustomStringConvertible, !(value is any Sequence) else {
-      throw refusal("A \(type(of: value))", "make it Encodable, or give it a description")
-    }
+    guard !(value is any Sequence) else { throw refusal("A \(type(of: value))", "make an array or a dictionary of it") }
+    guard value is any CustomStringConvertible else { throw refusal("A \(type(of: value))", advice) }
     return String(describing: value)
   }
 }

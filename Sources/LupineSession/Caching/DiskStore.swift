@@ -219,11 +219,12 @@ final class DiskStore: Sendable {
     let now = EventLoop.wallClockNanoseconds()
     for name in try directory.names() where name != "lock" {
       guard let found = try directory.attributes(of: name) else { continue }
+      let isAhead = found.modified - now > Directory.aheadLimit
       if name.hasPrefix(Self.temporaryPrefix) {
-        if abs(now - found.modified) > Self.abandonedAfter { try? directory.remove(name) }
+        if now - found.modified > Self.abandonedAfter || isAhead { try? directory.remove(name) }
       } else {
-        // Of a clock that was ahead: how old it is nobody knows, and it would be the youngest for as long.
-        files.append((name, found.size, found.modified > now + Self.abandonedAfter ? .min : found.modified))
+        // How old it is nobody knows, and it would be the youngest for as long.
+        files.append((name, found.size, isAhead ? .min : found.modified))
       }
     }
     var usage = files.reduce(0) { $0 + $1.size }

@@ -21,7 +21,7 @@ public struct SessionError: Error, Sendable {
 
     /// The URL cannot be read, or is not one that can be fetched.
     public static let badURL = Code(rawValue: "badURL")
-    /// Method, field or body would break the framing of the message; nothing was sent.
+    /// Method, field or body would break the framing of the message; nothing of this exchange was sent, which may be one behind a redirect or a challenge.
     public static let badRequest = Code(rawValue: "badRequest")
     /// The host has no address, or the resolver failed.
     public static let cannotFindHost = Code(rawValue: "cannotFindHost")
@@ -83,7 +83,7 @@ public struct SessionError: Error, Sendable {
     public static let badResumeData = Code(rawValue: "badResumeData")
     /// A file could not be read or written; for downloads `underlying` is a `FileFailure`.
     public static let fileFailed = Code(rawValue: "fileFailed")
-    /// Nothing is stored for the request, and its `cachePolicy` forbids to load it.
+    /// Nothing is stored for the request, or there is no cache, and its `cachePolicy` forbids to load it.
     public static let notInCache = Code(rawValue: "notInCache")
     /// More requests wait for a connection than `SessionConfiguration.maximumWaitingRequests`.
     public static let tooManyWaiters = Code(rawValue: "tooManyWaiters")

@@ -59,7 +59,7 @@ struct BenchCommand: AsyncParsableCommand {
     if !(1...64).contains(engines) { throw ValidationError("--engines is between 1 and 64.") }
     if let requests, requests < 1 { throw ValidationError("-n is at least 1.") }
     if let duration, !(duration > 0 && duration < 1e6) {
-      throw ValidationError("--duration is a number of seconds above 0.")
+      throw ValidationError("--duration is a number of seconds above 0 and below 1000000.")
     }
     if compare, noReuse { throw ValidationError("--compare runs without reuse by itself; leave --no-reuse out.") }
   }

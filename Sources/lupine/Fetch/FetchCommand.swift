@@ -296,10 +296,10 @@ struct ConnectionOptions: ParsableArguments {
   func validate() throws {
     if let maxRedirects, maxRedirects < 0 { throw ValidationError("--max-redirects is at least 0.") }
     if let timeout, !(timeout > 0 && timeout < 1e9) {
-      throw ValidationError("--timeout is a number of seconds above 0.")
+      throw ValidationError("--timeout is a number of seconds above 0 and below 1000000000.")
     }
     if let connectTimeout, !(connectTimeout > 0 && connectTimeout < 1e9) {
-      throw ValidationError("--connect-timeout is a number of seconds above 0.")
+      throw ValidationError("--connect-timeout is a number of seconds above 0 and below 1000000000.")
     }
     if key != nil, cert == nil { throw ValidationError("--key needs --cert.") }
     if keyPass != nil, cert == nil { throw ValidationError("--key-pass needs --cert.") }

@@ -16,6 +16,8 @@ extension SessionError {
     case .serverCertificateUntrusted: trustAdvice
     case .secureConnectionFailed where message.hasPrefix("the client identity cannot be read"):
       "Is the key encrypted? --key-pass FILE gives its passphrase."
+    case .timedOut where [.resolve, .connect, .proxy, .tls].contains(phase):
+      "Allow more time with --connect-timeout SECONDS, or look whether anybody answers there."
     case .timedOut: "Allow more time with --timeout SECONDS, or look whether the server is stuck."
     case .tooManyRedirects: "Raise --max-redirects, or look at the chain with --verbose."
     case .connectionLost, .truncatedResponse: "Try again; --verbose shows how far the exchange came."

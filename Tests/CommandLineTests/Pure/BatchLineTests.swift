@@ -95,7 +95,7 @@ import Testing
         #""multipart":[{"name":"a","file":"b","type":"c/d\nX: y"}]"#,
         "a \"type\" of \"multipart\" has a line end, which no media type has"
       ),
-      (#""timeout":1e400"#, "\"timeout\" must be a number of seconds above 0"),
+      (#""timeout":1e400"#, "\"timeout\" must be a number of seconds above 0 and below 1000000000"),
       (#""maxRedirects":9223372036854775808"#, "\"maxRedirects\" must be an integer from 0 on"),
       (#""maxRedirects":-1"#, "\"maxRedirects\" must be an integer from 0 on"),
       (#""maxBodyBytes":1.\#(String(repeating: "0", count: 70))"#, "\"maxBodyBytes\" has more than 64 digits"),

@@ -149,7 +149,7 @@ import Testing
         #"{"url":"http://h/","multipart":[{"name":"a","file":"/no/such"}]}"#,
         "cannot open /no/such: No such file or directory"
       ),
-      (#"{"url":"http://h/","timeout":0}"#, "\"timeout\" must be a number of seconds above 0"),
+      (#"{"url":"http://h/","timeout":0}"#, "\"timeout\" must be a number of seconds above 0 and below 1000000000"),
       (#"{"url":"http://h/","maxRedirects":1.5}"#, "\"maxRedirects\" must be an integer from 0 on"),
       (#"{"url":"http://h/","resolve":{"a":1}}"#, "\"resolve\" maps strings to strings; \"a\" is a number"),
       (#"{"url":"http://h/","clientKey":"k"}"#, "\"clientKey\" needs \"clientCert\""),

@@ -19,10 +19,14 @@ import Testing
       while !isOver.withLock({ $0 }) {
         isReachable.toggle()
         manager.networkChanged(isReachable ? .withDefaultRoute : NetworkTable(), since: 0)
-        sched_yield()
+        usleep(20)
       }
     }
     teller.start()
+    defer {
+      isOver.withLock { $0 = true }
+      manager.stopMonitoring()
+    }
     for _ in 0..<3_000 {
       let reader = Task.detached {
         await withTaskCancellationHandler {
@@ -35,7 +39,6 @@ import Testing
       reader.cancel()
       await reader.value
     }
-    isOver.withLock { $0 = true }
     #expect(manager.networkReachabilityStatus != .unknown)
   }
 }
