@@ -148,14 +148,28 @@ package enum SystemCalls {
       var time = timespec(tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
       unsafe result = clupine_epoll_pwait2(number, events.baseAddress, maximum, &time)
     } else {
-      let milliseconds = min((nanoseconds - 1) / 1_000_000 + 1, Int64(Int32.max))
-      unsafe result = epoll_wait(number, events.baseAddress, maximum, Int32(milliseconds))
+      unsafe result = epoll_wait(number, events.baseAddress, maximum, milliseconds(nanoseconds))
     }
     if result >= 0 { return Int(result) }
-    let code = clupine_errno()
-    if precise, nanoseconds > 0, code == ENOSYS || code == EPERM {
+    return unsafe epollWaitAgain(number, events, clupine_errno(), precise ? nanoseconds : 0)
+  }
+
+  private static func milliseconds(_ nanoseconds: Int64) -> Int32 {
+    Int32(min((nanoseconds - 1) / 1_000_000 + 1, Int64(Int32.max)))
+  }
+
+  /// - Parameter precise: the nanoseconds that were asked for of `epoll_pwait2`, if that was asked.
+  @inline(never)
+  private static func epollWaitAgain(
+    _ number: Int32, _ events: UnsafeMutableBufferPointer<epoll_event>, _ code: Int32, _ precise: Int64
+  ) -> Int {
+    let maximum = Int32(truncatingIfNeeded: events.count)
+    var code = code
+    if precise > 0, code == ENOSYS || code == EPERM {
       // A filter of system calls that came after the loop, or another kernel under a process that was moved. Not remembered: it costs a call each time.
-      return unsafe epollWait(epoll, events, nanoseconds: nanoseconds, precise: false)
+      let result = unsafe epoll_wait(number, events.baseAddress, maximum, milliseconds(precise))
+      if result >= 0 { return Int(result) }
+      code = clupine_errno()
     }
     precondition(code == EINTR, "epoll_wait: errno \(code)")
     // A process that was stopped is told of an interruption, though what came meanwhile is there: without a look at it time would seem to have
