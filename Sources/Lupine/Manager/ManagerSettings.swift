@@ -81,12 +81,7 @@ final class ManagerSettings: Sendable {
 
   /// Sets a value. The former one is let go of outside the lock: it may hold the last reference to something that asks the manager when it goes.
   func exchange<Value>(_ path: any WritableKeyPath<Values, Value> & Sendable, _ value: Value) {
-    let former = values.withLock { values -> Values in
-      let former = values
-      values[keyPath: path] = value
-      return former
-    }
-    withExtendedLifetime(former) {}
+    replace { $0[keyPath: path] = value }
   }
 
   /// The same for the response serializer, and for what follows from it.
@@ -94,9 +89,13 @@ final class ManagerSettings: Sendable {
     let codes =
       (serializer as? any HTTPResponseSerializing).map { $0.validation.acceptableStatusCodes }
       ?? ResponseValidation.successfulStatusCodes
+    replace { $0.take(serializer, accepting: codes) }
+  }
+
+  private func replace(_ change: (inout Values) -> Void) {
     let former = values.withLock { values -> Values in
       let former = values
-      values.take(serializer, accepting: codes)
+      change(&values)
       return former
     }
     withExtendedLifetime(former) {}
